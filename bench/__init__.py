@@ -1,1 +1,1 @@
-"""Benchmarks: how long Berth takes beside its peer, on one machine in one run."""
+"""Benchmarks that compare Berth with its peers on one machine in one run."""

@@ -1,8 +1,8 @@
-"""What the agents of a large fleet cost a scheduler: their heartbeats and casts, and some churn.
+"""The load of a large fleet's agents on a scheduler: heartbeats, casts and some churn.
 
-Real `berth agent` processes play the hosts with the fake driver, each host casting for itself over
-RabbitMQ. One real `berth scheduler` hears them, follows a PostgreSQL ledger, and places what is
-created meanwhile. What is measured is the time that the scheduler's process takes of a processor.
+`berth agent` processes simulate the hosts with the fake driver; each host casts for itself over
+RabbitMQ. One `berth scheduler` receives the casts, follows a PostgreSQL ledger, and places the
+instances that are created meanwhile. The processor time of the scheduler's process is measured.
 """
 
 import asyncio
@@ -46,21 +46,21 @@ _ANSWER_S: Final = 300.0
 _READY_S: Final = 600.0
 _POLL_S: Final = 0.5
 _AT_ONCE: Final = 25
-"""Instances of one order of the population."""
+"""Instances per order while the fleet is filled."""
 _HEARD_LEAST: Final = 0.25
-"""Of the casts that are due in a window: with fewer the machine was too slow to say anything."""
+"""The least fraction of the due casts that must arrive; with fewer the machine is too slow."""
 _REPORTING: Final = 0.99
-"""Of the hosts: so many have reported before a window begins."""
+"""The fraction of the hosts that must have reported before a window begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentTimes:
     """One window with one source of instance information.
 
-    `cores` is how much of a processor the scheduler took, scaled up to all casts that were due
-    where agents were too slow for them. `heard` counts the casts that it took in, `due` those that
-    there should have been (syncs, creates and deletes), `differed` those whose digest was not that
-    of the table at once, `reloads` hosts that it read anew, `placed` instances that it placed.
+    `cores` is the share of a processor that the scheduler used, scaled up to all due casts if the
+    agents sent fewer. `heard` counts the casts that it received, `due` those that were expected
+    (syncs, creates and deletes), `differed` those whose digest was not that of the table, `reloads`
+    the hosts that it reloaded, and `placed` the instances that it placed.
     """
 
     source: str
@@ -76,7 +76,7 @@ class AgentTimes:
 
 
 def measure_agents(cases: AgentCases) -> Iterator[AgentTimes]:
-    """Measure each source on one fleet; a scheduler for each.
+    """Yield the times of each source, measured on one fleet with a new scheduler each.
 
     Raises:
         NoDatabaseError: there is no PostgreSQL server.
@@ -134,7 +134,7 @@ def _window(service: Service, load: "_Load", source: str, cases: AgentCases) -> 
     seconds, after_cpu_s = time.monotonic() - began_s, service.cpu_s()
     after = _readings(service)
     if cpu_s is None or after_cpu_s is None:
-        raise BenchError("the processor time of a process cannot be read here (/proc)")
+        raise BenchError("the processor time of a process cannot be read from /proc")
 
     def grown(name: str, *labels: str) -> int:
         return int(sum(after.get((name, one), 0) - before.get((name, one), 0) for one in labels))
@@ -161,7 +161,7 @@ def _window(service: Service, load: "_Load", source: str, cases: AgentCases) -> 
 
 
 class _Load:
-    """Creates and deletes instances, as API processes would."""
+    """Creates and deletes instances, as API processes do."""
 
     def __init__(self, url: str, broker: RabbitBroker, cases: AgentCases) -> None:
         self._url = url
@@ -173,7 +173,7 @@ class _Load:
         self.deleted = 0
 
     async def populate(self) -> None:
-        """Fill the fleet, and wait until all guests run."""
+        """Fill the fleet, and wait until the guests run."""
         ledger = await open_ledger(self._url)
         orders = iter(range(self._cases.instances // _AT_ONCE))
         last: list[str] = []
@@ -191,7 +191,7 @@ class _Load:
             await ledger.close()
 
     async def churn(self) -> None:
-        """Create and delete at a steady rate for a window."""
+        """Create and delete instances at a steady rate for the duration of a window."""
         cases, self.placed, self.deleted = self._cases, 0, 0
         ledger = await open_ledger(self._url)
         pause_s, alive = 1 / cases.churn_per_s, list[str]()
@@ -235,7 +235,7 @@ class _Load:
         return list(uuids)
 
     async def _delete(self, ledger: Ledger, uuid: str) -> None:
-        """Have an agent delete an instance; one that changes under us lives on."""
+        """Order the deletion of an instance; skip it if the instance changes meanwhile."""
         found = await ledger.get(Instance, uuid)
         if found is not None:
             (outcome,) = await ledger.commit([(Put(replace(found, task=Task.DELETING)),)])
@@ -270,7 +270,7 @@ async def _bus(broker: RabbitBroker) -> AsyncIterator[RabbitBus]:
 
 @contextmanager
 def _process(log: Path, part: str, settings: Mapping[str, str]) -> Iterator[Service]:
-    """Run a part of Berth, and wait until it is ready."""
+    """Run a part of Berth and yield it once it is ready."""
     service = Service("127.0.0.1", free_port(), 0)
     listen = {"BERTH_METRICS_LISTEN": f"{service.host}:{service.port}"}
     command = [sys.executable, "-m", "berth.cli.main", part]
@@ -279,7 +279,7 @@ def _process(log: Path, part: str, settings: Mapping[str, str]) -> Iterator[Serv
 
 
 def _await(service: Service, name: str, label: str, wanted: range) -> None:
-    """Wait until a gauge has one of some values."""
+    """Wait until a gauge is in a range, or raise BenchError."""
     ends_s, found = time.monotonic() + _READY_S, 0.0
     while time.monotonic() < ends_s:
         found = _readings(service).get((name, label), -1.0)
@@ -287,11 +287,11 @@ def _await(service: Service, name: str, label: str, wanted: range) -> None:
             return
         time.sleep(_POLL_S)
     limits = f"{wanted.start} to {wanted.stop - 1}"
-    raise BenchError(f"{name} is {found:g} after {_READY_S:.0f} s, and should be {limits}")
+    raise BenchError(f"{name} is {found:g} after {_READY_S:.0f} s; it must be {limits}")
 
 
 def _readings(service: Service) -> dict[tuple[str, str], float]:
-    """Return counters and gauges by name and label."""
+    """Return the counters and gauges of a process, by name and first label."""
     text = httpx.get(f"{service.url}/metrics", trust_env=False, timeout=_CONNECT_S).text
     found: dict[tuple[str, str], float] = {}
     for family in text_string_to_metric_families(text):

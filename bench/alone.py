@@ -1,4 +1,4 @@
-"""Measure in a process of one's own, so that no part finds what another has left behind."""
+"""Measurements in separate processes, so no part is affected by what another left in memory."""
 
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 def alone(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call in a fresh interpreter, and give all of its memory back to the system afterwards.
+    """Call a function in a fresh interpreter and return its result.
 
-    Arguments and result go through pickle, so they are names, numbers and records.
+    Arguments and result are pickled, so the function must be importable by name.
     """
     context = get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context, initializer=keep_freed_memory) as pool:

@@ -1,4 +1,4 @@
-"""Cases: what to measure, as data (`cases.toml`)."""
+"""Cases: sizes and counts of the measurements (`cases.toml`)."""
 
 import tomllib
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ _FILE = Path(__file__).with_name("cases.toml")
 class DecisionCases:
     """Decisions on a table in memory, at several fleet sizes.
 
-    From `loaded_once_from` hosts on the table is loaded once, however many `fresh_samples` are
-    asked for. `batch_instances` are what the peer is asked for, too; `more_instances` are not.
+    From `loaded_once_from` hosts on, the table is loaded only once instead of `fresh_samples`
+    times. `batch_instances` is also measured with Nova, `more_instances` are not.
     """
 
     hosts: tuple[int, ...]
@@ -30,7 +30,7 @@ class DecisionCases:
 
 @dataclass(frozen=True, slots=True)
 class KernelCases:
-    """Blocks of so many warm `decisions`, with the kernel and without in so many `turns`."""
+    """Blocks of `decisions` warm decisions, in `turns` turns with and without the kernel."""
 
     hosts: int
     turns: int
@@ -52,7 +52,7 @@ class GroupedCases:
 class PinnedCases:
     """Pinned guests on hosts with NUMA cells, on both sides.
 
-    Berth and Nova take so many `turns`; the samples are those of each of Berth's.
+    Berth and Nova take `turns` turns; the samples are counted per turn of Berth.
     """
 
     hosts: int
@@ -63,7 +63,7 @@ class PinnedCases:
 
 @dataclass(frozen=True, slots=True)
 class MemoryCases:
-    """Bytes a host; `kinds` are how many kinds of requests are kept to weigh one."""
+    """Memory per host; `kinds` is how many kinds of requests are cached to measure one."""
 
     hosts: int
     kinds: int
@@ -71,9 +71,9 @@ class MemoryCases:
 
 @dataclass(frozen=True, slots=True)
 class PeerCases:
-    """Nova's scheduler, at those sizes of the decisions that are not above `hosts_max`.
+    """Nova's scheduler, at the sizes of `DecisionCases` up to `hosts_max`.
 
-    It takes so many `turns` with Berth, which makes `decisions` warm decisions in each of its own.
+    Nova takes `turns` turns with Berth, which makes `decisions` warm decisions per turn.
     """
 
     hosts_max: int
@@ -84,7 +84,7 @@ class PeerCases:
 
 @dataclass(frozen=True, slots=True)
 class LibraryCases:
-    """Durable placements and commits through the library; counts are of one round."""
+    """Durable placements and commits through the library; counts are per round."""
 
     hosts: int
     in_flight: int
@@ -96,7 +96,7 @@ class LibraryCases:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerCases:
-    """Several scheduler processes; `placements` is of one run where contention is low."""
+    """Several scheduler processes; `placements` counts those of a run with low contention."""
 
     hosts: tuple[int, ...]
     hot_hosts: int
@@ -110,7 +110,7 @@ class SchedulerCases:
 class AgentCases:
     """Agents of a fleet that report to one scheduler; `_s` are seconds.
 
-    `instances` are there before the windows, and `churn_per_s` are created and deleted in them.
+    `instances` exist before the windows; `churn_per_s` are created and deleted per second in them.
     """
 
     hosts: int
@@ -125,9 +125,9 @@ class AgentCases:
 class ZoneCases:
     """Trees of zones: one of a root and `zones` below it, and a chain of `depth` further levels.
 
-    `hosts` are those of each zone where one instance is selected, `plan_hosts` where
-    `plan_instances` are. `seals` is how many offers are sealed for one sample. Plans of `policies`
-    are compared with those of one scheduler.
+    Each zone has `hosts` hosts for selects of one instance, and `plan_hosts` for selects of
+    `plan_instances`. `seals` is how many offers are sealed for one sample. Plans of `policies` are
+    compared with those of one scheduler.
     """
 
     zones: int
@@ -154,11 +154,11 @@ class HttpCases:
 
 @dataclass(frozen=True, slots=True)
 class PackingCases:
-    """Fleets filled by ready policies; seeds are of the order and of the draws.
+    """Fleets filled by ready policies; a seed determines the order and the random draws.
 
-    `openb_thorough` are the policies that get `openb_seeds_thorough` seeds, as First-Fit and
-    Best-Fit do when they are named. For the first `openb_sized` seeds the least number of hosts
-    is looked for, too. The generator draws a workload of `generator_requests` for a fleet of
+    The policies in `openb_thorough`, which may name First-Fit and Best-Fit, get
+    `openb_seeds_thorough` seeds. For the first `openb_sized` seeds the least sufficient number of
+    hosts is also searched. The generator draws a workload of `generator_requests` for a fleet of
     `generator_hosts` from each of its seeds.
     """
 
@@ -175,11 +175,11 @@ class PackingCases:
 
 @dataclass(frozen=True, slots=True)
 class PlacementCases:
-    """The Placement API beside the real Placement; `_s` are seconds of one turn.
+    """Berth's Placement API and OpenStack Placement; `_s` are seconds of one turn.
 
-    `providers` are sizes of flat fleets, in one of which, `claimed_at`, all but candidates is
-    measured, too. One provider is asked for in fleets of `sizes`; in the one of `weighed_at`,
-    there are `standing` allocations of each provider.
+    `providers` are the sizes of flat fleets; claims and lists are also measured in the one of
+    `claimed_at`. Requests about one provider are measured in fleets of `sizes`; in the one of
+    `weighed_at`, each provider has `standing` allocations.
     """
 
     providers: tuple[int, ...]
@@ -199,7 +199,7 @@ class PlacementCases:
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """All that one run measures."""
+    """The cases of one run."""
 
     decisions: DecisionCases
     peer: PeerCases
@@ -217,7 +217,7 @@ class Cases:
 
 
 def load_cases(*, quick: bool) -> Cases:
-    """Read the full cases, or the quick ones, which say only what is different."""
+    """Return the full cases, with the differences of the quick ones if `quick`."""
     document = tomllib.loads(_FILE.read_text("utf-8"))
     full: Mapping[str, Mapping[str, object]] = document["full"]
     other: Mapping[str, Mapping[str, object]] = document["quick"] if quick else {}

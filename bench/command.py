@@ -1,4 +1,4 @@
-"""The command line: which parts to measure, and what to make of the results."""
+"""The command line of the benchmarks."""
 
 import argparse
 import sys
@@ -35,13 +35,13 @@ from berth.config.policy_file import load_policy
 from berth.domain.errors import BerthError
 
 _NOVA = "nova"
-"""The ready policy with Nova's own rules, that decisions are measured under."""
+"""The ready policy with Nova's rules, with which decisions are measured."""
 _BESIDE_NOVA = {"decisions", "pinned"}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says; `peer` is Nova, `placement` the real Placement."""
+    """The options; `peer` says whether Nova is measured, `placement` whether Placement is."""
 
     cases: Cases
     parts: tuple[str, ...]
@@ -52,7 +52,7 @@ class Options:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, write. Returns 1 when a part failed or a floor is not met, else 0."""
+    """Measure, print and write the results; return 1 if a part failed or a floor was missed."""
     keep_freed_memory()  # as every process of Berth does
     options = parse_arguments(arguments)
     if options.peer and not PYTHON.exists() and set(options.parts) & _BESIDE_NOVA:
@@ -195,17 +195,17 @@ PARTS: dict[str, Callable[[Results, Options], None]] = {
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> Options:
-    """Read the command line."""
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Measure Berth beside its peer, on this machine."
+        prog="python -m bench", description="Measure Berth and its peers on this machine."
     )
     add = parser.add_argument
-    add("--quick", action="store_true", help="fewer samples and sizes; the peer's batch estimated")
+    add("--quick", action="store_true", help="fewer samples and sizes; Nova's batch is estimated")
     add("--only", type=_parts, default=tuple(PARTS), metavar="PARTS", help=", ".join(PARTS))
     add("--hosts", type=_count, nargs="+", metavar="N", help="fleet sizes of the decisions")
-    add("--no-peer", action="store_true", help="leave Nova and the real Placement out")
-    add("--no-floors", action="store_true", help="only measure: no floors, exit code 0")
-    add("--json", type=Path, metavar="FILE", help="write the results to this file, too")
+    add("--no-peer", action="store_true", help="do not measure Nova and OpenStack Placement")
+    add("--no-floors", action="store_true", help="do not check floors")
+    add("--json", type=Path, metavar="FILE", help="also write the results to this file")
     given = parser.parse_args(arguments)
     cases = load_cases(quick=given.quick)
     if given.hosts:
@@ -218,7 +218,7 @@ def _parts(text: str) -> tuple[str, ...]:
     parts = tuple(part.strip() for part in text.split(","))
     unknown = [part for part in parts if part not in PARTS]
     if unknown:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(PARTS)}")
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not one of {', '.join(PARTS)}")
     return parts
 
 

@@ -1,4 +1,4 @@
-"""Server creates over HTTP: a whole Berth, its agents and ledger included, under load."""
+"""Server creates over HTTP: a complete Berth, with agents and ledger, under load."""
 
 import statistics
 import subprocess
@@ -25,8 +25,8 @@ _HEADERS = {"OpenStack-API-Version": "compute 2.96"}
 class CreateTimes:
     """Medians of the rounds, in milliseconds and microseconds.
 
-    `server_cpu_us` is what the whole server process took for one create, building by its agents
-    included; `load_cpu_us` what the load took. `created` counts the servers of all rounds.
+    `server_cpu_us` is the CPU time of the server process per create, including its agents' builds,
+    `load_cpu_us` that of the load. `created` counts the servers of all rounds.
     """
 
     hosts: int
@@ -42,10 +42,10 @@ class CreateTimes:
 
 
 def measure_creates(cases: HttpCases) -> CreateTimes:
-    """Measure on a Berth of its own, whose files are removed afterwards.
+    """Return the times, measured on a new Berth, whose files are removed afterwards.
 
     Raises:
-        ServiceError: it did not start, or refused what it should have done.
+        ServiceError: Berth did not start, or a create failed.
     """
     with (
         tempfile.TemporaryDirectory(prefix="berth-bench-") as folder,
@@ -55,7 +55,7 @@ def measure_creates(cases: HttpCases) -> CreateTimes:
 
 
 def measure_service(service: Service, cases: HttpCases) -> CreateTimes:
-    """Put the rounds of load on a running Berth."""
+    """Run the rounds of load on a running Berth and return the times."""
     _make_flavor(service)
     _load(service, cases, "warm-up", cases.warm_up_s)
     loads: list[Load] = []
@@ -107,7 +107,7 @@ def _make_flavor(service: Service) -> None:
 
 
 def _check_none_failed(service: Service) -> None:
-    """Make sure that what was accepted was placed and built, too."""
+    """Raise ServiceError if an accepted server is in ERROR."""
     with _client(service) as client:
         answer = _checked(client.get("/v2.1/servers", params={"status": "ERROR", "limit": 1}))
         failed = answer.json()["servers"]

@@ -1,8 +1,8 @@
-"""Decision time: the first ever, the first of a kind, warm ones, and many instances at once.
+"""Decision times: the first ever, the first of a kind, warm ones, and many instances per request.
 
-What is timed is `DecisionService.decide`: needs, seed, plan with its runners-up, and the whole
-record of the decision. Nothing is claimed of a ledger here; between two decisions the replica takes
-in a claim and a release, as it does in service.
+`DecisionService.decide` is timed: needs, seed, plan with its runners-up, and the decision record.
+There is no ledger; between two decisions the replica processes a claim and a release, as it does in
+operation.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _ARGMAX_CALLS = 200
 
 @dataclass(frozen=True, slots=True)
 class BatchTimes:
-    """One request for so many instances."""
+    """The times of one request for `instances`."""
 
     instances: int
     times: Times
@@ -37,7 +37,7 @@ class BatchTimes:
 
 @dataclass(frozen=True, slots=True)
 class BesidePeer:
-    """The peer's `_get_sorted_hosts`, in turns with blocks of warm decisions, and their ratio."""
+    """Nova's `_get_sorted_hosts` in turns with blocks of warm decisions, and their ratio."""
 
     peer: Times
     warm: Times
@@ -48,11 +48,11 @@ class BesidePeer:
 class DecisionTimes:
     """Times at one fleet size.
 
-    `fresh` is the very first decision on a table just loaded, `cold` the first about a kind of
-    request on a table that others have been decided on, `second` the next one about that kind,
-    which is known then. `warm` are requests of 20 flavors in turn. `batches` ask for
-    many instances at once. `argmax` is numpy's maximum of one float64 column: the least that
-    any scan of the fleet costs, and the yardstick. `beside` is None where the peer is not asked.
+    `fresh` is the first decision on a newly loaded table, `cold` the first about a kind of request
+    on a table with earlier decisions, `second` the next one about that kind, which is then known.
+    `warm` are requests of 20 flavors in turn. `batches` request many instances each. `argmax` is
+    NumPy's maximum of one float64 column: the least cost of any scan of the fleet, for comparison.
+    `load` is the time to load the table. `beside` is None if Nova is not measured.
     """
 
     hosts: int
@@ -67,14 +67,14 @@ class DecisionTimes:
 
     @property
     def batch(self) -> BatchTimes:
-        """The batch that the peer is asked for, too."""
+        """The batch that is also measured with Nova."""
         return self.batches[0]
 
 
 def measure_decisions(
     policy_name: str, cases: DecisionCases, peer: PeerCases | None
 ) -> Iterator[DecisionTimes]:
-    """Measure every fleet size, one after the other, each in a process of its own."""
+    """Yield the times of each fleet size, each measured in a separate process."""
     for count in cases.hosts:
         is_shared = peer is not None and count <= peer.hosts_max
         yield alone(_measure_named, count, policy_name, cases, peer if is_shared else None)
@@ -89,7 +89,7 @@ def _measure_named(
 def measure_size(
     count: int, policy: Policy, cases: DecisionCases, peer: PeerCases | None = None
 ) -> DecisionTimes:
-    """Measure one fleet size, and the peer beside it if there is one."""
+    """Return the times of one fleet size, in turns with Nova if `peer` is given."""
     desk, fresh, loads = _fresh(count, policy, cases)
     cold, second = _cold(desk, cases.cold_samples)
     warm = WarmDecisions(desk)
@@ -111,7 +111,7 @@ def measure_size(
 
 
 def _fresh(count: int, policy: Policy, cases: DecisionCases) -> tuple[Desk, Times, Times]:
-    """Time the first decisions on new tables, and return the desk of the last one."""
+    """Return the desk of the last new table, the times of first decisions, and those of loading."""
     state: Snapshot | None = snapshot(count)
     desk: Desk | None = None
     fresh: list[Sample] = []

@@ -1,4 +1,4 @@
-"""The desk: decides on one replica, and takes in claims and releases between decisions."""
+"""A replica on which decisions are timed, with claims and releases between them."""
 
 from dataclasses import dataclass
 from random import Random
@@ -16,18 +16,18 @@ from berth.services.replica.replica import Hold, Replica
 
 
 class WrongDecisionError(BenchError):
-    """A decision did not place what it was asked to place, so its time says nothing."""
+    """A decision placed fewer instances than requested, so its time is meaningless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A policy that never changes; see `PolicyInForce`."""
+    """A source of one policy that never changes; see `PolicyInForce`."""
 
     policy: Policy
 
 
 class Desk:
-    """Decides on one replica; of what it has claimed, the newest `held_max` or so are held."""
+    """Decides on one replica, which holds at most `held_max` claims at a time."""
 
     def __init__(self, state: Snapshot, policy: Policy, *, held_max: int = 100) -> None:
         self.replica = Replica()
@@ -38,10 +38,10 @@ class Desk:
         self._rng = Random(0)
 
     def decide(self, asked: Request) -> tuple[Decision, Sample]:
-        """Decide and time it.
+        """Return a decision and the time that it took.
 
         Raises:
-            WrongDecisionError: it was refused.
+            WrongDecisionError: the request was refused.
         """
         decision, sample = timed(lambda: self._decision_service.decide(asked))
         if decision.verdict is not Verdict.PLACED:
@@ -49,7 +49,7 @@ class Desk:
         return decision, sample
 
     def claim_and_release(self, asked: Request, decision: Decision) -> None:
-        """Hold the first placement of a decision, and let go a random one of those before it."""
+        """Hold the first placement of a decision, and release a random one above `held_max`."""
         placement = decision.placements[0]
         resident = resident_of(asked, placement.instance_uuid, placement.assignment)
         self.replica.hold(Hold(resident, placement.provider_uuid, decision.amounts))

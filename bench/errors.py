@@ -1,5 +1,5 @@
-"""What makes a measurement worth nothing."""
+"""The base class of the benchmarks' errors."""
 
 
 class BenchError(Exception):
-    """What was to be timed did not do what it should, so its time says nothing."""
+    """A measurement failed, so its figures would be meaningless."""

@@ -1,4 +1,4 @@
-"""The fleet and the request of the peer (`peers/nova_peer.py`), as Berth's own nouns."""
+"""The fleet and the request of `peers/nova_peer.py`, as Berth's own records."""
 
 import uuid
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.change import Snapshot
 
 NOW_S = 1_700_000_000.0
-"""The time at which all of it happens, so that no prepared heartbeat goes stale."""
+"""The present time of the benchmarks, so no prepared heartbeat expires."""
 
 INVENTORIES = {
     VCPU: Inventory(64, allocation_ratio=4.0),
@@ -25,7 +25,7 @@ IMAGE = Image("peer", properties={"hw_architecture": "x86_64"})
 
 
 class Standstill:
-    """A clock at `NOW_S` that still counts durations; see the port `Clock`."""
+    """A clock that stands still at `NOW_S`; see the port `Clock`."""
 
     def __init__(self) -> None:
         self._ticks = 0
@@ -35,12 +35,12 @@ class Standstill:
         return NOW_S
 
     def ticks_ns(self) -> int:
-        """Return a count that grows by a microsecond a call."""
+        """Return a count that grows by a microsecond per call."""
         self._ticks += 1_000
         return self._ticks
 
     async def sleep(self, seconds: float) -> None:
-        """Return at once."""
+        """Return immediately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def host_uuid(index: int) -> str:
 
 
 def used_of(index: int) -> dict[str, int]:
-    """Return what is used of a host, by class, in the unit of the class."""
+    """Return the used amounts of a host, by class, without zeros."""
     used = {
         VCPU: index * 7_919 % 97,
         MEMORY_MB: index * 104_729 % 191 * 1_024,
@@ -68,7 +68,7 @@ def used_of(index: int) -> dict[str, int]:
 
 
 def fleet(count: int, *, now_s: float = NOW_S) -> Iterator[FleetMember]:
-    """Make `count` hosts by the peer's recipe, all alive at `now_s` (Unix seconds)."""
+    """Yield `count` hosts by the peer's recipe, all alive at `now_s` (Unix seconds)."""
     for index in range(count):
         name, key = f"host-{index:06d}", host_uuid(index)
         host = Host(
@@ -85,12 +85,12 @@ def fleet(count: int, *, now_s: float = NOW_S) -> Iterator[FleetMember]:
 
 
 def snapshot(count: int) -> Snapshot:
-    """Make the ledger state of a fleet of which the peer's amounts are used."""
+    """Return the ledger state of a fleet with the peer's used amounts."""
     return snapshot_of(list(fleet(count)))
 
 
 def snapshot_of(members: Sequence[FleetMember]) -> Snapshot:
-    """Make the ledger state of some hosts of a fleet."""
+    """Return the ledger state of some hosts of a fleet."""
     return Snapshot(
         version=1,
         now_s=NOW_S,
@@ -101,6 +101,6 @@ def snapshot_of(members: Sequence[FleetMember]) -> Snapshot:
 
 
 def request(request_id: str, instances: int = 1) -> Request:
-    """Make the peer's request for so many instances."""
+    """Return the peer's request for `instances` instances."""
     uuids = tuple(instance_uuid_of(request_id, index) for index in range(instances))
     return Request(request_id, uuids, FLAVOR, project_id="project", user_id="user", image=IMAGE)

@@ -1,4 +1,4 @@
-"""Floors: what must not get slower (`floors.toml`)."""
+"""Floors: limits that measures must keep (`floors.toml`)."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,13 @@ _FILE = Path(__file__).with_name("floors.toml")
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The least or the most that a measure may be. `unit` says of what, in words.
+    """A lower or an upper limit of a measure; `unit` is a text.
 
-    A `target` is for orientation, as absolute times depend on the machine: to miss it fails no run.
+    A `target` is for orientation only, because absolute times depend on the machine; a missed
+    target does not fail the run.
 
     Raises:
-        ValueError: it has neither limit, or both.
+        ValueError: it has no limit or two.
     """
 
     name: str
@@ -28,12 +29,12 @@ class Floor:
     target: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a floor without one limit."""
+        """Refuse a floor that does not have exactly one limit."""
         if (self.at_least is None) is (self.at_most is None):
             raise ValueError(f"{self.name}: give at_least or at_most")
 
     def holds(self, measured: float) -> bool:
-        """Tell whether a measure keeps to the limit."""
+        """Return whether a measure is within the limit."""
         if self.at_least is not None:
             return measured >= self.at_least
         return self.at_most is None or measured <= self.at_most
@@ -41,7 +42,7 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A floor and what was measured; `measured` and `met` are None when it was not."""
+    """A floor and its measure; `measured` and `met` are None if it was not measured."""
 
     floor: Floor
     measured: float | None
@@ -55,7 +56,7 @@ def load_floors() -> tuple[Floor, ...]:
 
 
 def judge(floors: Sequence[Floor], measures: Mapping[str, float]) -> tuple[Verdict, ...]:
-    """Compare each floor with what was measured."""
+    """Return the verdict on each floor."""
     return tuple(_judge(floor, measures.get(floor.measure)) for floor in floors)
 
 
@@ -65,5 +66,5 @@ def _judge(floor: Floor, measured: float | None) -> Verdict:
 
 
 def all_hold(verdicts: Sequence[Verdict]) -> bool:
-    """Tell whether no floor was missed but targets; one that was not measured is not missed."""
+    """Return whether no floor was missed; targets and unmeasured floors do not count."""
     return all(verdict.met is not False or verdict.floor.target for verdict in verdicts)

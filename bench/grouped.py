@@ -1,4 +1,4 @@
-"""Warm decisions about members of a server group, on hosts that are in aggregates."""
+"""Warm decisions about members of a server group, on hosts in aggregates."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ _MULTIPLIER = {"cpu_weight_multiplier": "2.0"}
 
 @dataclass(frozen=True, slots=True)
 class GroupedTimes:
-    """Warm decisions on equal hosts, without and with a soft anti-affinity group and aggregates."""
+    """Times of warm decisions, without and with a soft anti-affinity group and aggregates."""
 
     hosts: int
     plain: Times
@@ -31,7 +31,7 @@ class GroupedTimes:
 
 
 def measure_grouped(policy_name: str, cases: GroupedCases) -> GroupedTimes:
-    """Measure in a process of its own."""
+    """Return the times, measured in a separate process."""
     return alone(_measure_named, policy_name, cases)
 
 
@@ -40,7 +40,7 @@ def _measure_named(policy_name: str, cases: GroupedCases) -> GroupedTimes:
 
 
 def measure(policy: Policy, cases: GroupedCases) -> GroupedTimes:
-    """Measure the four, with as many instances held in each as the group has members."""
+    """Return the four times; in each, as many instances are held as the group has members."""
     plain = snapshot(cases.hosts)
     names = [host.name for host in plain.hosts]
     aggregates = aggregates_of(names, cases)
@@ -61,7 +61,7 @@ def measure(policy: Policy, cases: GroupedCases) -> GroupedTimes:
 
 
 def aggregates_of(names: list[str], cases: GroupedCases) -> tuple[Aggregate, ...]:
-    """Make aggregates so that each host is in some of them; the first has a multiplier."""
+    """Return aggregates such that each host is in several; the first has a multiplier."""
     members: list[set[str]] = [set() for _ in range(cases.aggregates)]
     for index, name in enumerate(names):
         for step in range(cases.aggregates_a_host):

@@ -1,4 +1,4 @@
-"""What the engine's kernel saves: warm decisions with it and without, in turns."""
+"""The gain by the engine's kernel: warm decisions with and without it, in turns."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -18,12 +18,12 @@ from berth.scheduling.evaluation.policy import Policy
 
 
 class NoKernelError(BenchError):
-    """There is nothing to compare."""
+    """No kernel is installed, so there is nothing to compare."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTimes:
-    """Warm decisions with the kernel and with numpy alone, and how many times longer these take."""
+    """Times of warm decisions with the kernel and with NumPy alone, and their ratio."""
 
     hosts: int
     compiled: Times
@@ -32,10 +32,10 @@ class KernelTimes:
 
 
 def measure_kernel(policy_name: str, cases: KernelCases) -> KernelTimes:
-    """Measure in a process of its own.
+    """Return the times, measured in a separate process.
 
     Raises:
-        NoKernelError: none is installed.
+        NoKernelError: no kernel is installed.
     """
     if kernel() is None:
         raise NoKernelError("no kernel is installed: make kernel")
@@ -47,7 +47,7 @@ def _measure_named(policy_name: str, cases: KernelCases) -> KernelTimes:
 
 
 def measure(policy: Policy, cases: KernelCases) -> KernelTimes:
-    """Measure both on tables of their own, which the same is asked of."""
+    """Return the times of both, measured with the same requests on separate tables."""
     with one_processor():
         compiled, numpy = _Side(kernel(), policy, cases), _Side(None, policy, cases)
         collect_garbage()
@@ -56,7 +56,7 @@ def measure(policy: Policy, cases: KernelCases) -> KernelTimes:
 
 
 class _Side:
-    """Decides with a kernel, or without."""
+    """Makes decisions with or without a kernel."""
 
     def __init__(self, one: Kernel | None, policy: Policy, cases: KernelCases) -> None:
         self._kernel = one
@@ -65,6 +65,6 @@ class _Side:
         self._block = partial(warm.block, cases.decisions)
 
     def block(self) -> Sample:
-        """Return the median time of some decisions."""
+        """Return the median times of a block of decisions, as one sample."""
         with using(self._kernel):
             return self._block()

@@ -1,8 +1,8 @@
-"""Durable throughput through the library: placements and bare claims on a SQLite ledger.
+"""Durable throughput of the library: placements and plain claims on a SQLite ledger.
 
-The ledger is a file in the folder of temporary files (`TMPDIR`), flushed at every commit. The
-placing service decides, claims and records, with so many requests in flight; a follower keeps
-the replica true meanwhile, as in a scheduler process.
+The ledger is a file in the folder for temporary files (`TMPDIR`), flushed at every commit. The
+placement service decides, claims and records with several requests in flight; meanwhile a follower
+keeps the replica current, as in a scheduler process.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _UNITS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round: how many were done in a second of wall time, and CPU time of each."""
+    """One round: operations per second of wall time, and CPU time per operation."""
 
     per_s: float
     cpu_us: float
@@ -51,9 +51,9 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class LibraryTimes:
-    """Medians of the rounds, and the rates of the best ones, which others disturbed least.
+    """Medians of the rounds, and the rates of the best rounds, which were disturbed least.
 
-    `flush_per_s` is how often the disk can flush one small write.
+    `flush_per_s` is how many small writes per second the disk can flush.
     """
 
     hosts: int
@@ -70,14 +70,14 @@ class LibraryTimes:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """A scheduler process in short: the ledger and the placing service before it."""
+    """The parts of a scheduler process that are measured: ledger and placement service."""
 
     ledger: Ledger
     placer: PlacementService
 
 
 def measure_library(policy: Policy, cases: LibraryCases) -> LibraryTimes:
-    """Measure on a ledger of its own, which is removed afterwards."""
+    """Return the times, measured on a new ledger, which is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="berth-bench-") as folder:
         return uvloop.run(_measure(Path(folder), policy, cases))
 
@@ -88,7 +88,7 @@ async def _measure(folder: Path, policy: Policy, cases: LibraryCases) -> Library
     flushed: list[float] = []
     rng = Random(0)
     async with _desk(folder / "ledger.sqlite", policy, cases.hosts) as desk:
-        # What is placed may fill a host; claims go to those that still are as they were.
+        # Placements may fill a host, so claims go to hosts that have got none.
         untouched = {host_uuid(index): index for index in range(cases.hosts)}
         await _place_round(desk, "warm-up", cases.placements // 4, cases.in_flight, untouched)
         for number in range(cases.rounds):
@@ -118,7 +118,7 @@ def _median(values: Iterable[float]) -> float:
 
 
 def flushes_per_s(folder: Path, count: int) -> float:
-    """Return how many writes of 4 KiB, each flushed to the disk, were done in a second."""
+    """Return how many writes of 4 KiB, each flushed to the disk, are done per second."""
     block = bytes(4096)
     began_s = time.perf_counter()
     with (folder / "flush").open("wb", buffering=0) as file:
@@ -157,10 +157,10 @@ async def _desk(path: Path, policy: Policy, hosts: int) -> AsyncIterator[Desk]:
 
 
 async def _fill(ledger: Ledger, hosts: int) -> None:
-    """Register the peer's fleet, and claim what is used of it.
+    """Register the fleet that Nova also gets, and claim the used amounts.
 
     Raises:
-        WrongDecisionError: the ledger refused some of it.
+        WrongDecisionError: the ledger rejected a unit.
     """
     units: list[Unit] = []
     for index, member in enumerate(fleet(hosts)):
@@ -173,7 +173,7 @@ async def _fill(ledger: Ledger, hosts: int) -> None:
 
 
 def _standing_load(index: int) -> Iterator[Unit]:
-    """Claim what is used of a host, in two parts: no one claim may ask for more than it has."""
+    """Yield claims for the used amounts of a host, in two parts, as they may exceed its total."""
     used = used_of(index)
     part = {name: amount // 2 for name, amount in used.items() if amount // 2}
     rest = {name: amount - part.get(name, 0) for name, amount in used.items()}
@@ -189,7 +189,7 @@ def _take(key: str, index: int, amounts: dict[str, int]) -> Take:
 async def _place_round(
     desk: Desk, name: str, count: int, in_flight: int, untouched: dict[str, int]
 ) -> Round:
-    """Place instances; hosts that get one are no longer `untouched`."""
+    """Place instances and return the round; hosts that get one are removed from `untouched`."""
     orders = [_order(request(f"{name}-{index}")) for index in range(count)]
 
     async def place(index: int) -> None:
@@ -222,7 +222,7 @@ def _order(asked: Request) -> PlaceOrder:
 async def _claim_round(
     ledger: Ledger, name: str, hosts: Sequence[int], cases: LibraryCases
 ) -> Round:
-    """Claim a CPU of each of the hosts; they may come more than once."""
+    """Claim one VCPU on each of the hosts, which may repeat, and return the round."""
     takes = [_take(f"{name}-{number}", index, {VCPU: 1}) for number, index in enumerate(hosts)]
 
     async def claim(index: int) -> None:
@@ -234,7 +234,7 @@ async def _claim_round(
 
 
 async def _timed_round(work: Callable[[int], Awaitable[None]], count: int, in_flight: int) -> Round:
-    """Do `work` for every index below `count`, so many at a time."""
+    """Do `work` for every index below `count`, `in_flight` at a time, and return the round."""
     indices = iter(range(count))
 
     async def worker() -> None:

@@ -1,6 +1,6 @@
-"""A light load: keep-alive clients that create servers, each one after another.
+"""A light load: keep-alive clients, each of which creates one server after another.
 
-Run as a process of its own, so that it does not take time from the process that measures:
+It runs in its own process, so it takes no time from the measuring process:
 `python -m bench.load PLAN`, with the JSON of a `LoadPlan`; it prints the JSON of a `Load`.
 """
 
@@ -25,7 +25,7 @@ _ERROR_CHARS = 500
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """So many clients at a server, for so long. `prefix` starts the names of what is created."""
+    """A number of clients and a duration; the names of created servers begin with `prefix`."""
 
     host: str
     port: int
@@ -37,10 +37,10 @@ class LoadPlan:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What came of it: times from request to whole answer, in milliseconds.
+    """The result of a load; times are from request to complete answer, in milliseconds.
 
-    `cpu_us` is what the load itself took of the processor for one create; `error` is the first
-    answer that was not `202`, and counts as no create.
+    `cpu_us` is the load's own CPU time per create. `errors` counts failed creates, and `error`
+    describes the first of them.
     """
 
     creates: int
@@ -53,13 +53,13 @@ class Load:
 
     @property
     def per_s(self) -> float:
-        """Creates in a second of wall time."""
+        """Creates per second of wall time."""
         return self.creates / self.seconds
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What all clients have seen so far; times are in seconds."""
+    """The answers that all clients have received so far; times are in seconds."""
 
     ends_s: float
     times_s: list[float] = field(default_factory=list[float])
@@ -68,7 +68,7 @@ class _Tally:
 
 
 class _Client(asyncio.Protocol):
-    """One connection: sends the next request when the answer to the one before is there."""
+    """One connection, which sends the next request after the answer to the previous one."""
 
     def __init__(
         self, requests: Iterator[bytes], tally: _Tally, done: asyncio.Future[None]
@@ -83,20 +83,20 @@ class _Client(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the first request."""
-        # uvloop's transports are no subclasses of asyncio's.
+        # uvloop's transports are not subclasses of asyncio's.
         self._transport = cast("asyncio.Transport", transport)
         self._send()
 
     def data_received(self, data: bytes) -> None:
-        """Read a part of an answer."""
+        """Parse a part of an answer."""
         self._parser.feed_data(data)
 
     def on_body(self, body: bytes) -> None:
-        """Keep a part of the body, which may say what was wrong."""
+        """Keep a part of the body, which may contain an error message."""
         self._body += body
 
     def on_message_complete(self) -> None:
-        """Count the answer, and send the next request while there is time."""
+        """Count the answer, and send the next request until the duration is over."""
         now_s = time.perf_counter()
         status = self._parser.get_status_code()
         if status == ACCEPTED:
@@ -111,7 +111,7 @@ class _Client(asyncio.Protocol):
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop; a connection that the server closes before the time is an error."""
+        """Stop; a connection that is lost before the end of the load is an error."""
         if exc is not None or time.perf_counter() < self._tally.ends_s:
             self._fail(f"the connection was lost: {exc}")
         if not self._done.done():
@@ -129,7 +129,7 @@ class _Client(asyncio.Protocol):
 
 
 def create_requests(plan: LoadPlan) -> Iterator[bytes]:
-    """Make request after request, each for one server of another name."""
+    """Yield requests without end, each for one server with a new name."""
     number = 0
     while True:
         name = f"{plan.prefix}-{number}"
@@ -147,7 +147,7 @@ def create_requests(plan: LoadPlan) -> Iterator[bytes]:
 
 
 async def run_load(plan: LoadPlan) -> Load:
-    """Put the load on the server."""
+    """Run the load on the server and return the result."""
     loop = asyncio.get_running_loop()
     began_s, began_cpu_s = time.perf_counter(), time.process_time()
     tally = _Tally(ends_s=began_s + plan.seconds)
@@ -172,7 +172,7 @@ async def run_load(plan: LoadPlan) -> Load:
 
 
 def main(arguments: list[str]) -> None:
-    """Read the plan from the command line, and print what came of it."""
+    """Run the load of the plan on the command line, and print the result."""
     plan = msgspec.json.decode(arguments[0], type=LoadPlan)
     sys.stdout.buffer.write(msgspec.json.encode(uvloop.run(run_load(plan))))
 

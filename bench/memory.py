@@ -1,4 +1,4 @@
-"""Memory: what a host costs in the table, and in each kind of request that is kept."""
+"""Memory of a host in the table, and in the engine's cache for each kind of request."""
 
 import gc
 import tracemalloc
@@ -27,12 +27,12 @@ from berth.services.replica.replica import Replica
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Bytes of one host.
+    """Bytes per host.
 
-    `table` is all that stays when the records it was loaded from are dropped: columns, names,
-    uuids, hosts and services. `varied` is the same of hosts that differ in more than the peer's
-    do (see `varied`). `columns` are numpy's arrays alone, unused rows of them included.
-    `cached_class` is one more kind of request that is kept.
+    `table` is everything that remains when the loaded records are dropped: columns, names, uuids,
+    hosts and services. `varied` is the same for hosts that all differ (see `varied`). `columns` are
+    the NumPy arrays alone, including unused rows. `cached_class` is one more kind of request in the
+    cache.
     """
 
     hosts: int
@@ -44,7 +44,7 @@ class MemoryUse:
 
 
 def measure_memory(policy_name: str, cases: MemoryCases) -> MemoryUse:
-    """Measure in a process of its own."""
+    """Return the memory use, measured in a separate process."""
     return alone(_measure_named, policy_name, cases)
 
 
@@ -53,7 +53,7 @@ def _measure_named(policy_name: str, cases: MemoryCases) -> MemoryUse:
 
 
 def measure(policy: Policy, cases: MemoryCases) -> MemoryUse:
-    """Load records that were read from JSON, as from a ledger, and count what Python allocates."""
+    """Return the memory that Python allocates for records read from JSON, as from a ledger."""
     plain = snapshot(cases.hosts)
     texts = msgspec.json.encode(varied(plain)), msgspec.json.encode(plain)
     del plain
@@ -77,10 +77,10 @@ def measure(policy: Policy, cases: MemoryCases) -> MemoryUse:
 
 
 def varied(fleet: Snapshot) -> Snapshot:
-    """Return a fleet of which no two hosts are alike, as far as agents see them so.
+    """Return a fleet in which no two hosts are equal, as in a real data centre.
 
-    Each has an address, a total of memory and of disk and an id of its service of its own, and a
-    node that is not called like the host; there are 50 kinds of CPU, 7 of stats, 3 of ratios.
+    Each host has its own address, totals of memory and disk and service id, and a node whose name
+    differs from the host's; there are 50 kinds of CPU, 7 of stats and 3 of ratios.
     """
     hosts = (_varied_host(index, host) for index, host in enumerate(fleet.hosts))
     providers = (_varied_provider(index, one) for index, one in enumerate(fleet.providers))
@@ -113,7 +113,7 @@ def _varied_provider(index: int, provider: Provider) -> Provider:
 
 
 def _loaded(text: bytes) -> tuple[Replica, int]:
-    """Load records that are read from JSON, and return the bytes that are left of them."""
+    """Load records from JSON into a replica; return it and the bytes that remain allocated."""
     before = _allocated()
     replica = Replica()
     replica.load(msgspec.json.decode(text, type=Snapshot))
@@ -122,17 +122,17 @@ def _loaded(text: bytes) -> tuple[Replica, int]:
 
 
 def _cached_class(replica: Replica, policy: Policy, kinds: int) -> float:
-    """Return the bytes of one more kind that is kept: what its first two sights leave behind."""
+    """Return the bytes that the first two decisions about a new kind of request leave allocated."""
     decision_service = DecisionService(replica, Fixed(policy), Standstill())
 
     def see(index: int) -> None:
         decision_service.decide(replace(request(f"kind-{index}"), flavor=unseen_flavor(index)))
 
-    for _ in range(2):  # what all kinds share comes with the first
+    for _ in range(2):  # the first kind allocates what all kinds share
         see(kinds)
     before = _allocated()
     for index in range(kinds):
-        for _ in range(2):  # what came once is a guest, and soon gives way to others
+        for _ in range(2):  # a kind is cached for long only from its second decision on
             see(index)
     return (_allocated() - before) / kinds
 

@@ -1,8 +1,8 @@
-"""Packing: how well the ready policies fill a fleet, beside First-Fit and Best-Fit.
+"""Packing: how well the ready policies fill a fleet, compared with First-Fit and Best-Fit.
 
-On openb by the method of the FGD paper (see `berth.lab.inflation`): more and more requests,
-nothing departs. On the generator's workload: arrivals and departures. Each seed of each policy is
-a task of its own, spread over the processors.
+The openb trace is replayed by the method of the FGD paper (see `berth.lab.inflation`): requests
+arrive and none departs. In the generator's workload instances also depart. Each seed of each policy
+is a separate task; the tasks run on all processors.
 """
 
 import os
@@ -32,25 +32,27 @@ from berth.lab.workload import (
     events,
 )
 
-TRACE = ROOT.parent / "shared" / "traces" / "openb"
-"""Where the trace is looked for; Berth holds no copy of it."""
+TRACE = Path(
+    os.environ.get("BERTH_TEST_OPENB_TRACE") or ROOT.parent / "shared" / "traces" / "openb"
+)
+"""The folder of the openb trace, of which Berth has no copy; by default beside the checkout."""
 
-MISSING = "the openb trace is not in ../shared/traces/openb: left out"
+MISSING = "the openb trace is left out: set BERTH_TEST_OPENB_TRACE to a folder with the trace"
 
 _PERCENT = 100
 _MOST_ASKED = 1.3
-"""The FGD paper asks for so many times the GPUs in the end."""
+"""The final demand in the FGD paper, as a multiple of the GPUs."""
 
 _HALF = 0.5
 _HOSTS_MAX = 8
-"""So many times the hosts of the workload are tried, at most."""
+"""The largest fleet that is tried, as a multiple of the workload's hosts."""
 
 _FOR_OPENB = "openb"
-"""The ready policy that takes the trace's processors by the name that they have there."""
+"""The ready policy that uses the trace's own resource class for processors."""
 
 
 class Fleet(Protocol):
-    """Takes requests, and lets them go."""
+    """A fleet that places requests and removes them."""
 
     @property
     def empty_share(self) -> float:
@@ -70,7 +72,8 @@ class Fleet(Protocol):
 class Inflated:
     """One replay of openb. Shares are percent of all GPUs, `empty_at_50` percent of the hosts.
 
-    `at_100` is what is allocated when as much was asked for as there is, `final` at 130 %.
+    `at_100` is allocated when the requests total the fleet's GPUs, `final` at 130 % of them.
+    `before_refusal` is the number of requests placed before the first refusal.
     """
 
     at_100: float
@@ -83,9 +86,10 @@ class Inflated:
 class Churned:
     """One workload of the generator.
 
-    `hosts_needed` refuse nothing. On the workload's own fleet `before_refusal` requests were
-    placed, and `gpus` is the percentage of its GPUs that instances had, the mean over all
-    arrivals. `empty` is that of hosts without an instance, on twice that fleet.
+    `hosts_needed` is the smallest number of hosts that refuses nothing. On the workload's own fleet
+    `before_refusal` requests were placed before the first refusal, and `gpus` is the percentage of
+    GPUs that were allocated, averaged over all arrivals. `empty` is the average percentage of hosts
+    without an instance on twice that fleet.
     """
 
     hosts_needed: int
@@ -96,7 +100,7 @@ class Churned:
 
 @dataclass(frozen=True, slots=True)
 class PackingResult:
-    """What one policy came to: means over seeds, None where it was not measured."""
+    """The results of one policy: means over seeds, None if not measured."""
 
     policy: str
     openb_seeds: int
@@ -112,7 +116,7 @@ class PackingResult:
 
 
 class Metered:
-    """A fleet, and how much of one resource class its instances have."""
+    """A fleet that also counts the amount of one resource class that its instances use."""
 
     def __init__(self, fleet: Fleet, resource_class: str) -> None:
         self._fleet = fleet
@@ -140,7 +144,7 @@ class Metered:
 
 
 def measure_packing(cases: PackingCases) -> Iterator[PackingResult]:
-    """Measure every policy, and the plain rules before them, in order."""
+    """Yield the results of First-Fit, Best-Fit and the policies, in order."""
     has_trace = TRACE.is_dir()
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         begun = [
@@ -154,7 +158,7 @@ def measure_packing(cases: PackingCases) -> Iterator[PackingResult]:
 def _begin(
     pool: Executor, name: str, cases: PackingCases, *, has_trace: bool
 ) -> tuple[Iterator[Inflated], Iterator[int], Iterator[Churned]]:
-    """Hand all tasks of one policy to the pool."""
+    """Submit all tasks of one policy, and return their results as iterators."""
     many = name in cases.openb_thorough
     seeds = range(cases.openb_seeds_thorough if many else cases.openb_seeds)
     numbers = [cases.openb_first_seed + seed for seed in seeds if has_trace]
@@ -171,7 +175,7 @@ def _settings(cases: PackingCases) -> list[GeneratorSettings]:
 
 
 def packing_measures(results: Sequence[PackingResult]) -> dict[str, float]:
-    """Name every figure, and by how much each policy does with fewer hosts than others."""
+    """Return every figure by name, and the ratios of the hosts that policies need."""
     measures: dict[str, float] = {}
     hosts = {one.policy: one.hosts_needed for one in results}
     for one in results:
@@ -218,7 +222,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def fleet_of(name: str, hosts: Sequence[FleetHost]) -> Fleet:
-    """Make a fleet that a ready policy or a plain rule fills."""
+    """Return a fleet that a ready policy, First-Fit or Best-Fit fills."""
     if name in PLAIN:
         return PlainFleet(hosts, name)
     return FleetFilling(hosts, load_policy(Path(name)))
@@ -233,22 +237,22 @@ def _trace(cpu_class: str) -> Workload:
 
 
 def _demand(name: str, seed: int, demand: float) -> InflatedWorkload:
-    """Inflate the main list for a policy to a part of the GPUs.
+    """Return the main list for a policy, inflated to a multiple of the GPUs.
 
-    A VCPU is 1/1000 core there, so that all policies see processors; the policy that is made for
-    the trace sees them by their own name.
+    A VCPU is 1/1000 core there, so all policies see processors; the policy `openb` uses the trace's
+    own resource class.
     """
     cpu_class = CPU_MILLI if name == _FOR_OPENB else VCPU
     return inflate(_trace(cpu_class), GPU_MILLI, seed=seed, demand=demand)
 
 
 def fill_openb(name: str, seed: int) -> Inflated:
-    """Replay the main list, inflated to 130 % of the GPUs."""
+    """Replay the main list, inflated to 130 % of the GPUs, and return the result."""
     return fill(name, _demand(name, seed, _MOST_ASKED))
 
 
 def fill(name: str, demand: InflatedWorkload) -> Inflated:
-    """Replay an inflated workload; columns are means over all steps that round to a percent."""
+    """Replay an inflated workload; shares are means over all steps that round to a percentage."""
     workload = demand.workload
     fleet = fleet_of(name, workload.hosts)
     asked = granted = 0
@@ -275,7 +279,7 @@ def fill(name: str, demand: InflatedWorkload) -> Inflated:
 
 
 def openb_hosts_needed(name: str, seed: int) -> int:
-    """Tell how many hosts, in their random order, take the first half of the list."""
+    """Return how many hosts, in random order, fit the requests for half of the GPUs."""
     workload = _demand(name, seed, _HALF).workload
 
     def suffices(count: int) -> bool:
@@ -291,7 +295,7 @@ def openb_hosts_needed(name: str, seed: int) -> int:
 
 
 def churn(name: str, settings: GeneratorSettings) -> Churned:
-    """Replay one workload on fleets of several sizes."""
+    """Replay one workload on fleets of several sizes, and return the result."""
     workload = generate(settings)
 
     def fleet(count: int) -> tuple[FleetHost, ...]:
@@ -320,7 +324,7 @@ def churn(name: str, settings: GeneratorSettings) -> Churned:
 def walk(
     fleet: Fleet, workload: Workload, after_each: Callable[[], None] | None = None
 ) -> Iterator[int]:
-    """Replay arrivals and departures; yield the number of each request that is refused."""
+    """Replay arrivals and departures; yield the index of each refused request."""
     number = 0
     for event in events(workload, until_s=workload.arrivals[-1].at_s):
         if isinstance(event, DepartureEvent):
@@ -334,9 +338,9 @@ def walk(
 
 
 def least(suffices: Callable[[int], bool], low: int, high: int) -> int:
-    """Find the least number that suffices by halving, as if every larger one did too.
+    """Return the least number that suffices, found by bisection; `high + 1` if none does.
 
-    One more than `high` says that none does.
+    Every number above the least sufficient one is assumed to suffice.
     """
     high += 1
     while low < high:

@@ -1,4 +1,4 @@
-"""Parity: do Berth and its peer choose the same hosts, under the weighers that both have?"""
+"""Parity: whether Berth and Nova choose the same hosts with the weighers that both have."""
 
 import math
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.rules.rule import Weigher
 
 _TOLERANCE = 1e-9
-"""Sums of floats in another order differ in the last bits."""
+"""The tolerance for sums of floats, which depend on the order in the last bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parity:
     """The comparison at one fleet size.
 
-    `same_order` is about the best hosts for one instance, `same_weights` about their weights,
-    `same_batch` about the hosts of the first `batch_compared` instances of one request.
+    `same_order` compares the best hosts for one instance, `same_weights` their weights, and
+    `same_batch` the hosts of the first `batch_compared` instances of one request.
     """
 
     hosts: int
@@ -36,20 +36,20 @@ class Parity:
 
 
 def missing_weighers(peer: PeerReport) -> tuple[str, ...]:
-    """Name the peer's weighers that Berth does not have and that weigh anything."""
+    """Return the names of Nova's weighers that have a multiplier and that Berth lacks."""
     mine = plugin_names(WEIGHERS)
     return tuple(one.name for one in peer.weighers if one.multiplier and one.name not in mine)
 
 
 def compare(peer: PeerReport) -> tuple[Parity, ...]:
-    """Compare at every size that the peer has measured."""
+    """Return the comparison at each size that was measured with Nova."""
     compared = len(peer.results[0].order) if peer.results else 0
     policy = policy_like(peer.weighers, shown=compared)
     return tuple(_compare_size(size, policy) for size in peer.results)
 
 
 def policy_like(weighers: Sequence[PeerWeigher], *, shown: int) -> Policy:
-    """Make the policy `nova` with the peer's weighers, in its order, as far as there are any."""
+    """Return the policy `nova` with those of Nova's weighers that Berth has, in Nova's order."""
     known = plugin_names(WEIGHERS)
     text, _, _ = read_policy_text(Path("nova")).partition("[[weighers]]")
     text = text.replace("runners_up = 3", f"runners_up = {shown - 1}")
@@ -60,7 +60,7 @@ def policy_like(weighers: Sequence[PeerWeigher], *, shown: int) -> Policy:
 
 def _weigher(peer: PeerWeigher) -> Weigher:
     built = build_plugin(WEIGHERS, peer.name, {}, _is_weigher, where="parity.toml")
-    # The peer says what it multiplies with, which is not always what its option says.
+    # Nova reports the effective multiplier, which may differ from its option.
     return replace(built, multiplier=float(peer.multiplier))
 
 

@@ -1,4 +1,4 @@
-"""The peer: Nova's real scheduler, run by its own interpreter in the same run."""
+"""The peer: Nova's scheduler, run by its own interpreter."""
 
 import subprocess
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ MISSING = (
 
 
 class PeerError(BenchError):
-    """The peer's script failed; what it said has gone to standard error."""
+    """The peer's script failed; its messages are on standard error."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerWeigher:
-    """One of Nova's weighers and how much it weighs."""
+    """One of Nova's weighers and its multiplier."""
 
     name: str
     multiplier: float
@@ -40,9 +40,10 @@ class PeerWeigher:
 
 @dataclass(frozen=True, slots=True)
 class PeerBatch:
-    """One request for many instances, in seconds; `estimated` from fewer instances.
+    """The times of one request for many instances, in seconds.
 
-    `hosts` has the host of each instance that was really placed.
+    `estimated` says that they are extrapolated from fewer instances. `hosts` has the host of each
+    instance that was actually placed.
     """
 
     instances: int
@@ -62,7 +63,7 @@ class PeerHost:
 
 @dataclass(frozen=True, slots=True)
 class PeerSize:
-    """What the peer says about one fleet size; `order` are the best hosts, best first."""
+    """The peer's results for one fleet size; `order` has the best hosts, best first."""
 
     hosts: int
     batch: PeerBatch
@@ -71,7 +72,7 @@ class PeerSize:
 
 @dataclass(frozen=True, slots=True)
 class PeerReport:
-    """What the peer's script prints, as far as it is used here."""
+    """The part of the peer's output that is used here."""
 
     version: str
     filters: tuple[str, ...]
@@ -81,31 +82,31 @@ class PeerReport:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """What the peer says when it has built its fleet, and called once."""
+    """The peer's first line, after it has built its fleet."""
 
     passing: int
 
 
 class TimedPeer:
-    """The peer's process, asked for one timed call at a time; use it as a context.
+    """The peer's process, which times one call at a time; a context manager.
 
     Attributes:
-        passing: how many hosts pass its filters.
+        passing: number of hosts that pass its filters.
     """
 
     def __init__(self, what: Literal["sort", "numa"], hosts: int) -> None:
-        """Start it on a fleet of that size, and wait until it is ready.
+        """Start the process, and wait until it is ready.
 
         Args:
-            what: `_get_sorted_hosts` on the plain fleet, or the filter of NUMA cells on its own.
+            what: `sort` for `_get_sorted_hosts` on the plain fleet, `numa` for the NUMA filter.
             hosts: size of the fleet.
 
         Raises:
-            PeerError: its script failed.
+            PeerError: the peer's script failed.
         """
         command = [str(PYTHON), str(TURNS_SCRIPT), what, "--hosts", str(hosts)]
         self._process = subprocess.Popen(
-            # Nothing is kept back, so that closing the pipe of a peer that has ended is no error.
+            # Without a buffer, closing the pipe of an ended process raises no error.
             command,
             bufsize=0,
             cwd=ROOT,
@@ -124,16 +125,16 @@ class TimedPeer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the process."""
+        """Close the pipes and wait for the process."""
         self._process.__exit__(kind, error, trace)
 
     def call(self) -> Sample:
-        """Have it call once, and return the time that it took by its own clocks.
+        """Return the time of one call, by the peer's own clocks.
 
         Raises:
-            PeerError: its script failed.
+            PeerError: the peer's script failed.
         """
-        with suppress(BrokenPipeError):  # it has ended, which reading tells
+        with suppress(BrokenPipeError):  # the process has ended, which `_read` reports
             _open(self._process.stdin).write(b"\n")
         return self._read(Sample)
 
@@ -146,10 +147,10 @@ class TimedPeer:
 
 
 def run_peer(hosts: tuple[int, ...], instances: int, cases: PeerCases) -> PeerReport | None:
-    """Have the peer decide, and measure its batch, at the sizes it can do; None without any.
+    """Return the peer's results for the sizes up to `hosts_max`; None if there are none.
 
     Raises:
-        PeerError: its script failed.
+        PeerError: the peer's script failed.
     """
     sizes = [str(count) for count in hosts if count <= cases.hosts_max]
     if not sizes:

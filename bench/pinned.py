@@ -1,7 +1,7 @@
 """Pinned guests on hosts with two NUMA cells: the fleet of `peers/nova_pinned.py`.
 
-Each cell has 32 dedicated CPUs, two threads a core, of which some cores are in use. Berth and Nova
-take turns.
+Each cell has 32 dedicated CPUs, two threads per core, and some cores are in use. Berth and Nova are
+measured in turns.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ CORES = 16
 """Cores of a cell; core n has the threads n and n + CORES of the cell's CPUs."""
 CELL_MEMORY_MB = 131_072
 CORE_MEMORY_MB = 4_096
-"""What a guest has for each core that is in use."""
+"""Memory of an instance for each core that it uses."""
 
 FLAVOR = Flavor(
     "pinned",
@@ -49,11 +49,11 @@ _ASKED = replace(request("pinned"), flavor=FLAVOR)
 
 
 class PinnedTurn(NamedTuple):
-    """What Berth does in one turn: the filter over all hosts, and decisions.
+    """The samples of one of Berth's turns: the filter over all hosts, and decisions.
 
-    `keep_cold` is the filter's first call on a table just loaded, `keep_warm` one of many.
-    `fresh` is the first decision on such a table, `warm` one of many with claims and releases
-    between.
+    `keep_cold` is the filter's first call on a newly loaded table, `keep_warm` the median of
+    several calls. `fresh` is the first decision on a new table, `warm` the median of several
+    decisions with claims and releases between them.
     """
 
     keep_cold: Sample
@@ -64,7 +64,7 @@ class PinnedTurn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PinnedPeer:
-    """The peer's filter over all hosts, and its ratios by the names of `PinnedTurn`."""
+    """Nova's filter over all hosts, and its ratios to Berth's samples, by names in `PinnedTurn`."""
 
     passing: int
     filter: Times
@@ -75,7 +75,7 @@ class PinnedPeer:
 class PinnedTimes:
     """Times on one fleet, by the names of `PinnedTurn`; `passing` is how many hosts pass.
 
-    `beside` is None where the peer is not asked.
+    `beside` is None if Nova is not measured.
     """
 
     hosts: int
@@ -85,7 +85,7 @@ class PinnedTimes:
 
 
 def measure_pinned(cases: PinnedCases, *, peer: bool) -> PinnedTimes:
-    """Measure in a process of its own, in turns with the peer if it is to be asked."""
+    """Return the times, measured in a process of its own, in turns with Nova if `peer`."""
     return alone(_measure_beside if peer else measure, cases)
 
 
@@ -95,7 +95,7 @@ def _measure_beside(cases: PinnedCases) -> PinnedTimes:
 
 
 def measure(cases: PinnedCases, peer: TimedPeer | None = None) -> PinnedTimes:
-    """Measure the filter, and decisions with it."""
+    """Return the times of the filter and of decisions with it."""
     policy = pinned_policy()
     state = pinned_snapshot(cases.hosts)
     desk = Desk(state, policy)
@@ -130,13 +130,13 @@ def _keep(desk: Desk, rule: Filter) -> tuple[int, Sample]:
 
 
 def pinned_policy() -> Policy:
-    """Return the policy `nova` with the filter that Nova does not enable by default."""
+    """Return the policy `nova` with `FILTER`, which Nova does not enable by default."""
     text = read_policy_text(Path("nova"))
     return parse_policy(f'{text}\n[[filters]]\nname = "{FILTER}"\n', "pinned.toml")
 
 
 def pinned_snapshot(count: int) -> Snapshot:
-    """Make the fleet: hosts of two cells, and one instance a cell on the cores in use."""
+    """Return the fleet: hosts with two cells, and an instance on the cores in use of each cell."""
     state = snapshot(count)
     hosts = tuple(replace(host, numa_cells=_cells()) for host in state.hosts)
     instances = tuple(
@@ -157,7 +157,7 @@ def pinned_snapshot(count: int) -> Snapshot:
 
 
 def cores_in_use(index: int, cell: int) -> int:
-    """Return how many cores of a cell of a host are pinned already; 0 to all of them."""
+    """Return how many cores of a cell are in use, between 0 and `CORES`."""
     return min(CORES, (index * 7 + cell * 5) % 24)
 
 

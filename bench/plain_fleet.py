@@ -1,7 +1,7 @@
-"""First-Fit and Best-Fit in plain code: what the policies are compared with.
+"""First-Fit and Best-Fit in plain code, with which the policies are compared.
 
-A few arrays and no rules, so that a mistake in Berth cannot be in here too. It does as
-`berth.lab.fleet_filling.FleetFilling` does, for flavors as the lab's workloads have them.
+The code uses a few arrays and none of Berth's rules, so it cannot share their mistakes. It behaves
+like `berth.lab.fleet_filling.FleetFilling` for the flavors of the lab's workloads.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ PLAIN: Final = (FIRST_FIT, BEST_FIT)
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What one instance of a flavor asks for.
+    """The needs of one instance of a flavor.
 
-    `amounts` is (R,); of devices it asks for `parts` different ones with `part` free each.
+    `amounts` is (R,); the instance needs `parts` different devices with `part` free on each.
     """
 
     needs: Needs
@@ -37,7 +37,7 @@ class _Kind:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What one instance has: a row, amounts (R,), and a part of each of some devices."""
+    """The resources of one instance: a row, amounts (R,), and a part of some devices."""
 
     row: int
     amounts: Amounts
@@ -46,10 +46,10 @@ class _Held:
 
 
 class PlainFleet:
-    """A fleet that is filled by First-Fit or by Best-Fit.
+    """A fleet that is filled by First-Fit or Best-Fit.
 
-    Hosts stand in the order of their names, which First-Fit goes by. Best-Fit takes the host
-    with the least left, summed over the classes as parts of the largest host.
+    First-Fit takes hosts in the order of their names. Best-Fit takes the host with the least left,
+    summed over the classes as fractions of the largest host.
     """
 
     def __init__(self, hosts: Sequence[FleetHost], rule: str) -> None:
@@ -92,7 +92,7 @@ class PlainFleet:
         return True
 
     def depart(self, arrival: Arrival) -> None:
-        """Free what a request's instances have; one that was refused has nothing."""
+        """Free the resources of a request's instances; a refused request has none."""
         for one in self._here.pop(arrival.name, []):
             self._give_back(one)
 
@@ -130,7 +130,7 @@ class PlainFleet:
         return int(rows[np.argmin(left)])
 
     def _take(self, row: int, kind: _Kind) -> _Held:
-        """Take amounts and, of the devices that fit, those with the least free."""
+        """Allocate amounts and, of the devices that fit, those with the least free."""
         devices = self._devices[row]
         fitting = np.flatnonzero(devices >= kind.part)
         order = fitting[np.argsort(devices[fitting], kind="stable")]

@@ -1,4 +1,4 @@
-"""The report: results as tables for people."""
+"""The report: results as tables."""
 
 from collections.abc import Iterator, Sequence
 
@@ -169,8 +169,8 @@ def _pinned(pinned: PinnedTimes) -> Table:
 def _memory(use: MemoryUse) -> str:
     return (
         f"Memory, {use.hosts:,} hosts with {', '.join(use.classes)}: {use.table:,.0f} bytes a host "
-        f"in the table, {use.columns:,.0f} of them in numpy columns, {use.varied:,.0f} when no two "
-        f"are alike; {use.cached_class} bytes a host for one more kind of request"
+        f"in the table, {use.columns:,.0f} of them in numpy columns, {use.varied:,.0f} if all "
+        f"hosts differ; {use.cached_class} bytes a host for one more kind of request"
     )
 
 
@@ -184,7 +184,7 @@ def _ratio(ratio: Ratio) -> str:
 
 
 def duration(us: float) -> str:
-    """Say a time of so many microseconds with three digits."""
+    """Return a duration in microseconds as a text with three digits and a unit."""
     factor, unit = _unit(us)
     return f"{_digits(us / factor)} {unit}"
 
@@ -213,7 +213,7 @@ def _parity(results: Results) -> str:
     return "\n".join(lines)
 
 
-def _yes(truth: bool) -> str:  # noqa: FBT001 - it is what is said
+def _yes(truth: bool) -> str:  # noqa: FBT001 - the only argument
     return "yes" if truth else "NO"
 
 
@@ -278,7 +278,7 @@ def _schedulers(results: Sequence[SchedulerTimes]) -> Iterator[Table]:
 
 
 def _processes(results: Results) -> Iterator[RenderableType]:
-    """What was measured with several processes of Berth."""
+    """Yield the results of measurements with several Berth processes."""
     yield from _schedulers(results.schedulers)
     yield from map(_agents, results.agents)
     if results.zones is not None:
@@ -288,10 +288,10 @@ def _processes(results: Results) -> Iterator[RenderableType]:
 
 def _agents(times: AgentTimes) -> str:
     return (
-        f"Agents of {times.hosts:,} hosts, instances from the {times.source}: one scheduler takes "
-        f"{times.cores:.3f} of a core. In {times.seconds:,.0f} s it took in {times.heard:,} casts "
-        f"({times.due:,} were due), {times.differed:,} of them differed, read "
-        f"{times.reloads:,} hosts anew, and placed {times.placed:,} instances"
+        f"Agents of {times.hosts:,} hosts, instances from the {times.source}: one scheduler uses "
+        f"{times.cores:.3f} of a core. In {times.seconds:,.0f} s it received {times.heard:,} casts "
+        f"({times.due:,} were due), {times.differed:,} of which differed, reloaded "
+        f"{times.reloads:,} hosts, and placed {times.placed:,} instances"
     )
 
 
@@ -330,7 +330,7 @@ def _placement(results: Results) -> Iterator[RenderableType]:
 def _placement_trials(trials: Sequence[TrialTimes]) -> Table:
     table = Table(
         title="Placement API on PostgreSQL: p50 / p95 (CPU of the servers) in ms, operations/s; "
-        "what the real one takes for each of Berth's"
+        "ratios are OpenStack Placement to Berth"
     )
     table.add_column("what", no_wrap=True)
     for heading in ("clients", "Berth", "/s", "real", "/s", "CPU", "time", "409"):
@@ -358,7 +358,7 @@ def _placement_sizes(sizes: SizeTimes) -> str:
         f"{duration(one.server_cpu_us)} of {one.providers:,}" for one in sizes.one_provider
     )
     return (
-        f"Placement API, what one provider is asked: {one}; a process with {sizes.providers:,} "
+        f"Placement API, requests about one provider: {one}; a process with {sizes.providers:,} "
         f"providers and {sizes.allocations:,} allocations holds {sizes.resident_mib:,.0f} MiB"
     )
 
@@ -372,7 +372,7 @@ def _whole(value: float | None) -> str:
 
 
 def _floors(verdicts: tuple[Verdict, ...]) -> Table:
-    table = Table(title="Floors; targets are for orientation")
+    table = Table(title="Floors; a missed target does not fail the run")
     table.add_column("what")
     table.add_column("limit", justify="right")
     table.add_column("measured", justify="right")

@@ -1,4 +1,4 @@
-"""Results of one run: what is written as JSON, and the measures that floors are about."""
+"""Results of one run: the JSON document, and the measures to which floors apply."""
 
 import os
 import platform
@@ -36,12 +36,12 @@ from bench.zones import ZoneTimes, zone_measures
 SCHEMA = 5
 FOLDER = ROOT / "bench" / "results"
 _PLAIN = 10_000
-"""The fleet whose warm decision others are compared with."""
+"""The size of the fleet with which the warm decisions of other fleets are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where it was measured, and with what."""
+    """The machine and the versions of a run."""
 
     processor: str
     cpus: int
@@ -55,7 +55,7 @@ class Machine:
 
 @dataclass(slots=True)
 class Results:
-    """All that one run has measured; None and empty is what it has not."""
+    """The results of one run; a part that was not measured is None or empty."""
 
     taken_at: str
     machine: Machine
@@ -84,7 +84,7 @@ class Results:
 
 
 def begin(cases: Cases) -> Results:
-    """Start the results of a run that begins now."""
+    """Return empty results for a run that begins now."""
     machine = Machine(
         processor=_processor(),
         cpus=os.cpu_count() or 0,
@@ -99,7 +99,7 @@ def begin(cases: Cases) -> Results:
 
 
 def measures_of(results: Results) -> dict[str, float]:
-    """Name every figure that a floor may be about, or a later run may be compared by."""
+    """Return every figure to which a floor may apply, by name."""
     measures = _decision_measures(results) | _other_measures(results)
     library, http = results.library, results.http
     if library is not None:
@@ -185,18 +185,18 @@ def _spread(name: str, ratio: Ratio) -> dict[str, float]:
 
 
 def nova_size(results: Results, hosts: int) -> PeerSize | None:
-    """Return what the peer says about a fleet size, when it was measured there."""
+    """Return Nova's figures for a fleet size; None if it was not measured."""
     sizes = results.nova.results if results.nova is not None else ()
     return next((size for size in sizes if size.hosts == hosts), None)
 
 
 def batch_ratio(times: DecisionTimes, size: PeerSize) -> float:
-    """Tell how many times the CPU time of Berth's batch the peer's takes."""
+    """Return the ratio of Nova's CPU time for a batch to Berth's."""
     return round(size.batch.cpu_s * 1e6 / times.batch.times.cpu_us, 1)
 
 
 def write(results: Results, also: Path | None) -> Path:
-    """Write the results to `bench/results/`, and to a file of the caller's choice."""
+    """Write the results to `bench/results/` and to `also`; return the path of the former."""
     text = msgspec.json.format(msgspec.json.encode(results), indent=2)
     FOLDER.mkdir(exist_ok=True)
     path = FOLDER / f"{results.taken_at.replace(':', '')}.json"
@@ -216,7 +216,7 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    """Describe the commit that is checked out; empty where there is no git."""
+    """Return the description of the checked-out commit; "" without git."""
     command = ["git", "describe", "--always", "--dirty"]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -1,8 +1,8 @@
-"""Several scheduler processes on one ledger: how fast they place, and how much of it is in vain.
+"""Several scheduler processes on one ledger: their rate of placements, and conflicts and retries.
 
-Real `berth scheduler` processes on a PostgreSQL ledger are called over RabbitMQ. Contention is
-low where all hosts are alike and a placement makes its host the last choice, and hot where all
-schedulers fill the same small host, then the next, until less is left than was asked for.
+`berth scheduler` processes on a PostgreSQL ledger are called over RabbitMQ. Contention is low if
+all hosts are equal and a placement makes its host the last choice. It is hot if all schedulers fill
+the same small host, then the next, until not enough is left.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ _CONNECT_S: Final = 10.0
 _UNITS_AT_ONCE: Final = 500
 _IN_VAIN: Final = frozenset({"short", "stale", "changed"})
 _HOT_INSTANCES: Final = 4
-"""How many instances fit on a host where contention is hot."""
+"""The number of instances that fit on a host if contention is hot."""
 _PER_1000: Final = 1000.0
 
 _POLICY: Final = """
@@ -73,10 +73,10 @@ multiplier = {multiplier}
 
 @dataclass(frozen=True, slots=True)
 class SchedulerTimes:
-    """One load on so many schedulers. Times of the processor are those of the schedulers alone.
+    """The results of one load on some schedulers; CPU times are those of the schedulers alone.
 
-    `conflicts` are claims that the ledger rejected, `retries` plans that were made anew for that,
-    each for 1,000 placements; `refused` orders got no host, `contended` of them after all tries.
+    `conflicts` are claims that the ledger rejected and `retries` the plans that were made again,
+    both per 1,000 placements. `refused` orders got no host, `contended` of them after all tries.
     """
 
     contention: str
@@ -97,21 +97,21 @@ class NoBrokerError(BenchError):
 
 
 class BrokenError(BenchError):
-    """What several schedulers did together is not right."""
+    """An order was lost or doubled, or a host holds more than its capacity."""
 
 
 def broker_url() -> str:
-    """Return where the broker is that tests use, too."""
+    """Return the URL of the broker, which tests also use."""
     return os.environ.get("BERTH_TEST_RABBITMQ_URL", _BROKER_URL)
 
 
 def measure_schedulers(cases: SchedulerCases) -> Iterator[SchedulerTimes]:
-    """Measure each load with each number of schedulers, on a ledger and queues of its own.
+    """Yield the times of each load and number of schedulers, with a new ledger and queues each.
 
     Raises:
         NoDatabaseError: there is no PostgreSQL server.
         NoBrokerError: there is no RabbitMQ server.
-        BrokenError: an order was lost or doubled, or a host has more than fits.
+        BrokenError: an order was lost or doubled, or a host holds more than its capacity.
     """
     for contention, hosts in (("low", one) for one in cases.hosts):
         for count in cases.schedulers:
@@ -137,7 +137,7 @@ def _measure(cases: SchedulerCases, contention: str, hosts: int, count: int) -> 
             stack.enter_context(_scheduler(folder / f"{number}.log", database.url, broker, policy))
             for number in range(count)
         ]
-        # More than fits, so that the end of a full fleet is fought for, too.
+        # More orders than fit, so schedulers also compete for the last hosts.
         orders = int(hosts * total * 1.05) if is_hot else cases.placements
         before_s = [service.cpu_s() or 0.0 for service in services]
         load = uvloop.run(_load(broker, orders, cases.in_flight))
@@ -163,7 +163,7 @@ def _measure(cases: SchedulerCases, contention: str, hosts: int, count: int) -> 
 
 
 async def _fill(url: str, hosts: int, instances: int) -> None:
-    """Register hosts on which so many instances fit each."""
+    """Register hosts, on each of which `instances` instances fit."""
     stock = {
         VCPU: Inventory(FLAVOR.vcpus * instances),
         MEMORY_MB: Inventory(FLAVOR.memory_mb * instances),
@@ -187,7 +187,7 @@ async def _fill(url: str, hosts: int, instances: int) -> None:
 
 @contextmanager
 def _scheduler(log: Path, ledger: str, broker: RabbitBroker, policy: Path) -> Iterator[Service]:
-    """Run a scheduler, and wait until it is ready."""
+    """Run a scheduler and yield it once it is ready."""
     service = Service("127.0.0.1", free_port(), 0)
     settings = {
         "BERTH_LEDGER_URL": ledger,
@@ -210,7 +210,7 @@ class _Load:
 
 
 async def _load(broker: RabbitBroker, orders: int, in_flight: int) -> _Load:
-    """Have orders placed, so many at once, as API processes would."""
+    """Send orders, `in_flight` at a time, as API processes do; return decisions and duration."""
     waiting = iter([_order(f"req-{number}") for number in range(orders)])
     decisions: list[Decision] = []
     async with _bus(broker) as bus:
@@ -261,7 +261,7 @@ def _order(request_id: str) -> PlaceOrder:
 
 
 def _sums(services: Sequence[Service]) -> dict[str, float]:
-    """Return counters by name and first label, summed over the schedulers."""
+    """Return counters by name and label, summed over the schedulers."""
     sums: dict[str, float] = {}
     for service in services:
         text = httpx.get(f"{service.url}/metrics", trust_env=False).text
@@ -277,12 +277,12 @@ def _sums(services: Sequence[Service]) -> dict[str, float]:
 
 
 async def _check(url: str, orders: int, decisions: Sequence[Decision]) -> None:
-    """Make sure that each order was decided once, and no host has more than fits."""
+    """Check that each order was decided once and no host holds more than its capacity."""
     ledger = await open_ledger(url)
     try:
         kept = {one.request_id: one for one in decisions}
         if len(kept) != orders or len(decisions) != orders:
-            raise BrokenError(f"{orders} orders, and {len(kept)} were answered")
+            raise BrokenError(f"{len(kept)} of {orders} orders were answered")
         await _check_room(ledger, kept)
     finally:
         await ledger.close()
@@ -292,11 +292,11 @@ async def _check_room(ledger: Ledger, decisions: dict[str, Decision]) -> None:
     used: dict[str, int] = {}
     for request_id, decision in decisions.items():
         if await ledger.get(Decision, request_id) != decision:
-            raise BrokenError(f"{request_id}: the ledger has another decision than was answered")
+            raise BrokenError(f"{request_id}: the decision in the ledger differs from the answer")
         found = await ledger.get(Instance, instance_uuid_of(request_id, 0))
         host = decision.placements[0] if decision.placements else None
         if found is None or found.host != (host.host if host else None):
-            raise BrokenError(f"{request_id}: its instance is not where the decision says")
+            raise BrokenError(f"{request_id}: its instance is not on the host of the decision")
         if host is not None:
             used[host.provider_uuid] = used.get(host.provider_uuid, 0) + FLAVOR.vcpus
     for provider in await ledger.all(Provider):

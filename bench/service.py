@@ -1,4 +1,4 @@
-"""A whole Berth as a process of its own, and what it takes of the processor."""
+"""A complete Berth in its own process, and the processor time that it uses."""
 
 import os
 import signal
@@ -22,12 +22,12 @@ _LOG_CHARS = 3000
 
 
 class ServiceError(BenchError):
-    """Berth did not start, or did not do what it was asked to."""
+    """Berth did not start, or a request to it failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A running `berth up`."""
+    """A running process of Berth."""
 
     host: str
     port: int
@@ -35,16 +35,16 @@ class Service:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """The base URL of its HTTP API."""
         return f"http://{self.host}:{self.port}"
 
     def cpu_s(self) -> float | None:
-        """Return the CPU seconds that all its threads took so far; None where no /proc is."""
+        """Return the CPU seconds of all its threads so far; None without /proc."""
         return cpu_s_of(self.pid)
 
 
 def cpu_s_of(pid: int) -> float | None:
-    """Return the CPU seconds that all threads of a process took so far; None where no /proc is."""
+    """Return the CPU seconds of all threads of a process so far; None without /proc."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text("utf-8")
     except OSError:
@@ -58,7 +58,7 @@ def berth_up(folder: Path, *, fake_hosts: int) -> Iterator[Service]:
     """Start Berth on a SQLite ledger in `folder`, wait until it answers, and stop it at the end.
 
     Raises:
-        ServiceError: it does not answer in time; the message holds the end of its log.
+        ServiceError: it does not answer in time; the message contains the end of its log.
     """
     host, port = "127.0.0.1", free_port()
     berth = Path(sys.executable).with_name("berth")
@@ -75,7 +75,7 @@ def berth_up(folder: Path, *, fake_hosts: int) -> Iterator[Service]:
 
 
 @contextmanager
-def running(  # noqa: PLR0913 - what to start, and how to know that it has
+def running(  # noqa: PLR0913 - the command and the conditions for readiness
     at: Service,
     command: Sequence[str],
     settings: Mapping[str, str],
@@ -85,19 +85,19 @@ def running(  # noqa: PLR0913 - what to start, and how to know that it has
     says: str = "",
     ready_s: float = _READY_S,
 ) -> Iterator[Service]:
-    """Run a process of Berth, and wait until it is ready; stop it at the end.
+    """Run a process of Berth, wait until it is ready, and stop it at the end.
 
     Args:
-        at: where it answers; its pid is not known yet.
-        command: what to run.
-        settings: of its environment, besides those of this process.
-        log: where all that it prints goes.
-        path: is asked until it succeeds.
-        says: has to be in the log by then.
-        ready_s: how long that may take.
+        at: address of the process; its pid is ignored.
+        command: the command line.
+        settings: environment variables, in addition to those of this process.
+        log: file for the output.
+        path: path that must answer with success before the process counts as ready.
+        says: text that must be in the log before the process counts as ready.
+        ready_s: seconds after which the process is given up.
 
     Raises:
-        ServiceError: it is not ready in time; the message holds the end of its log.
+        ServiceError: it is not ready in time; the message contains the end of its log.
     """
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Timing: CPU time beside wall time, and medians of both."""
+"""Timing: CPU time and wall time, and their medians."""
 
 import statistics
 import time
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One timed stretch, in microseconds; CPU time is that of all threads of the process."""
+    """The time of one call, in microseconds; CPU time is that of all threads of the process."""
 
     cpu_us: float
     wall_us: float
@@ -21,7 +21,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Medians of several samples, in microseconds. On a shared machine judge by `cpu_us`."""
+    """Medians and minima of several samples, in microseconds; `cpu_us` is least disturbed."""
 
     cpu_us: float
     wall_us: float
@@ -31,7 +31,7 @@ class Times:
 
 
 def timed(call: Callable[[], T]) -> tuple[T, Sample]:
-    """Call once and time it. Garbage is collected by whoever calls, as it takes long."""
+    """Return the result and the time of a call; the caller collects garbage before it."""
     wall_ns, cpu_ns = time.perf_counter_ns(), time.process_time_ns()
     result = call()
     cpu_ns, wall_ns = time.process_time_ns() - cpu_ns, time.perf_counter_ns() - wall_ns
@@ -39,7 +39,7 @@ def timed(call: Callable[[], T]) -> tuple[T, Sample]:
 
 
 def timed_often(call: Callable[[], object], calls: int) -> Sample:
-    """Time many calls at once and return the share of one, for calls of a few microseconds."""
+    """Return the mean time of many calls, for calls of a few microseconds."""
 
     def all_calls() -> None:
         for _ in range(calls):
@@ -50,7 +50,7 @@ def timed_often(call: Callable[[], object], calls: int) -> Sample:
 
 
 def summarise(samples: Sequence[Sample]) -> Times:
-    """Take medians and minima of at least one sample."""
+    """Return medians and minima of at least one sample."""
     cpu_us = [sample.cpu_us for sample in samples]
     wall_us = [sample.wall_us for sample in samples]
     return Times(
@@ -77,9 +77,9 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def collect_garbage() -> None:
-    """Take the garbage of what came before out of the next sample.
+    """Collect garbage, so it does not count in the next sample.
 
-    The collector is treated as in every process of Berth: with a million hosts, looking at them
-    again takes seconds.
+    The collector is configured as in every process of Berth, because a collection over a million
+    hosts takes seconds.
     """
     spare_the_collector()

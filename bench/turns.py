@@ -1,8 +1,8 @@
-"""Taking turns: a block of ours, one call of the peer's, and so on.
+"""Measurement in turns: a block of Berth's calls, one call of the peer, and so on.
 
-A machine has phases in which everything takes twice as long, and each of its processors has its
-own. Two sides that are timed minutes apart, or on two processors, are in different ones, and their
-ratio is off by as much. Neighbours on one processor are mostly in the same one.
+A processor has phases in which everything takes up to twice as long. Two sides that are timed
+minutes apart, or on two processors, are in different phases, which distorts their ratio. Successive
+calls on one processor are mostly in the same phase.
 """
 
 import os
@@ -21,10 +21,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times the CPU time of ours the peer's call takes.
-
-    Half of all turns lie between `low` and `high`, the quartiles.
-    """
+    """The ratio of the peer's time to Berth's; `low` and `high` are the quartiles of the turns."""
 
     median: float
     low: float
@@ -33,7 +30,7 @@ class Ratio:
 
 @contextmanager
 def one_processor() -> Iterator[None]:
-    """Have this thread, and the processes it starts, run on one processor, where that can be."""
+    """Run this thread, and processes that it starts, on one processor; on Linux only."""
     if sys.platform != "linux":
         yield
         return
@@ -48,11 +45,10 @@ def one_processor() -> Iterator[None]:
 def take_turns(
     ours: Callable[[], T], peer: Callable[[], P] | None, turns: int
 ) -> tuple[list[T], list[P]]:
-    """Call the peer so often, and ours before and after each of its calls.
+    """Call the peer `turns` times, and `ours` before and after each of its calls.
 
     Returns:
-        What ours returned, and the calls of the peer, of which there is one less; none where
-        there is no peer.
+        The results of `ours`, and those of the peer, which are one fewer, or none without a peer.
     """
     blocks, calls = [ours()], list[P]()
     for _ in range(turns):
@@ -63,11 +59,11 @@ def take_turns(
 
 
 def ratio_of(blocks: Sequence[Sample], calls: Sequence[Sample]) -> Ratio:
-    """Compare each call of the peer with the blocks of ours before and after it.
+    """Return the ratio of the peer's calls to the means of Berth's blocks before and after them.
 
     Args:
-        blocks: of ours.
-        calls: of the peer, at least one; call n came between the blocks n and n + 1.
+        blocks: samples of Berth's blocks.
+        calls: samples of the peer, at least one; call n came between the blocks n and n + 1.
     """
     neighbours = zip(blocks[:-1], calls, blocks[1:], strict=True)
     ratios = [

@@ -1,4 +1,4 @@
-"""What is asked: kinds of requests, some of which come again and again."""
+"""The requests: kinds that recur, and kinds that are new."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from berth.domain.compute.request import Request
 
 _SEED = 1
 _SIGHTS = 3
-"""A kind of request is kept from its second sight on, so from here on all are warm."""
+"""The number of decisions about a kind after which its decisions are warm."""
 
 
 def _flavors(count: int) -> Iterator[Flavor]:
@@ -34,16 +34,16 @@ FLAVORS = tuple(_flavors(20))
 
 
 def unseen_flavor(index: int) -> Flavor:
-    """Return a flavor that no other index has, nor any of `FLAVORS`."""
+    """Return a flavor that differs from those of other indices and from `FLAVORS`."""
     key = f"unseen-{index}"
     return replace(FLAVOR, flavor_id=key, name=key, vcpus=1 + index % 8, memory_mb=600 + index)
 
 
 @dataclass(frozen=True, slots=True)
 class WarmTimes:
-    """Warm decisions, and what the replica does between two of them (a claim and a release).
+    """Times of warm decisions, and of the claim and release between two of them.
 
-    `mean_cpu_us` and `p99_cpu_us` are of the decisions.
+    `mean_cpu_us` and `p99_cpu_us` are those of the decisions.
     """
 
     decision: Times
@@ -58,7 +58,7 @@ class WarmDecisions:
     def __init__(
         self, desk: Desk, flavors: tuple[Flavor, ...] = FLAVORS, group_uuid: str | None = None
     ) -> None:
-        """Decide often enough that every kind of request is kept."""
+        """Decide about each kind of request often enough that further decisions are warm."""
         self._desk = desk
         self._flavors = flavors
         self._group_uuid = group_uuid
@@ -66,7 +66,7 @@ class WarmDecisions:
         self.take(len(flavors) * max(_SIGHTS, 120 // len(flavors)))
 
     def take(self, count: int) -> tuple[list[Sample], list[Sample]]:
-        """Return the times of so many decisions, and those of what came after each."""
+        """Return the times of `count` decisions, and of the claim and release after each."""
         decided: list[Sample] = []
         between: list[Sample] = []
         for index in range(self._decided, self._decided + count):
@@ -80,11 +80,11 @@ class WarmDecisions:
         return decided, between
 
     def block(self, count: int) -> Sample:
-        """Return the median time of so many decisions."""
+        """Return the median times of `count` decisions, as one sample."""
         return middle(self.take(count)[0])
 
     def times(self, count: int) -> WarmTimes:
-        """Time so many decisions."""
+        """Return the times of `count` decisions."""
         collect_garbage()
         decided, between = self.take(count)
         cpu_us = [sample.cpu_us for sample in decided]

@@ -1,9 +1,8 @@
-"""How good plans over zones are, beside one scheduler's that sees all of their hosts.
+"""The quality of plans over zones, compared with one scheduler that sees all their hosts.
 
-Policies whose scores mean the same in every zone have to make the very plan that it makes, also
-where one zone has much larger hosts than another. Those that put values between the least and
-the greatest of the hosts at hand are measured over zones that are alike, and over others for
-information.
+Policies whose scores mean the same in every zone must make exactly the plan of that scheduler, even
+if one zone has much larger hosts than another. Policies that normalise values over the hosts at
+hand are measured over equal zones, and over unequal ones for information.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,16 +29,16 @@ from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 
 _SCALES = (1, 2, 3, 4)
-"""How much larger the hosts of zones are by turns, where zones are not alike."""
+"""The factors by which the hosts of unequal zones are larger, in turn."""
 _SEED = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PlanQuality:
-    """How much total weight a merged plan lacks of one scheduler's, in percent.
+    """How much less total weight a merged plan has than the plan of one scheduler, in percent.
 
-    The one that sees all gives the weights, each with those before it placed. `compares` says that
-    zones can compare scores of the policy.
+    The scheduler that sees all hosts gives the weights, each after the earlier placements.
+    `compares` says whether the policy's scores are comparable between zones.
     """
 
     policy: str
@@ -49,15 +48,15 @@ class PlanQuality:
 
 
 def measure_zone_plans(cases: ZoneCases) -> tuple[PlanQuality, ...]:
-    """Measure in a process of its own."""
+    """Return the qualities, measured in a separate process."""
     return alone(measure, cases)
 
 
 def measure(cases: ZoneCases) -> tuple[PlanQuality, ...]:
-    """Measure every policy over unlike zones, and over alike ones where scores do not compare.
+    """Measure every policy over unequal zones, and over equal ones if its scores do not compare.
 
     Raises:
-        BenchError: the fleet is too small for what is asked.
+        BenchError: the fleet is too small for the request.
     """
     policies = {name: load_policy(Path(name)) for name in cases.policies}
     unlike, alike = _Fleet(cases, _SCALES), _Fleet(cases, (1,))
@@ -71,7 +70,7 @@ def measure(cases: ZoneCases) -> tuple[PlanQuality, ...]:
 
 
 def plan_measures(found: Sequence[PlanQuality]) -> dict[str, float]:
-    """Name the figures that floors are about: the worst policies."""
+    """Return the figures to which floors apply, those of the worst policies, by name."""
     equal = [one.short_pct for one in found if one.compares]
     others = [one.short_pct for one in found if not one.compares and one.zones_alike]
     named = {"zones.plan_short_pct": equal, "zones.plan_short_others_pct": others}
@@ -79,9 +78,9 @@ def plan_measures(found: Sequence[PlanQuality]) -> dict[str, float]:
 
 
 def plan_lines(found: Sequence[PlanQuality]) -> Iterator[str]:
-    """Tell of the figures in words."""
+    """Yield the figures as sentences."""
     for one in found:
-        zones = "alike" if one.zones_alike else "unlike"
+        zones = "equal" if one.zones_alike else "unequal"
         compared = "" if one.compares else ", whose scores do not compare,"
         yield (
             f"Plan over zones, policy {one.policy}{compared} zones {zones}: {one.short_pct:.4f} % "
@@ -90,7 +89,7 @@ def plan_lines(found: Sequence[PlanQuality]) -> Iterator[str]:
 
 
 class _Fleet:
-    """Some zones, and one table of all their hosts; hosts go to the zones by turns."""
+    """Some zones and a table of all their hosts, which are assigned to the zones in turn."""
 
     def __init__(self, cases: ZoneCases, scales: Sequence[int]) -> None:
         members = [
@@ -105,7 +104,7 @@ class _Fleet:
         self._asked = request("quality", cases.plan_instances)
 
     def short_pct(self, policy: Policy) -> float:
-        """Compare the two plans of a policy."""
+        """Return how much less weight the merged plan of a policy has, in percent."""
         policy = replace(policy, alternates=0, runners_up=0)
         best = _total(_plan(self._whole, self._asked, policy))
         offers = [_plan(zone, self._asked, policy) for zone in self._zones]
@@ -113,7 +112,7 @@ class _Fleet:
         merged = merge_offers(weights, len(self._asked.instance_uuids))
         rows = [self._rows[offers[one.source][one.place].host] for one in merged]
         got = _total(_replayed(self._whole, self._asked, policy, rows))
-        # What sums of many numbers differ by is no difference.
+        # Rounding removes the differences between sums of many floats.
         return round(100 * (best - got) / abs(best), 6) + 0.0
 
 
@@ -137,7 +136,7 @@ def _plan(hosts: HostTable, asked: Request, policy: Policy) -> Sequence[Placemen
 def _replayed(
     hosts: HostTable, asked: Request, policy: Policy, rows: Sequence[int]
 ) -> Sequence[Placement]:
-    """Place instances on given hosts, one after another, and weigh each as one of all hosts."""
+    """Place instances on given hosts, one after another, and weigh each among all hosts."""
     wanted = iter(rows)
 
     def rank(table: HostTable, query: Query, passed: Rows) -> FullRanking:
@@ -146,7 +145,7 @@ def _replayed(
     def pick(ranked: Ranking, _: RandomSource) -> tuple[int, list[int]]:
         number = ranked.find(next(wanted))
         if number is None:
-            raise BenchError(f"policy {policy.name}: a zone took a host that all would not take")
+            raise BenchError(f"policy {policy.name}: a zone chose a host that all would refuse")
         return number, []
 
     manner = SelectionStrategy(rank, pick)

@@ -1,7 +1,7 @@
-"""Zones of zones: selects over trees of real processes on loopback, and what seals cost.
+"""Trees of zones: selects over real processes on loopback, and the cost of seals.
 
-Whoever measures is a parent of the tree's root, with keys and an account of its own, and asks as
-every parent does: over HTTP, with a signed statement for each request.
+The benchmark acts as a parent of the tree's root, with its own keys and account. Like every parent
+it sends HTTP requests with a signed assertion each.
 """
 
 import os
@@ -46,7 +46,7 @@ from berth.services.zoning.offers.offer_seals import OfferSeals
 
 _NAME: Final = "bench"
 _SIZES: Final = (32, 48, 64, 96)
-"""VCPUs of hosts, by turns, so that zones have hosts that are better and worse."""
+"""VCPUs of hosts, in turn, so each zone has better and worse hosts."""
 _MEMORY_MB_EACH: Final = 4_096
 _START_S: Final = 300.0
 _ASK_S: Final = 30.0
@@ -63,9 +63,9 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SelectTimes:
-    """Selects over one tree: medians in milliseconds, from the request to the whole answer.
+    """Selects over one tree: times in milliseconds, from the request to the complete answer.
 
-    `cpu_ms` is what all zones together took of processors for one.
+    `p50_ms` is the median, `best_ms` the shortest, `cpu_ms` the CPU time of all zones per select.
     """
 
     zones: int
@@ -79,10 +79,11 @@ class SelectTimes:
 
 @dataclass(frozen=True, slots=True)
 class ZoneTimes:
-    """All of it; `depth_ms` has the medians of selects with so many levels of zones below.
+    """All times of zones.
 
-    `round_trip_ms` is the median of the smallest question to a zone, `seal_us` and `open_us`
-    are for one offer, in microseconds of CPU.
+    `depth_ms` has the median of selects for each number of levels below, from 0 on.
+    `round_trip_ms` is the median time of the smallest request to a zone. `seal_us` and `open_us`
+    are microseconds of CPU time per offer.
     """
 
     single: SelectTimes
@@ -94,16 +95,16 @@ class ZoneTimes:
 
     @property
     def level_ms(self) -> float:
-        """What a further level adds in the mean, beyond one round trip."""
+        """The mean time that a further level adds, beyond one round trip."""
         levels = len(self.depth_ms) - 1
         return (self.depth_ms[-1] - self.depth_ms[0]) / levels - self.round_trip_ms
 
 
 def measure_zones(cases: ZoneCases) -> ZoneTimes:
-    """Measure on trees that are started for it, and ended.
+    """Return the times, measured on trees that are started for this and stopped.
 
     Raises:
-        BenchError: a tree gave fewer offers than it has room for.
+        BenchError: a tree returned fewer offers than there were instances.
         UnavailableError: a zone did not start, or did not answer.
     """
     seal_us, open_us = _seals(cases.seals)
@@ -123,7 +124,7 @@ def measure_zones(cases: ZoneCases) -> ZoneTimes:
 def _tree(
     shape: Sequence[int], hosts: int, *, root_hosts: int = 0
 ) -> Iterator[tuple[ZoneTree, Path]]:
-    """Run a tree in which every zone takes this process for a parent; its keys come with it."""
+    """Yield a tree whose zones accept this process as a parent, and the path of the keys."""
 
     def fleet(name: str, depth: int) -> list[FakeHost]:
         return [_host(name, index) for index in range(hosts if depth else root_hosts)]
@@ -161,7 +162,7 @@ async def _asking(tree: ZoneTree, keys: Path) -> AsyncIterator[ChildClient]:
 
 
 async def _selects(tree: ZoneTree, keys: Path, instances: int, count: int) -> SelectTimes:
-    """Select again and again at the root, for the same number of instances."""
+    """Return the times of repeated selects at the root for the same number of instances."""
     root, times_ms = tree.root, list[float]()
     async with _asking(tree, keys) as children:
         for number in range(min(_WARM_UP, count)):
@@ -182,7 +183,7 @@ async def _selects(tree: ZoneTree, keys: Path, instances: int, count: int) -> Se
 
 
 async def _depths(tree: ZoneTree, keys: Path, count: int) -> tuple[tuple[float, ...], float]:
-    """Select at each zone of a chain by turns; the lowest one comes first."""
+    """Return the medians of selects at each zone of a chain, lowest first, and of a round trip."""
     zones = [*tree][::-1]
     times_ms: list[list[float]] = [[] for _ in zones]
     trips_ms: list[float] = []
@@ -203,7 +204,7 @@ async def _depths(tree: ZoneTree, keys: Path, count: int) -> tuple[tuple[float, 
 async def _select(
     children: ChildClient, zone: ZoneProcess, request_id: str, instances: int
 ) -> float:
-    """Select, and let go what was offered; return the milliseconds of the select.
+    """Select, release the offers, and return the milliseconds of the select.
 
     Raises:
         BenchError: there are fewer offers than instances.
@@ -230,11 +231,11 @@ def _cpu_s(tree: ZoneTree) -> float:
     """Return the processor time of all zones of a tree.
 
     Raises:
-        BenchError: it cannot be read here.
+        BenchError: it cannot be read from /proc.
     """
     found = [cpu_s_of(zone.pid) for zone in tree if zone.pid is not None]
     if None in found:
-        raise BenchError("the processor time of a process cannot be read here (/proc)")
+        raise BenchError("the processor time of a process cannot be read from /proc")
     return sum(one or 0.0 for one in found)
 
 
@@ -276,7 +277,7 @@ def _seals(count: int) -> tuple[float, float]:
 
 
 def zone_measures(times: ZoneTimes) -> dict[str, float]:
-    """Name the figures that floors are about."""
+    """Return the figures to which floors apply, by name."""
     return {
         "zones.select_p50_ms": times.single.p50_ms,
         "zones.select_cpu_ms": times.single.cpu_ms,
@@ -289,12 +290,12 @@ def zone_measures(times: ZoneTimes) -> dict[str, float]:
 
 
 def zone_lines(times: ZoneTimes) -> Iterator[str]:
-    """Tell of the figures in words."""
+    """Yield the figures as sentences."""
     for one in (times.single, times.plan):
         yield (
             f"Select for {one.instances:,} over {one.zones} zones, {one.hosts_each:,} hosts each: "
             f"p50 {one.p50_ms:,.1f} ms, best {one.best_ms:,.1f} ms; {one.cpu_ms:,.1f} ms of "
-            "processors in all zones"
+            "CPU in all zones"
         )
     depths = ", ".join(f"{one:.1f}" for one in times.depth_ms)
     yield (

@@ -1,4 +1,4 @@
-"""What every test folder shares: hypothesis profiles and a database of one's own."""
+"""Hypothesis profiles, the order of tests, and fixtures for databases and brokers."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.scheduling.engine.kernel import kernel, using
 from tests.rabbit import own_broker, remove
 
-# Before any test imports it: its assertions are to tell what they compared.
+# pytest must rewrite the assertions of these modules before a test imports them.
 pytest.register_assert_rewrite(
     "berth.testing.ledger_conformance",
     "berth.testing.bus_conformance",
@@ -28,10 +28,10 @@ pytest.register_assert_rewrite(
 _POSTGRES_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
 _CONNECT_TIMEOUT_S = 5
 
-# No deadlines: on a shared machine they find the neighbours, not the bugs.
-# The same examples each time, so that what was green stays green until code or test change;
-# `make fuzz` is what looks for new ones.
-# A fixture that holds for all examples of a test, as `engine` does, is no fault.
+# There are no deadlines, because other load on the machine would break them.
+# The default profile tries the same examples each time, so a test that passed keeps passing until
+# code or test change; `make fuzz` tries new ones.
+# Fixtures such as `engine` may hold for all examples of a test, so that check is off.
 _QUIET = [HealthCheck.function_scoped_fixture]
 settings.register_profile(
     "default",
@@ -63,15 +63,15 @@ _LONG = {
     "test_qemu_agent_deaths",
     "test_writes",
 }
-"""Folders and files that take a minute or more, and some twenty seconds."""
+"""Folders and files whose tests take about twenty seconds; those in `_MINUTES` take longer."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test an id of its own, and begin with those that take longest.
+    """Give every test a unique id, and run those that take longest first.
 
-    Those that schemathesis makes of one function share the function's, and of tests with one id
-    pytest-xdist runs only the first. Files that take minutes would keep one worker busy at the end
-    while the others have nothing left.
+    The tests that schemathesis makes from one function share its id, and pytest-xdist runs only the
+    first of several tests with one id. A file that takes minutes would otherwise keep one worker
+    busy at the end while the others have nothing left to do.
     """
     items.sort(key=_haste)
     for item in items:
@@ -86,7 +86,7 @@ def _haste(item: pytest.Item) -> int:
 
 @pytest.fixture(params=["numpy", "kernel"])
 def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Let the engine work with numpy alone, and with its kernel, which `make kernel` compiles."""
+    """Run the test with NumPy alone and with the kernel; skip the latter if none is compiled."""
     way = str(request.param)
     found = kernel()
     if way == "kernel" and found is None:
@@ -97,14 +97,14 @@ def engine(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def virtual_host() -> Iterator[RabbitBroker]:
-    """Make a virtual host of a RabbitMQ server, one for each worker, and remove it at the end."""
+    """Yield a virtual host of a RabbitMQ server, one for each worker, and remove it at the end."""
     with own_broker() as made:
         yield made
 
 
 @pytest.fixture
 def broker(virtual_host: RabbitBroker) -> Iterator[RabbitBroker]:
-    """Exchanges and queues of a test's own there."""
+    """Yield the virtual host with a prefix for exchanges and queues that only this test uses."""
     broker = replace(virtual_host, prefix=f"{virtual_host.prefix}_{secrets.token_hex(4)}")
     yield broker
     asyncio.run(remove(broker))
@@ -112,9 +112,9 @@ def broker(virtual_host: RabbitBroker) -> Iterator[RabbitBroker]:
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """Make a PostgreSQL database, one for each worker, and drop it at the end.
+    """Yield the URL of a PostgreSQL database, one for each worker, and drop it at the end.
 
-    The tests of a worker share it, so each has to empty it first.
+    The tests of a worker share the database, so each has to empty it first.
     """
     with _database() as url:
         yield url
@@ -122,16 +122,16 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture
 def fresh_postgres_url() -> Iterator[str]:
-    """Make a PostgreSQL database for one test alone."""
+    """Yield the URL of a PostgreSQL database that only this test uses."""
     with _database() as url:
         yield url
 
 
 @contextmanager
 def _database() -> Generator[str]:
-    """Make a database and drop it at the end.
+    """Yield the URL of a new database and drop the database at the end.
 
-    The server is the one of `BERTH_TEST_POSTGRES_URL`, whose user must be allowed to create
+    The server is that of `BERTH_TEST_POSTGRES_URL`, whose user must be allowed to create
     databases. Without a server the test is skipped.
     """
     server = os.environ.get("BERTH_TEST_POSTGRES_URL", _POSTGRES_URL)

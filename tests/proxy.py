@@ -1,4 +1,4 @@
-"""A line to a server that a test can cut: a TCP proxy of its own."""
+"""A TCP proxy whose connections a test can delay, silence and break."""
 
 import asyncio
 import ssl
@@ -10,16 +10,17 @@ class Proxy:
     """Passes bytes on between clients and a server.
 
     Attributes:
-        port: where it listens.
-        is_closed: connections are taken and closed at once.
-        is_silent: connections stay, and nothing gets through. One that has lost something so
-            never gets anything through again, as behind a firewall that forgot it.
-        delay_s: how long everything takes on its way, in each direction.
-        loses_answer_of: text after which a client's connection breaks: what it sent arrives, and
-            the answer is lost. It breaks one connection and is None from then on.
-        loses: text at which a client's connection breaks: what it sent does not arrive.
-        kept: what goes through, in both directions, is added here; None keeps nothing.
-        connections: taken so far, but for those that were closed at once.
+        port: the port on which it listens.
+        is_closed: whether new connections are closed immediately.
+        is_silent: whether connections stay open while nothing gets through. A connection that has
+            lost data this way stays silent, as behind a firewall that has forgotten it.
+        delay_s: delay of all data, in each direction.
+        loses_answer_of: text that arrives when a client sends it, but whose answer is lost because
+            the connection breaks. It breaks one connection and is None from then on.
+        loses: text that does not arrive when a client sends it, because the connection breaks. It
+            breaks one connection and is None from then on.
+        kept: receives everything that passes, in both directions; None keeps nothing.
+        connections: number of connections so far, without those that were closed immediately.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -41,7 +42,7 @@ class Proxy:
         await asyncio.sleep(0)
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a client."""
+        """Connect a client with the server until either ends the connection."""
         if self.is_closed:
             writer.transport.abort()
             return
@@ -61,7 +62,7 @@ class Proxy:
 
 
 class _Pair:
-    """One connection, with its two directions."""
+    """The two directions of one connection."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
@@ -69,7 +70,7 @@ class _Pair:
         self._breaks = False
 
     async def send(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Pass on what a client sends."""
+        """Pass on what the client sends until it ends, or until the proxy loses it."""
         proxy = self._proxy
         try:
             while data := await reader.read(65_536):
@@ -86,7 +87,7 @@ class _Pair:
             writer.transport.abort()
 
     async def receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Pass on what the server answers."""
+        """Pass on what the server answers until it ends, or until an answer is to be lost."""
         try:
             while data := await reader.read(65_536):
                 if self._breaks:
@@ -112,7 +113,7 @@ class _Pair:
 async def proxying(
     host: str, port: int, tls: ssl.SSLContext | None = None
 ) -> AsyncGenerator[Proxy]:
-    """Run a proxy, which speaks TLS to its clients when it is given how."""
+    """Run a proxy, which speaks TLS to its clients if it is given a context."""
     proxy = Proxy(host, port)
     server = await asyncio.start_server(proxy.take, "127.0.0.1", 0, ssl=tls)
     proxy.port = server.sockets[0].getsockname()[1]

@@ -1,4 +1,4 @@
-"""A virtual host of a test's own on a RabbitMQ server, and buses there."""
+"""A virtual host for tests on a RabbitMQ server, and buses on it."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ _UP_S = 30.0
 
 
 async def remove(broker: RabbitBroker) -> None:
-    """Remove the exchanges of a prefix; its queues go by themselves."""
+    """Remove the exchanges of a prefix; RabbitMQ removes the queues itself."""
     connection = await aio_pika.connect(broker.url)
     channel = await connection.channel()
     for exchange in (broker.commands, broker.fanout, broker.notifications):
@@ -31,10 +31,11 @@ async def remove(broker: RabbitBroker) -> None:
 
 @contextmanager
 def own_broker() -> Generator[RabbitBroker]:
-    """Make a virtual host and remove it at the end; or names of its own on the one there is.
+    """Make a virtual host and remove it at the end.
 
-    The server is that of `BERTH_TEST_RABBITMQ_URL`. Without one the test is skipped. A virtual
-    host is made where `rabbitmqctl` may do so.
+    The server is that of `BERTH_TEST_RABBITMQ_URL`. If it cannot be reached, the test is skipped.
+    If `rabbitmqctl` cannot add a virtual host, the result is the one of the URL with a prefix that
+    no other test uses.
     """
     url = os.environ.get("BERTH_TEST_RABBITMQ_URL", _URL)
     name = f"berth_test_{os.getpid()}_{secrets.token_hex(4)}"
@@ -55,7 +56,7 @@ def own_broker() -> Generator[RabbitBroker]:
 
 @asynccontextmanager
 async def riding(broker: RabbitBroker, telemetry: Telemetry) -> AsyncGenerator[RabbitBus]:
-    """Run a bus on a line of its own."""
+    """Run a bus on its own connection."""
     line = BrokerConnection(broker, telemetry, Random())
     bus = RabbitBus(line, secrets.token_hex(4))
     async with running(line):
@@ -64,7 +65,7 @@ async def riding(broker: RabbitBroker, telemetry: Telemetry) -> AsyncGenerator[R
 
 @asynccontextmanager
 async def running(line: BrokerConnection) -> AsyncGenerator[None]:
-    """Run a line until the body ends, and wait for its connection first."""
+    """Run a connection until the body ends; the body begins when it is up."""
     task = asyncio.create_task(line.run())
     try:
         async with asyncio.timeout(_UP_S):
@@ -76,9 +77,9 @@ async def running(line: BrokerConnection) -> AsyncGenerator[None]:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Wait until something is true."""
+    """Wait until `true` returns True, or raise TimeoutError after 30 seconds."""
     async with asyncio.timeout(_UP_S):
-        while not true():  # noqa: ASYNC110 - what becomes true sets no event
+        while not true():  # noqa: ASYNC110 - no event is set
             await asyncio.sleep(0.02)
 
 
@@ -92,7 +93,7 @@ def _is_here(url: str) -> bool:
 
 
 def _ctl(*words: str) -> bool:
-    """Ask the server's own tool for something; tell whether it did it."""
+    """Run `rabbitmqctl` with some arguments and return whether it succeeded."""
     done = subprocess.run(
         ["rabbitmqctl", "-q", *words], capture_output=True, check=False, timeout=60
     )

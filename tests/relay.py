@@ -1,4 +1,4 @@
-"""A proxy in a thread of its own: tests that wait for processes turn it from outside."""
+"""A proxy in its own thread, for tests that block while they wait for processes."""
 
 import asyncio
 import threading
@@ -10,10 +10,10 @@ from tests.proxy import Proxy, proxying
 
 
 class Relay:
-    """A way to a server that a test closes, silences and opens again. Made by `relaying`.
+    """A proxy that a test closes, silences and opens again; `relaying` makes it.
 
     Attributes:
-        proxy: may be read, and set, from any thread.
+        proxy: the proxy, whose attributes may be read and set from any thread.
     """
 
     def __init__(self, proxy: Proxy, loop: asyncio.AbstractEventLoop) -> None:
@@ -21,28 +21,28 @@ class Relay:
         self._loop = loop
 
     def call(self, what: Callable[[], object]) -> None:
-        """Have something done in the thread."""
+        """Schedule a call in the thread of the proxy."""
         self._loop.call_soon_threadsafe(what)
 
     def cut(self) -> None:
-        """Break all connections; new ones are taken."""
+        """Break all connections; new ones are accepted."""
         asyncio.run_coroutine_threadsafe(self.proxy.cut(), self._loop).result()
 
     def close(self) -> None:
-        """Break all connections and take none."""
+        """Break all connections and accept no new ones."""
         self.proxy.is_closed = True
         self.cut()
 
     def silence(self) -> None:
-        """Let nothing through: whoever waits for an answer is told nothing."""
+        """Let nothing through, while connections stay open."""
         self.proxy.is_silent = True
 
     def open(self) -> None:
-        """Let new connections through; those that were silenced stay so."""
+        """Let new connections through; silenced ones that have lost data stay silent."""
         self.proxy.is_closed = self.proxy.is_silent = False
 
     def url(self, url: str) -> str:
-        """Return the URL of a server, by this way."""
+        """Return the URL of a server with the address of this proxy."""
         parts = urlsplit(url)
         user = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
         return parts._replace(netloc=f"{user}127.0.0.1:{self.proxy.port}").geturl()
@@ -50,7 +50,7 @@ class Relay:
 
 @contextmanager
 def relaying(url: str, port: int) -> Generator[Relay]:
-    """Run a way to the server of a URL, or to a port where it names none."""
+    """Run a proxy to the server of a URL; `port` is used if the URL names none."""
     parts = urlsplit(url)
     target = parts.hostname or "127.0.0.1", parts.port or port
     made: list[tuple[Relay, asyncio.Event]] = []

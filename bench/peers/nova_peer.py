@@ -1,10 +1,10 @@
 """Measure the scheduler code of OpenStack Nova: the peer column of Berth's benchmark.
 
 Run it with the Python of a virtualenv that holds `nova-requirements.lock`; it imports Nova and
-nothing of Berth. What is measured, what is stubbed and what is left out: `README.md` beside this
-file, and in short in the JSON itself. JSON goes to stdout, progress to stderr.
+nothing of Berth. `README.md` in this folder, and in short the JSON itself, say what is measured,
+stubbed and left out. JSON goes to stdout, progress to stderr.
 
-Exit codes: 0 measured; 2 wrong arguments; 3 Nova cannot be imported; 4 Nova was imported, but a
+Exit codes: 0 measured, 2 wrong arguments, 3 Nova cannot be imported, 4 Nova was imported, but a
 measurement failed.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import ModuleType
 
-    # Nova carries no types, so these names only tell the reader which of its classes is meant.
+    # Nova has no type annotations; these names only tell readers which class is meant.
     HostState: TypeAlias = Any  # nova.scheduler.host_manager.HostState
     RequestSpec: TypeAlias = Any  # nova.objects.RequestSpec
     Scheduler: TypeAlias = Any  # nova.scheduler.manager.SchedulerManager, see `build_scheduler`
@@ -48,7 +48,7 @@ ORDER_LENGTH = 10
 ESTIMATE_INSTANCES = 10
 CELL_UUID = str(uuid.UUID(int=1 << 96))
 ALLOCATION_VERSION = "1.36"
-# Longer than any run, so that no prepared heartbeat goes stale (ComputeFilter still checks it).
+# Longer than any run, so no prepared heartbeat expires; ComputeFilter still checks them.
 SERVICE_DOWN_TIME_S = 10_000_000
 
 VCPUS = 64
@@ -107,7 +107,7 @@ STUBS = [
 ]
 
 NOT_INCLUDED = [
-    "building HostStates (given beside as build_states; real Nova does it for every request)",
+    "building HostStates (reported as build_states; Nova does it for every request)",
     "request pre-filters and Placement's search for candidates",
     "database, RPC, HTTP, JSON over the wire",
     "conductor, quota, compute-side claims",
@@ -115,11 +115,11 @@ NOT_INCLUDED = [
 
 
 class NovaMissingError(Exception):
-    """Nova, or something that it needs, cannot be imported by this Python."""
+    """This Python cannot import Nova or one of its dependencies."""
 
 
 class MeasurementError(Exception):
-    """Nova answered in a way that makes the figures meaningless."""
+    """Nova returned something unexpected, so the figures would be meaningless."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Nova:
 
 @dataclass(frozen=True)
 class Sample:
-    """One timed call: CPU time of the whole process and wall time, both in seconds."""
+    """The time of one call: CPU time of the whole process and wall time, in seconds."""
 
     cpu_s: float
     wall_s: float
@@ -152,7 +152,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure; the fields are the command line's arguments."""
+    """What to measure; the fields correspond to the arguments of the command line."""
 
     hosts: list[int]
     instances: int
@@ -163,13 +163,13 @@ class Plan:
 
 
 class GrantingPlacement:
-    """Stands where Nova's placement client stands: grants every claim and notes when.
+    """Replaces Nova's Placement client: it grants every claim and records the time.
 
-    The notes give the time of one further instance, which `--batch-estimate` scales by.
+    The recorded times give the cost of a further instance, with which `--batch-estimate` scales.
     """
 
     def __init__(self) -> None:
-        """Start with no claim noted."""
+        """Start without recorded claims."""
         self.claims: list[Sample] = []
 
     def claim_resources(self, *_args: object, **_kwargs: object) -> bool:
@@ -178,7 +178,7 @@ class GrantingPlacement:
         return True
 
 
-# --- Nova, as its own scheduler command would start it ---------------------------------------
+# --- Nova, as its own scheduler command starts it ----------------------------------------------
 
 
 def load_nova() -> Nova:
@@ -188,7 +188,7 @@ def load_nova() -> Nova:
     `SERVICE_DOWN_TIME_S`.
 
     Raises:
-        NovaMissingError: a module cannot be imported; the message says which and what to do.
+        NovaMissingError: a module cannot be imported; the message names it and the remedy.
     """
     os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "1"
     try:
@@ -218,10 +218,10 @@ def load_nova() -> Nova:
 
 
 def build_scheduler(nova: Nova) -> Scheduler:
-    """Make Nova's SchedulerManager with the stubs of `STUBS` and nothing else changed."""
+    """Return Nova's SchedulerManager, changed only by the stubs in `STUBS`."""
 
     class PeerScheduler(nova.manager.SchedulerManager):  # type: ignore[name-defined, misc]
-        """The real manager over prepared hosts and a placement that always grants."""
+        """Nova's manager with prepared hosts and a Placement client that grants every claim."""
 
         placement_client = GrantingPlacement()  # a property in the parent
         prepared: Sequence[HostState] = ()
@@ -253,7 +253,7 @@ def build_scheduler(nova: Nova) -> Scheduler:
 
 
 def compute_node(nova: Nova, i: int, now: dt.datetime) -> object:
-    """Make the ComputeNode object of host `i` by the recipe in `FLEET`."""
+    """Return the ComputeNode object of host `i` by the recipe in `FLEET`."""
     objects = nova.objects
     k = i + FLEET["seed"]
     vcpus_used = k * 7919 % 97
@@ -291,7 +291,7 @@ def compute_node(nova: Nova, i: int, now: dt.datetime) -> object:
 
 
 def service_record(nova: Nova, name: str, now: dt.datetime) -> dict[str, object]:
-    """Make the record of an enabled nova-compute service that reported at `now`."""
+    """Return the record of an enabled nova-compute service that reported at `now`."""
     service = nova.objects.Service(
         host=name,
         binary="nova-compute",
@@ -324,7 +324,7 @@ def build_states(nova: Nova, count: int) -> tuple[list[HostState], Sample]:
 
 
 def build_request(nova: Nova, instances: int) -> RequestSpec:
-    """Make the RequestSpec of `REQUEST` for this many instances, with every field set."""
+    """Return the RequestSpec of `REQUEST` for some instances, with every field set."""
     objects = nova.objects
     image = objects.ImageMeta(
         id=str(uuid.UUID(int=1 << 97)),
@@ -364,7 +364,7 @@ def build_request(nova: Nova, instances: int) -> RequestSpec:
 
 
 def allocation_requests(states: Sequence[HostState]) -> dict[str, list[Json]]:
-    """Make Placement's answer by host uuid: one allocation request for every host."""
+    """Return Placement's answer: one allocation request per host, by host uuid."""
     resources = {
         "VCPU": REQUEST_VCPUS,
         "MEMORY_MB": REQUEST_MEMORY_MB,
@@ -385,7 +385,7 @@ def allocation_requests(states: Sequence[HostState]) -> dict[str, list[Json]]:
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, Sample]:
-    """Call once, with garbage collected before and the collector on during, as in a service."""
+    """Return the result and the time of a call, with garbage collected before it."""
     gc.collect()
     wall, cpu = time.perf_counter(), time.process_time()
     result = call()
@@ -393,7 +393,7 @@ def timed(call: Callable[[], Any]) -> tuple[Any, Sample]:
 
 
 def report_ms(samples: Sequence[Sample]) -> Json:
-    """Say samples in milliseconds: median of CPU, minimum of wall, and all CPU times."""
+    """Return samples in milliseconds: median CPU time, minimum wall time, and all CPU times."""
     cpu_ms = [sample.cpu_s * 1e3 for sample in samples]
     return {
         "cpu_ms": round(statistics.median(cpu_ms), 3),
@@ -405,14 +405,14 @@ def report_ms(samples: Sequence[Sample]) -> Json:
 def check_order(
     scheduler: Scheduler, spec: RequestSpec, states: Sequence[HostState]
 ) -> list[WeighedHost]:
-    """Weigh all hosts once, untimed, and check that nothing was lost or put in another order.
+    """Weigh all hosts once, untimed, and check that none is missing or in another order.
 
     Returns:
         All hosts with their weights, best first.
 
     Raises:
         MeasurementError: a filter removed a host (none should), or `_get_sorted_hosts` does not
-            give the order of the weights.
+            return the order of the weights.
     """
     passed = scheduler.host_manager.get_filtered_hosts(states, spec, 0)
     if len(passed) != len(states):
@@ -428,7 +428,7 @@ def check_order(
 def measure_single(
     scheduler: Scheduler, spec: RequestSpec, states: Sequence[HostState], repeat: int
 ) -> Json:
-    """Measure one instance's `_get_sorted_hosts`, and its two parts, `repeat` times each."""
+    """Return the times of `_get_sorted_hosts` for one instance, and of its two parts."""
     weighed = check_order(scheduler, spec, states)  # also warms up
     hosts = scheduler.host_manager
     sort, filter_, weigh = [], [], []
@@ -472,10 +472,10 @@ def run_batch(nova: Nova, scheduler: Scheduler, count: int, instances: int) -> B
 
 
 def extrapolate(total: Sample, claims: Sequence[Sample], instances: int) -> Sample:
-    """Scale one shorter batch to `instances`: its own time, plus the missing instances' time.
+    """Return the time of a shorter batch, scaled to `instances`.
 
-    An instance after the first is cheaper (some filters run once in a request), so the time
-    between the first claim and the last is what one more instance costs.
+    The first instance costs more, because some filters run once per request. So the missing
+    instances are charged with the mean time between the claims of the shorter batch.
     """
     steps = len(claims) - 1
     missing = instances - len(claims)
@@ -486,7 +486,7 @@ def extrapolate(total: Sample, claims: Sequence[Sample], instances: int) -> Samp
 
 
 def measure_batch(nova: Nova, scheduler: Scheduler, count: int, plan: Plan) -> Json:
-    """Measure `_schedule` on `count` hosts in full, by estimate, or not at all, as `plan` says."""
+    """Return the time of `_schedule` on `count` hosts, measured, estimated or skipped."""
     big = plan.skip_batch_over is None or count > plan.skip_batch_over
     estimated = plan.batch_estimate and big and plan.instances > ESTIMATE_INSTANCES
     if big and plan.skip_batch_over is not None and not plan.batch_estimate:
@@ -516,7 +516,7 @@ def measure_batch(nova: Nova, scheduler: Scheduler, count: int, plan: Plan) -> J
 
 
 def measure_size(nova: Nova, scheduler: Scheduler, count: int, plan: Plan) -> Json:
-    """Measure everything at one fleet size."""
+    """Return all figures for one fleet size."""
     say(f"{count} hosts: building")
     states, _ = build_states(nova, count)  # warms up
     states, build = build_states(nova, count)
@@ -535,7 +535,7 @@ def measure_size(nova: Nova, scheduler: Scheduler, count: int, plan: Plan) -> Js
 
 
 def describe(nova: Nova, scheduler: Scheduler, plan: Plan) -> Json:
-    """Say what ran: versions, fleet, request, rules in the order of their use, stubs, limits."""
+    """Return what is measured: versions, fleet, request, rules in order, stubs, limits."""
     (state,), _ = build_states(nova, 1)
     host_manager = scheduler.host_manager
     return {
@@ -570,7 +570,7 @@ def describe(nova: Nova, scheduler: Scheduler, plan: Plan) -> Json:
 
 
 def positive(text: str) -> int:
-    """Read a whole number of at least 1 from the command line."""
+    """Return an argument as an integer of at least 1."""
     value = int(text)
     if value < 1:
         message = f"{value} is less than 1"
@@ -579,9 +579,9 @@ def positive(text: str) -> int:
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> tuple[Plan, bool]:
-    """Read the command line. Returns the plan, and whether the JSON shall be one line."""
+    """Return the plan from the command line, and whether the JSON is printed on one line."""
     parser = argparse.ArgumentParser(
-        description="Measure Nova's real scheduler code; JSON on stdout, progress on stderr."
+        description="Measure Nova's scheduler code; JSON on stdout, progress on stderr."
     )
     add = parser.add_argument
     add("--hosts", type=positive, nargs="+", default=[1_000, 10_000], help="fleet sizes")
@@ -613,7 +613,7 @@ def say(text: str) -> None:
 
 
 def measure(plan: Plan) -> Json:
-    """Load Nova and measure every size of the plan, the way it came."""
+    """Load Nova and return the report for all sizes of the plan, in their order."""
     nova = load_nova()
     scheduler = build_scheduler(nova)
     report = describe(nova, scheduler, plan)
@@ -622,7 +622,7 @@ def measure(plan: Plan) -> Json:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line. Returns the exit code; the module's docstring lists them."""
+    """Run the command line and return the exit code; the module's docstring lists them."""
     plan, one_line = parse_arguments(arguments)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     try:
@@ -631,7 +631,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NovaMissingError as error:
         say(str(error))
         return EXIT_NOVA_MISSING
-    except Exception as error:  # whatever Nova raises ends here, named and shown
+    except Exception as error:  # any exception of Nova is logged and reported
         logging.getLogger("nova_peer").warning("the measurement failed", exc_info=error)
         say(f"measurement failed: {type(error).__name__}: {error}")
         return EXIT_MEASUREMENT_FAILED

@@ -1,6 +1,6 @@
 """A pinned guest and hosts with two NUMA cells, for Nova's NUMATopologyFilter.
 
-Hosts, request and stubs are those of `nova_peer.py`, but for the cells (`CELLS`) and the flavor
+Hosts, request and stubs are those of `nova_peer.py`, except for the cells (`CELLS`) and the flavor
 (`REQUEST`).
 """
 
@@ -34,7 +34,7 @@ _KB_PER_MB = 1_024
 
 
 def cell_of(nova: Nova, i: int, cell: int) -> object:
-    """Make one NUMACell of host `i` by the recipe in `CELLS`."""
+    """Return a NUMACell of host `i` by the recipe in `CELLS`."""
     cores, size_kb, memory = CELLS["cores"], CELLS["page_size_kb"], CELLS["memory_mb"]
     first = cell * cores * CELLS["threads"]
     siblings = [{first + core, first + core + cores} for core in range(cores)]
@@ -62,7 +62,7 @@ def cell_of(nova: Nova, i: int, cell: int) -> object:
 
 
 def build_states(nova: Nova, count: int) -> list[HostState]:
-    """Make `count` HostStates with cells, ascending i."""
+    """Return `count` HostStates with cells, in the order of i."""
     now = dt.datetime.now(dt.UTC)
     states = []
     for i in range(count):
@@ -74,7 +74,7 @@ def build_states(nova: Nova, count: int) -> list[HostState]:
 
 
 def build_pinned_request(nova: Nova) -> RequestSpec:
-    """Make the RequestSpec of `REQUEST`; Nova's API reads the topology from the flavor."""
+    """Return the RequestSpec of `REQUEST`, with the topology that Nova derives from the flavor."""
     spec = build_request(nova, 1)
     spec.flavor.vcpus = REQUEST["vcpus"]
     spec.flavor.memory_mb = REQUEST["memory_mb"]

@@ -1,10 +1,10 @@
-"""Time one call of Nova's scheduler code whenever somebody asks, so that two sides can take turns.
+"""Time one call of Nova's scheduler code per line of input, so two sides can take turns.
 
 Run it with the Python of a virtualenv that holds `nova-requirements.lock`. `sort` calls
 `_get_sorted_hosts` on the fleet of `nova_peer.py`, `numa` calls `NUMATopologyFilter.filter_all` on
-that of `nova_pinned.py`. One line of JSON says how many hosts pass; then each line of standard
-input is answered by one with the time of one call, in microseconds. The process ends with its
-input. Progress goes to stderr; exit codes as with `nova_peer.py`.
+that of `nova_pinned.py`. The first line out has the number of hosts that pass; then each line of
+standard input is answered with the time of one call, in microseconds. The process ends with its
+input. Progress goes to stderr; the exit codes are those of `nova_peer.py`.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def sorted_hosts(nova: Nova, count: int) -> Call:
 
 
 def numa_filter(nova: Nova, count: int) -> Call:
-    """Return a call of the filter of NUMA cells for a pinned guest, over `count` hosts."""
+    """Return a call of `NUMATopologyFilter` for a pinned guest, over `count` hosts."""
     module = importlib.import_module("nova.scheduler.filters.numa_topology_filter")
     rule = module.NUMATopologyFilter()
     states, spec = nova_pinned.build_states(nova, count), nova_pinned.build_pinned_request(nova)
 
     def call() -> tuple[list[HostState], Sample]:
-        for state in states:  # the filter takes away candidates that do not fit
+        for state in states:  # the filter removes candidates that do not fit
             state.allocation_candidates = [{"allocations": {}, "mappings": {"": [state.uuid]}}]
         return timed(lambda: list(rule.filter_all(states, spec)))
 
@@ -70,7 +70,7 @@ CALLS = {"sort": sorted_hosts, "numa": numa_filter}
 
 
 def answer(call: Call, asked: Iterable[str], out: TextIO) -> None:
-    """Call once untimed, say how many hosts pass, and call again for every line that is asked."""
+    """Call once untimed, write how many hosts pass, and write the time of a call for each line."""
 
     def tell(**said: float) -> None:
         out.write(json.dumps(said) + "\n")
@@ -84,8 +84,8 @@ def answer(call: Call, asked: Iterable[str], out: TextIO) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line. Returns the exit code."""
-    parser = argparse.ArgumentParser(description="Time calls of Nova's scheduler code, one a line.")
+    """Run the command line and return the exit code."""
+    parser = argparse.ArgumentParser(description="Time calls of Nova's scheduler code.")
     parser.add_argument("call", choices=CALLS, help="what to call")
     parser.add_argument("--hosts", type=positive, required=True, help="fleet size")
     given = parser.parse_args(arguments)
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NovaMissingError as error:
         say(str(error))
         return EXIT_NOVA_MISSING
-    except Exception as error:  # whatever Nova raises ends here, named and shown
+    except Exception as error:  # any exception of Nova is logged and reported
         logging.getLogger("nova_turns").warning("the measurement failed", exc_info=error)
         say(f"measurement failed: {type(error).__name__}: {error}")
         return EXIT_MEASUREMENT_FAILED

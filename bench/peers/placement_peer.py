@@ -1,17 +1,16 @@
-"""Let the real Placement answer requests: JSON lines in, JSON lines out.
+"""Answer requests with OpenStack Placement: JSON lines in, JSON lines out.
 
 Run it with the Python of a virtualenv that holds `placement-requirements.lock`; it imports
-Placement and nothing of Berth. The first line out says the version. Then every line in is one of
+Placement and nothing of Berth. The first line out says the version. Every line in is one of
 
-    {"do": "empty"}     forget all that was made; only standard names stay
-    {"do": "sweep"}     forget consumers that hold nothing, which refused requests leave behind
+    {"do": "empty"}     delete everything except the standard names
+    {"do": "sweep"}     delete consumers without allocations, which refused requests leave behind
     {"method": "GET", "path": "/...", "headers": {...}, "content": "..."}
 
 and every line out is `{"status": 200, "headers": {...}, "text": "..."}`, until the input ends. The
-WSGI application is called in this process, on SQLite in memory. Names of headers are told in lower
-case.
+WSGI application is called in this process, on SQLite in memory. Names of headers are in lower case.
 
-Exit codes: 0 the input has ended; 3 Placement cannot be imported.
+Exit codes: 0 the input has ended, 3 Placement cannot be imported.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    # Placement carries no types, so these names only tell the reader which of its values is meant.
+    # Placement has no type annotations; these names only tell readers which value is meant.
     Application: TypeAlias = Any  # the WSGI application of placement.deploy
     Json: TypeAlias = dict[str, Any]
 
@@ -35,14 +34,14 @@ EXIT_OK = 0
 EXIT_PLACEMENT_MISSING = 3
 
 KEPT = frozenset({"alembic_version", "resource_classes", "traits"})
-MADE = "CUSTOM_%"  # names that are not standard ones
+MADE = "CUSTOM_%"  # pattern of names that are not standard
 FAILED = 500
 
 
 def load_placement() -> tuple[Application, dict[str, Callable[[], None]]]:
-    """Return the application on a new database, and what else can be done there."""
+    """Return the application on a new database, and functions for the `do` lines, by name."""
     import sqlalchemy  # noqa: PLC0415 - it comes with Placement
-    from oslo_config import cfg  # noqa: PLC0415 - so that a missing package is told in one place
+    from oslo_config import cfg  # noqa: PLC0415 - `main` reports a missing package
     from oslo_policy import opts  # noqa: PLC0415
     from placement import conf, context, db_api, deploy  # noqa: PLC0415
     from placement.db.sqlalchemy import models  # noqa: PLC0415
@@ -52,7 +51,7 @@ def load_placement() -> tuple[Application, dict[str, Callable[[], None]]]:
     config.set_override("auth_strategy", "noauth2", group="api")
     config.set_override("connection", "sqlite://", group="placement_database")
     config.set_override("sync_on_startup", True, group="placement_database")  # noqa: FBT003
-    config([], default_config_files=[])  # not before, as it misses the connection otherwise
+    config([], default_config_files=[])  # after the overrides, as it needs the connection
     opts.set_defaults(config)
     config.set_override("enforce_new_defaults", False, group="oslo_policy")  # noqa: FBT003
     db_api.configure(config)
@@ -85,7 +84,7 @@ def load_placement() -> tuple[Application, dict[str, Callable[[], None]]]:
 
 
 def answer(application: Application, request: Json) -> Json:
-    """Send one request to the application. Returns its status and what it says."""
+    """Send one request to the application and return its answer: status, headers and text."""
     import webob  # noqa: PLC0415 - it comes with Placement
 
     sent = webob.Request.blank(request["path"], method=request["method"])
@@ -101,7 +100,7 @@ def answer(application: Application, request: Json) -> Json:
 
 
 def main() -> int:
-    """Answer requests until there are no more. Returns the exit code."""
+    """Answer requests until the input ends, and return the exit code."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     out = sys.stdout

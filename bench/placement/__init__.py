@@ -1,1 +1,1 @@
-"""The Placement API beside the real Placement, both on PostgreSQL."""
+"""Benchmarks of Berth's Placement API against OpenStack Placement, both on PostgreSQL."""

@@ -1,4 +1,4 @@
-"""A PostgreSQL database for one side alone, dropped at the end."""
+"""A PostgreSQL database for one side, which is dropped at the end."""
 
 import asyncio
 import os
@@ -18,12 +18,12 @@ _CONNECT_S: Final = 5.0
 
 
 class NoDatabaseError(BenchError):
-    """There is no PostgreSQL server, or it makes no databases for us."""
+    """There is no PostgreSQL server, or it refuses to create a database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database; `name` is in the title of every process of the server that works for it."""
+    """A database; `name` is in the title of each server process that works for it."""
 
     name: str
     url: str
@@ -31,10 +31,10 @@ class Database:
 
 @contextmanager
 def fresh_database() -> Iterator[Database]:
-    """Make a database on the server that tests use, too (`BERTH_TEST_POSTGRES_URL`).
+    """Create a database on the server that tests also use (`BERTH_TEST_POSTGRES_URL`).
 
     Raises:
-        NoDatabaseError: it cannot be made.
+        NoDatabaseError: the database cannot be created.
     """
     server = os.environ.get("BERTH_TEST_POSTGRES_URL", _URL)
     name = f"berth_bench_{os.getpid()}_{secrets.token_hex(4)}"
@@ -49,7 +49,7 @@ def fresh_database() -> Iterator[Database]:
 
 
 def execute(url: str, statement: str) -> None:
-    """Execute one statement on a connection of its own."""
+    """Execute one statement on a new connection."""
 
     async def run() -> None:
         connection = await asyncpg.connect(url, timeout=_CONNECT_S)

@@ -1,6 +1,6 @@
-"""The load: clients that speak HTTP as it is, and read of an answer only what they need.
+"""The load: clients that write plain HTTP and parse only what they need of an answer.
 
-The same for both sides. A connection is kept as long as the server keeps it.
+Both sides get the same load. A connection is kept as long as the server keeps it.
 """
 
 import asyncio
@@ -28,28 +28,28 @@ _HEAD: Final = (
     "OpenStack-API-Version: placement 1.39\r\nAccept: application/json\r\n"
 )
 _CANDIDATE: Final = re.compile(rb'"allocations": ?\{"([0-9a-f-]{36})"')
-_REQUESTS_SHARE: Final = 3  # the first third of an answer is all candidates, no summaries
+_REQUESTS_SHARE: Final = 3  # the first third of an answer contains only candidates
 
 
 class LoadError(BenchError):
-    """A server answered something else than it should, or nothing."""
+    """A server gave an unexpected answer or none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back."""
+    """An HTTP response."""
 
     status: int
     body: bytes
 
 
 Operation = Generator[bytes, Answer, None]
-"""Yields requests and is sent their answers; the last one tells what came of it."""
+"""Yields requests and receives their answers; the last answer is the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """So many clients for so long; each finishes what it has begun, and does at least one."""
+    """A number of clients and a duration; each client completes at least one operation."""
 
     clients: int
     seconds: float
@@ -57,7 +57,7 @@ class Effort:
 
 @dataclass(slots=True)
 class Load:
-    """What came of it; `cpu_s` is what the load took itself, `conflicts` counts answers 409."""
+    """The result; `cpu_s` is the load's own CPU time, `conflicts` the number of 409 answers."""
 
     seconds: float = 0.0
     cpu_s: float = 0.0
@@ -66,12 +66,12 @@ class Load:
 
 
 def put_load(ports: tuple[int, ...], make: Callable[[], Operation], effort: Effort) -> Load:
-    """Have clients do one operation after another.
+    """Let clients run one operation after another, and return the result.
 
     Args:
-        ports: of the server's processes, on the loopback address; clients are spread over them.
-        make: begins the next operation.
-        effort: how many clients, and for how long.
+        ports: ports of the server's processes; clients are spread over them.
+        make: starts the next operation.
+        effort: number of clients and duration.
 
     Raises:
         LoadError: an answer was neither 2xx nor 409, or there was none.
@@ -124,7 +124,7 @@ async def _operate(line: "_Line", operation: Operation) -> Answer:
 
 
 class _Line:
-    """One client's connection, made anew when the server has closed it."""
+    """A client's connection, which is opened again when the server has closed it."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -164,7 +164,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are no subclasses of asyncio's.
+        # uvloop's transports are not subclasses of asyncio's.
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
@@ -187,23 +187,23 @@ class _Connection(asyncio.Protocol):
 
 
 def get(path: str) -> Operation:
-    """Ask for something."""
+    """GET a path."""
     yield get_request(path)
 
 
 def in_turn(paths: tuple[str, ...]) -> Callable[[], Operation]:
-    """Ask for one of them after another."""
+    """Return a function that starts a GET of the next path each time, in a cycle."""
     endless = itertools.cycle(paths)
     return lambda: get(next(endless))
 
 
 def claim(provider: str, consumer: str) -> Operation:
-    """Claim from a provider, for a consumer that is not there yet."""
+    """Claim from a provider for a new consumer."""
     yield claim_request(provider, consumer)
 
 
 def schedule(path: str, consumer: str, rng: random.Random) -> Operation:
-    """Ask for candidates, and claim one of them."""
+    """GET candidates and claim one of them."""
     answer = yield get_request(path)
     if answer.status == 200:
         yield claim_request(one_candidate(answer.body, rng), consumer)
@@ -213,7 +213,7 @@ def one_candidate(body: bytes, rng: random.Random) -> str:
     """Return the provider of one of the candidates in an answer.
 
     Raises:
-        LoadError: there is none.
+        LoadError: the answer contains no candidates.
     """
     start = rng.randrange(1 + len(body) // _REQUESTS_SHARE)
     found = _CANDIDATE.search(body, start) or _CANDIDATE.search(body)
@@ -223,7 +223,7 @@ def one_candidate(body: bytes, rng: random.Random) -> str:
 
 
 def consumers(prefix: str) -> Iterator[str]:
-    """Return uuids of consumers without end; others for another prefix."""
+    """Return an endless iterator of consumer uuids, which differ for each prefix."""
     return (named_uuid(f"bench:{prefix}-{number}") for number in itertools.count())
 
 

@@ -1,4 +1,4 @@
-"""Puts providers into the databases of both sides, without going through their APIs."""
+"""Writes providers into the databases of both sides, without their APIs."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,10 +26,10 @@ class FurnishingError(BenchError):
 
 
 def furnish_berth(url: str, nodes: Sequence[Node], allocations: int = 0) -> None:
-    """Commit the providers to a ledger, and so many allocations of each.
+    """Commit the providers to a ledger, with `allocations` consumers on each.
 
     Raises:
-        FurnishingError: it refused one.
+        FurnishingError: the ledger refused a provider or an allocation.
     """
 
     async def run() -> None:
@@ -47,7 +47,7 @@ def furnish_berth(url: str, nodes: Sequence[Node], allocations: int = 0) -> None
 
 
 def provider_of(node: Node) -> Provider:
-    """Return a node as the ledger keeps it."""
+    """Return the ledger's record of a node."""
     inventories = {
         name: Inventory(total, max_unit=total, allocation_ratio=RATIOS.get(name, 1.0))
         for name, total in node.totals.items()
@@ -73,7 +73,7 @@ def _units(nodes: Sequence[Node], allocations: int) -> Iterator[Unit]:
 
 
 def furnish_real(url: str, nodes: Sequence[Node]) -> None:
-    """Copy the providers into the tables of the real Placement, which are there and empty."""
+    """Copy the providers into the tables of OpenStack Placement, which exist and are empty."""
 
     async def run() -> None:
         connection = await asyncpg.connect(url)
@@ -98,12 +98,12 @@ async def _ids(connection: "asyncpg.Connection[asyncpg.Record]", table: str) -> 
 def rows_of(
     nodes: Sequence[Node], classes: Mapping[str, int], traits: Mapping[str, int]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of the real Placement's tables, by table, in an order that keys allow.
+    """Return the rows of OpenStack Placement's tables, in an order that foreign keys allow.
 
     Args:
-        nodes: parents before children.
-        classes: ids of resource classes by name.
-        traits: likewise.
+        nodes: the providers, parents before children.
+        classes: ids of resource classes, by name.
+        traits: ids of traits, by name.
     """
     now = datetime.now(UTC).replace(tzinfo=None)
     ids = {node.uuid: number for number, node in enumerate(nodes, 1)}

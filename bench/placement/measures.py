@@ -1,4 +1,4 @@
-"""The figures of this part that floors may be about."""
+"""The figures of the Placement benchmarks to which floors may apply."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from bench.placement.measuring import SizeTimes, TrialTimes
 
 
 def placement_measures(trials: Sequence[TrialTimes], sizes: SizeTimes | None) -> dict[str, float]:
-    """Name them; `vs_real` is the ratio that counts in the case."""
+    """Return the figures by name; `vs_real` is the ratio that counts in a case."""
     measures: dict[str, float] = {}
     for one in trials:
         key = f"placement.{one.name}"

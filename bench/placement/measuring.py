@@ -1,4 +1,4 @@
-"""Berth's Placement API and the real one in turns, on the same providers."""
+"""Berth's Placement API and OpenStack Placement, measured in turns on the same providers."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -25,15 +25,15 @@ _ROUNDS_A_TURN = 5
 
 
 class UnlikeError(BenchError):
-    """Both sides were asked the same, and answered differently."""
+    """The two sides answered the same request differently."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideTimes:
     """One side in one case: medians of its turns; the percentiles are of all its operations.
 
-    `server_cpu_ms` is what its processes and PostgreSQL's took for one operation, `load_cpu_ms`
-    what the load took. `conflicts` counts answers 409, which are no operations.
+    `server_cpu_ms` is the CPU time of its processes and PostgreSQL's per operation, `load_cpu_ms`
+    that of the load. `conflicts` is the number of 409 answers, which do not count as operations.
     """
 
     operations: int
@@ -47,9 +47,9 @@ class SideTimes:
 
 @dataclass(frozen=True, slots=True)
 class TrialTimes:
-    """One case; `by_cpu` and `by_rate` are how many times better than the real one Berth is.
+    """One case; `by_cpu` and `by_rate` are how many times better Berth is than OpenStack Placement.
 
-    `resident_mib` is what the larger of Berth's processes holds after it.
+    `resident_mib` is the memory of the larger of Berth's processes afterwards.
     """
 
     name: str
@@ -63,15 +63,15 @@ class TrialTimes:
 
     @property
     def ratio(self) -> Ratio | None:
-        """The one that counts: throughput with several clients, else CPU time of a request."""
+        """The ratio that counts: by rate with several clients, by CPU time with one."""
         return self.by_rate if self.clients > 1 else self.by_cpu
 
 
 @dataclass(frozen=True, slots=True)
 class OneProvider:
-    """What one provider is asked for, where there are so many: server CPU time of a request.
+    """Server CPU time of a request about one provider, in a fleet of `providers`.
 
-    `ratio` is to that in the smallest fleet, the median of the rounds.
+    `ratio` is the median over the rounds of the ratio to the time in the smallest fleet.
     """
 
     providers: int
@@ -81,7 +81,7 @@ class OneProvider:
 
 @dataclass(frozen=True, slots=True)
 class SizeTimes:
-    """What a larger fleet costs; `resident_mib` is a process with so many allocations."""
+    """The costs of large fleets; `resident_mib` is the memory of a process with `allocations`."""
 
     one_provider: tuple[OneProvider, ...]
     providers: int
@@ -98,13 +98,13 @@ class Turn:
 
     @property
     def cost(self) -> Sample:
-        """CPU time of the server for one operation, and the time that its client waited."""
+        """The server's CPU time per operation, and the median time that a client waited."""
         times_ms = self.load.times_ms
         return Sample(self.server_cpu_s * 1e6 / len(times_ms), median(times_ms) * 1e3)
 
     @property
     def pace(self) -> Sample:
-        """The time from one operation to the next, of all clients together."""
+        """The time from one operation to the next, over all clients."""
         pace_us = self.load.seconds * 1e6 / len(self.load.times_ms)
         return Sample(pace_us, pace_us)
 
@@ -112,12 +112,12 @@ class Turn:
 def measure_beside(
     cases: PlacementCases, *, peer: bool, failed: Callable[[str], None]
 ) -> Iterator[TrialTimes]:
-    """Measure all cases, scene by scene; what goes wrong in one leaves the others alone.
+    """Yield the times of all cases, scene by scene; a failure does not stop the other cases.
 
     Args:
         cases: sizes and turns.
-        peer: whether the real Placement is there.
-        failed: is told what went wrong.
+        peer: whether OpenStack Placement is also measured.
+        failed: called with a text for each failure.
     """
     for scene in scenes_of(cases):
         try:
@@ -159,7 +159,7 @@ def _measure(
 
 def _turns_of(side: Side, trial: Trial, seconds: float) -> Callable[[], Turn]:
     make = trial.begin()
-    if trial.peer_turns is None:  # not what takes half a minute
+    if trial.peer_turns is None:  # a call that takes half a minute is not warmed up
         _turn(side, make, Effort(trial.clients, _WARM_UP_S))
     return lambda: _turn(side, make, Effort(trial.clients, seconds))
 
@@ -174,7 +174,7 @@ def _turn(side: Side, make: Make, effort: Effort) -> Turn:
 
 
 def summary(turns: Sequence[Turn]) -> SideTimes:
-    """Take medians of at least one turn."""
+    """Return the medians of at least one turn."""
     times_ms = [one for turn in turns for one in turn.load.times_ms]
     load_ms = [1e3 * turn.load.cpu_s / len(turn.load.times_ms) for turn in turns]
     return SideTimes(
@@ -189,7 +189,7 @@ def summary(turns: Sequence[Turn]) -> SideTimes:
 
 
 def measure_sizes(cases: PlacementCases) -> SizeTimes:
-    """Ask for one provider in fleets of several sizes in turn, and weigh a process."""
+    """Return the costs of requests about one provider, by fleet size, and a process's memory."""
     with ExitStack() as stack:
         sides = {
             size: stack.enter_context(
@@ -211,7 +211,7 @@ def measure_sizes(cases: PlacementCases) -> SizeTimes:
 
 
 def _one_provider(sides: dict[int, Side], cases: PlacementCases) -> tuple[OneProvider, ...]:
-    """Ask in rounds, each of which comes to every fleet for a short time."""
+    """Measure in rounds, each of which visits every fleet for a short time."""
     paths = tuple(
         f"/resource_providers/{scenes.uuid_of(_ONE)}/{what}"
         for what in ("inventories", "usages", "traits")
@@ -254,7 +254,7 @@ def _fetch(side: Side, path: str) -> object:
 
 
 def canonical(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return JSON without generations and without any order of its lists."""
+    """Return JSON without generations and with sorted lists."""
     if isinstance(value, dict):
         return {key: canonical(one) for key, one in value.items() if key != "generation"}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What processes took of the processors, and what they hold in memory, from /proc."""
+"""CPU time and memory of processes, read from /proc."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ _MIB = 1 << 20
 class Meter:
     """CPU seconds of some processes, their children, and PostgreSQL's processes for a database.
 
-    What a process took counts on after it has ended, as far as it was read before.
+    The time of an ended process still counts, as it was when last read.
     """
 
     pids: tuple[int, ...]
@@ -21,7 +21,7 @@ class Meter:
     _taken_s: dict[int, float] = field(default_factory=dict[int, float])
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds that all of them took so far."""
+        """Return the total CPU seconds so far."""
         for pid in {*self.pids, *_children(self.pids), *_serving(self.database)}:
             taken_s = cpu_s(pid)
             if taken_s is not None:
@@ -30,9 +30,9 @@ class Meter:
 
 
 def cpu_s(pid: int) -> float | None:
-    """Return the CPU seconds of all threads of a process; None when it has ended.
+    """Return the CPU seconds of all threads of a process; None if it has ended.
 
-    To the nanosecond where the kernel counts them, else in its ticks.
+    The resolution is a nanosecond if the kernel counts them, otherwise a clock tick.
     """
     folder = _PROC / str(pid)
     try:
@@ -46,7 +46,7 @@ def cpu_s(pid: int) -> float | None:
 
 
 def resident_mib(pid: int) -> float:
-    """Return what a process holds in memory, in MiB."""
+    """Return the resident memory of a process in MiB."""
     pages = int((_PROC / str(pid) / "statm").read_text("utf-8").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / _MIB
 
@@ -76,5 +76,5 @@ def _all() -> Iterator[int]:
 
 
 def _after_name(folder: Path) -> list[str]:
-    """Return the fields of `stat` behind the name of the program, the state first."""
+    """Return the fields of `stat` after the name of the program, the state first."""
     return (folder / "stat").read_text("utf-8").rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""Fleets of providers that both sides are given, and what is asked of them."""
+"""The fleets of providers that both sides get, and the paths of the requests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ ASKED: Mapping[str, int] = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 10}
 RATIOS: Mapping[str, float] = {"VCPU": 4.0}
 DEVICES = 8
 TREE = 7
-"""Providers of one tree: a root, two NUMA nodes, and two network devices in each of them."""
+"""The number of providers in a tree: a root, two NUMA nodes, and two network devices in each."""
 
 _PLENTY = 10**9
 _LEFT_OUT_OF = 10
@@ -20,7 +20,7 @@ _LEFT_OUT_OF = 10
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A provider; totals are in the unit of each class, and `parent` is a uuid."""
+    """A provider; totals are in the unit of each class, `parent` is the parent's uuid."""
 
     uuid: str
     name: str
@@ -31,15 +31,15 @@ class Node:
 
 
 def uuid_of(name: str) -> str:
-    """Return the uuid of the provider of that name."""
+    """Return the uuid of the provider with a name."""
     return named_uuid(f"bench:{name}")
 
 
 def flat(count: int) -> tuple[Node, ...]:
-    """Make hosts without children.
+    """Return hosts without children.
 
-    The first has room for everybody; it is the one that all claim from at once. Of ten, one is
-    without the trait and another one outside of the aggregate.
+    The first has capacity for all claims at the same time. Of each ten hosts, one lacks the trait
+    and another is outside the aggregate.
     """
     return tuple(
         Node(
@@ -54,7 +54,7 @@ def flat(count: int) -> tuple[Node, ...]:
 
 
 def nested(trees: int) -> tuple[Node, ...]:
-    """Make hosts of seven providers each."""
+    """Return hosts of seven providers each."""
     nodes: list[Node] = []
     for index in range(trees):
         root = f"tree-{index}"
@@ -69,7 +69,7 @@ def nested(trees: int) -> tuple[Node, ...]:
 
 
 def wide() -> tuple[Node, ...]:
-    """Make one host with eight children, each with one device."""
+    """Return one host with eight children, each with one device."""
     root = Node(uuid_of("wide"), "wide", HOST)
     names = [f"wide-{index}" for index in range(DEVICES)]
     devices = (Node(uuid_of(name), name, {"VGPU": 1}, parent=root.uuid) for name in names)
@@ -77,12 +77,12 @@ def wide() -> tuple[Node, ...]:
 
 
 def candidates(limit: int | None = 1_000, *, narrowed: bool = False, in_tree: str = "") -> str:
-    """Return the path that asks for room of three classes.
+    """Return the path of a query for candidates with amounts of three classes.
 
     Args:
-        limit: of candidates; None for all.
-        narrowed: ask for the trait and the aggregate, too.
-        in_tree: a provider of the only tree to look at; any when empty.
+        limit: the most candidates to return; None for all.
+        narrowed: whether to require the trait and the aggregate.
+        in_tree: uuid of a provider in the only tree to search; "" for all trees.
     """
     path = f"/allocation_candidates?resources={_amounts(ASKED)}"
     if narrowed:
@@ -91,20 +91,20 @@ def candidates(limit: int | None = 1_000, *, narrowed: bool = False, in_tree: st
 
 
 def two_groups(limit: int | None = 1_000, in_tree: str = "") -> str:
-    """Return the path that asks a tree for processors with memory, and for a network device."""
+    """Return the path of a query for processors with memory, and for a network device."""
     path = "/allocation_candidates?resources1=VCPU:1,MEMORY_MB:512&resources2=SRIOV_NET_VF:1"
     trees = f"&in_tree1={in_tree}&in_tree2={in_tree}" if in_tree else ""
     return f"{path}&group_policy=none{trees}{_ending(limit)}"
 
 
 def one_device_each(groups: int, limit: int | None = 1_000) -> str:
-    """Return the path that asks for so many devices, each in a group of its own."""
+    """Return the path of a query for `groups` devices, each in its own group."""
     asked = "&".join(f"resources{number}=VGPU:1" for number in range(1, groups + 1))
     return f"/allocation_candidates?{asked}&group_policy=none{_ending(limit)}"
 
 
 def providers(*, narrowed: bool = False) -> str:
-    """Return the path that lists providers with room, or those with trait and aggregate."""
+    """Return the path of a list of providers with capacity, optionally by trait and aggregate."""
     path = f"/resource_providers?resources={_amounts(ASKED)}"
     return path + (f"&required={TRAIT}&member_of={AGGREGATE}" if narrowed else "")
 

@@ -1,4 +1,4 @@
-"""The two sides: `berth placement` twice, and the real Placement in uWSGI with two workers."""
+"""The two sides: two `berth placement` processes, and OpenStack Placement with two workers."""
 
 import os
 import signal
@@ -24,8 +24,8 @@ from berth.lab.loopback import free_port
 ENVIRONMENT: Final = ROOT / ".venv-placement"
 UWSGI: Final = ENVIRONMENT / "bin" / "uwsgi"
 MISSING: Final = (
-    "There is no .venv-placement with the real Placement, so its column stays empty; "
-    "`make placement-peer` makes it."
+    "There is no .venv-placement with OpenStack Placement, so its column stays empty; "
+    "`make placement-peer` creates it."
 )
 _WORKERS: Final = 2
 _READY_S: Final = 120.0
@@ -34,12 +34,12 @@ _LOG_CHARS: Final = 3_000
 
 
 class ServerError(BenchError):
-    """A server did not start; the message holds the end of its log."""
+    """A server did not start; the message contains the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Running server processes; `ports` are on the loopback address."""
+    """The running server processes of one side; `ports` are on the loopback address."""
 
     ports: tuple[int, ...]
     pids: tuple[int, ...]
@@ -50,12 +50,12 @@ class Side:
 def berth_side(
     nodes: Sequence[Node], *, allocations: int = 0, processes: int = _WORKERS
 ) -> Iterator[Side]:
-    """Run `berth placement` on a database of its own, with these providers in it.
+    """Run `berth placement` on a new database with these providers.
 
     Args:
-        nodes: parents before children.
-        allocations: how many there are of each provider, of one consumer each.
-        processes: that serve it.
+        nodes: the providers, parents before children.
+        allocations: number of consumers with an allocation on each provider.
+        processes: number of server processes.
 
     Raises:
         ServerError: it does not answer in time.
@@ -81,7 +81,7 @@ def berth_side(
 
 @contextmanager
 def real_side(nodes: Sequence[Node]) -> Iterator[Side]:
-    """Run the real Placement on a database of its own, with these providers in it.
+    """Run OpenStack Placement on a new database with these providers.
 
     Raises:
         ServerError: it does not answer in time.
@@ -99,12 +99,12 @@ def real_side(nodes: Sequence[Node]) -> Iterator[Side]:
         words = [str(UWSGI), "--http-socket", f"127.0.0.1:{port}", "--master"]
         words += ["--processes", str(_WORKERS), "--need-app", "--die-on-term"]
         words += ["--buffer-size", "65535", "--disable-logging"]
-        # uWSGI closes each connection and does not say so by itself.
+        # uWSGI closes each connection without announcing it.
         words += ["--add-header", "Connection: close"]
         words += ["--module", "placement.wsgi.api:application"]
         settings = {"OS_PLACEMENT_CONFIG_DIR": str(folder)}
         pid = stack.enter_context(_running(words, settings, folder / "log", port))
-        furnish_real(database.url, nodes)  # its start has made the tables
+        furnish_real(database.url, nodes)  # the server has created the tables
         execute(database.url, "ANALYZE")
         yield _side([port], [pid], database)
 
@@ -117,7 +117,7 @@ def _side(ports: list[int], pids: list[int], database: Database) -> Side:
 
 @contextmanager
 def _running(words: list[str], settings: dict[str, str], log: Path, port: int) -> Iterator[int]:
-    """Run a server, and give its process id once it answers."""
+    """Run a server, and yield its process id once it answers."""
     inherited = {name: one for name, one in os.environ.items() if not name.startswith("BERTH_")}
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What both sides are asked, case by case."""
+"""The cases: the requests that both sides get."""
 
 import itertools
 import random
@@ -18,11 +18,11 @@ class Trial:
     """One case.
 
     Args:
-        name: as measures have it.
-        begin: makes what one side is asked; called once a side.
-        clients: at a time; one client is about the cost of a request, more about throughput.
-        peer_turns: how often the peer is asked; None: as often as the cases say.
-        has_peer: without it Berth is measured alone.
+        name: the name of the case in measures.
+        begin: returns the function that starts operations; called once per side.
+        clients: number of clients; one measures the cost of a request, several the throughput.
+        peer_turns: number of the peer's turns; None for the number in the cases.
+        has_peer: whether the peer is measured, too.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A fleet, what is asked of it, and the paths whose answers have to be alike."""
+    """A fleet, its cases, and the paths to which both sides must give equal answers."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -43,7 +43,7 @@ class Scene:
 
 
 def scenes_of(cases: PlacementCases) -> tuple[Scene, ...]:
-    """Return all that is measured beside the real Placement."""
+    """Return the scenes that are measured on both sides."""
     return (
         *(_flat(size, cases) for size in cases.providers),
         _nested(cases),
@@ -87,7 +87,7 @@ def _wide(cases: PlacementCases) -> Scene:
 
 
 def reading(name: str, path: str) -> Trial:
-    """Return the case of one client that asks for the same again and again."""
+    """Return the case of one client that repeats a GET."""
     return Trial(name, lambda: lambda: get(path))
 
 

@@ -1,4 +1,4 @@
-"""Which test files run, and which of them passed."""
+"""The choice of the test files that run, and the record of those that passed."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -19,21 +19,21 @@ from tests.affected.passes import (
 from tests.affected.project import Project, cache_of
 
 _UNKNOWN_S: Final = 1.0
-"""How long a test file takes that never passed."""
+"""The time that a test file is assumed to take until it has passed once."""
 
 _SHORT_S: Final = 8.0
-"""Tests that take less are through before other processes would have begun."""
+"""Tests that take less than this finish before further processes would have started."""
 
 
 @dataclass(slots=True)
 class Run:
-    """The tests of one run, by the path of their file.
+    """The tests of one run.
 
     Attributes:
-        expected: ids of the tests that were found.
-        finished: ids of those that came to their end.
-        failed: files with a test that failed, or that could not be imported.
-        partial: files of which only some tests were asked for.
+        expected: ids of the tests that were collected, by the path of their file.
+        finished: ids of the tests whose teardown passed, by the path of their file.
+        failed: files that could not be imported, or in which a test failed.
+        partial: files of which only some tests were selected.
     """
 
     expected: dict[str, set[str]] = field(default_factory=dict)
@@ -43,18 +43,18 @@ class Run:
 
     @property
     def passed(self) -> frozenset[str]:
-        """The files of which all tests ran, and none failed."""
+        """The files whose tests were all selected, all ran and all passed."""
         whole = {path for path, ids in self.finished.items() if ids == self.expected.get(path)}
         return frozenset(whole - self.failed - self.partial)
 
 
 class Choice:
-    """The test files that a run is asked for, without those that a change cannot affect.
+    """The test files that were requested for a run, and those of them that need not run.
 
     Args:
         root: folder of the checkout.
-        asked: test files, and folders of such.
-        everything: whether all of them are to run.
+        asked: the requested test files and folders.
+        everything: whether all requested files run.
     """
 
     def __init__(self, root: Path, asked: Sequence[Path], *, everything: bool) -> None:
@@ -69,7 +69,7 @@ class Choice:
 
     @cached_property
     def unchanged(self) -> frozenset[str]:
-        """The test files that need not run."""
+        """The requested test files that need not run; none of them if everything runs."""
         if self._everything:
             return frozenset()
         now = self._fingerprints
@@ -81,7 +81,7 @@ class Choice:
 
     @property
     def is_short(self) -> bool:
-        """Whether the tests take so little time that one process is best."""
+        """Whether the tests take so little time that further processes would not pay."""
         known = self._passes.files
         seconds = (
             known[path].seconds if path in known else _UNKNOWN_S
@@ -91,7 +91,7 @@ class Choice:
 
     @property
     def summary(self) -> str:
-        """What runs and what does not, in a line."""
+        """One line that says how many files run."""
         asked, unchanged = len(self._asked), len(self.unchanged)
         if not unchanged:
             return f"running all {asked} files"
@@ -101,7 +101,7 @@ class Choice:
         )
 
     def keep(self, run: Run, traces: Iterable[Traces]) -> None:
-        """Keep which files passed in a run, and what they needed."""
+        """Record the files that passed and their needs; forget those that failed or were edited."""
         merged = merge(traces)
         run.partial.update(merged.partial)
         self._passes.add_once(merged.once, self._project)
@@ -123,7 +123,7 @@ class Choice:
     def _edited(self, path: str, needs: Needs) -> bool:
         """Return whether something that a test file needs was edited while tests ran.
 
-        The tests may have seen the text before or the one after.
+        The tests may have read either the old or the new text.
         """
         modules = self._project.closure(self._project.module_of(path))
         paths = {*(self._project.paths[module] for module in modules), *needs.read}
@@ -138,7 +138,7 @@ class Choice:
 
 
 def _mtime_s(path: Path) -> float:
-    """Return when a file was written; folders change with every file that a test makes there."""
+    """Return when a file was written, and 0 for a folder, which changes with each file in it."""
     return path.stat().st_mtime if path.is_file() else 0.0
 
 

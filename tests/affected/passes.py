@@ -1,4 +1,4 @@
-"""What each test file needed when all its tests passed last, so that it need not run again."""
+"""A record of what each test file needed when its tests last passed."""
 
 import os
 import platform
@@ -18,16 +18,16 @@ from tests.affected.tracing import Trace
 
 _KERNEL: Final = "berth_kernel"
 _SETTINGS: Final = ("BERTH_", "HYPOTHESIS_", "PYTHON")
-"""Prefixes of the environment variables that tests or the interpreter look at."""
+"""Prefixes of the environment variables that tests or the interpreter read."""
 
 
 class Needs(msgspec.Struct, array_like=True):
     """What a run of a test file depended on.
 
     Attributes:
-        ran: for each traced module the functions that ran, as bits in hexadecimal.
-        read: files and folders of the checkout that it read.
-        starts_processes: whether it started a process, which may have read anything.
+        ran: the functions that ran, as bits in hexadecimal, by traced module.
+        read: the files and folders of the checkout that it read.
+        starts_processes: whether it started a process, which may have read any file.
     """
 
     ran: dict[str, str] = {}
@@ -35,7 +35,7 @@ class Needs(msgspec.Struct, array_like=True):
     starts_processes: bool = False
 
     def and_of(self, other: "Needs") -> "Needs":
-        """Return what two runs needed together."""
+        """Return the needs of two runs taken together."""
         return Needs(
             join_bits(self.ran, other.ran),
             sorted({*self.read, *other.read}),
@@ -47,9 +47,9 @@ class Passed(msgspec.Struct, array_like=True):
     """A run of a test file in which all its tests passed.
 
     Attributes:
-        fingerprint: of all that it needed, as that was then.
-        needs: what it needed.
-        seconds: how long it took.
+        fingerprint: digest of everything that the run needed, at the time of the run.
+        needs: what the run needed.
+        seconds: processor time of its tests.
     """
 
     fingerprint: str
@@ -58,7 +58,7 @@ class Passed(msgspec.Struct, array_like=True):
 
 
 class Once(msgspec.Struct, array_like=True):
-    """The functions of a module that run a single time in a process, while its frame is this."""
+    """The functions of a module that run once in a process, valid for one frame of the module."""
 
     frame: str
     ran: str
@@ -68,9 +68,9 @@ class Traces(msgspec.Struct, array_like=True):
     """What one process traced.
 
     Attributes:
-        needs: by test file.
-        seconds: how long the tests took, by test file.
-        once: by module, the functions that ran a single time, as bits in hexadecimal.
+        needs: what each test file needed.
+        seconds: processor time of the tests, by test file.
+        once: the functions that ran once in the process, as bits in hexadecimal, by module.
         partial: test files of which some tests were deselected.
     """
 
@@ -81,11 +81,11 @@ class Traces(msgspec.Struct, array_like=True):
 
 
 class Passes(msgspec.Struct):
-    """The last pass of each test file, by its path.
+    """The last pass of each test file.
 
     Attributes:
-        files: the last passes.
-        once: by module, what counts for every test file that can reach the module.
+        files: the last passes, by the path of the test file.
+        once: what is charged to every test file that can reach a module, by module.
     """
 
     files: dict[str, Passed] = {}
@@ -93,19 +93,19 @@ class Passes(msgspec.Struct):
 
     @classmethod
     def read(cls, path: Path) -> "Passes":
-        """Read them; none when there is no such file, or one of another form."""
+        """Return the passes in a file; none if the file is missing or has another format."""
         try:
             return msgspec.msgpack.decode(path.read_bytes(), type=cls)
         except (FileNotFoundError, msgspec.DecodeError):
             return cls()
 
     def write(self, path: Path) -> None:
-        """Write them, so that another process never reads half of them."""
+        """Write the passes to a file, which other processes see complete or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, msgspec.msgpack.encode(self))
 
     def add_once(self, ran: Mapping[str, str], project: Project) -> None:
-        """Add what ran a single time; a module whose frame has changed begins anew."""
+        """Add what ran once in a process; a changed frame discards what is known of its module."""
         for module, bits in ran.items():
             if module not in project.paths:
                 continue
@@ -116,12 +116,12 @@ class Passes(msgspec.Struct):
 
 
 class Fingerprints:
-    """Digests of all that test files depend on, as that is now.
+    """Digests of everything that test files depend on, at present.
 
     Args:
-        project: the Python files.
-        once: what counts for every test file that can reach a module.
-        environment: digest of what all test files depend on; `digest_environment` makes it.
+        project: the Python files of the checkout.
+        once: what is charged to every test file that can reach a module, by module.
+        environment: digest of what all test files depend on; `digest_environment` returns it.
     """
 
     def __init__(self, project: Project, once: Mapping[str, Once], environment: str) -> None:
@@ -136,11 +136,11 @@ class Fingerprints:
         self._paths: dict[str, str] = {}
 
     def of(self, test: str, needs: Needs) -> str:
-        """Return the fingerprint of a test file that needs some things.
+        """Return the fingerprint of a test file.
 
         Args:
             test: path of the file below the root.
-            needs: what it needed when it ran last.
+            needs: what the file needed when it last ran.
         """
         parts = [self._environment]
         for module in sorted(self._project.closure(self._project.module_of(test))):
@@ -168,12 +168,12 @@ class Fingerprints:
 
     @cached_property
     def _checkout(self) -> str:
-        """A digest of every file of the checkout but hidden ones."""
+        """A digest of every file of the checkout except hidden ones and compiled modules."""
         return digest(*_digests(self._project.root))
 
 
 def digest_path(path: Path) -> str:
-    """Return a digest of the content of a file, or of the names in a folder."""
+    """Return a digest of the content of a file or the names in a folder; "" if unreadable."""
     try:
         if path.is_dir():
             return digest(*sorted(one.name for one in path.iterdir() if _counts(one.name)))
@@ -183,10 +183,10 @@ def digest_path(path: Path) -> str:
 
 
 def digest_environment(root: Path) -> str:
-    """Return a digest of what all tests depend on beside the code.
+    """Return a digest of what all tests depend on besides the code under test.
 
-    That is the interpreter, what is installed, the project's settings, the compiled kernel and the
-    environment variables that tests look at.
+    This is the interpreter, the installed packages, pyproject.toml, these tools, the compiled
+    kernel and the environment variables that tests read.
     """
     kernel = find_spec(_KERNEL)
     files = [
@@ -213,7 +213,7 @@ def digest_environment(root: Path) -> str:
 
 
 def join_bits(some: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """Return by module the bits, in hexadecimal, that are set in one of two mappings."""
+    """Return the bits, in hexadecimal, that are set in at least one of two mappings, by module."""
     return {
         module: f"{int(some.get(module, '0'), 16) | int(others.get(module, '0'), 16):x}"
         for module in some.keys() | others.keys()
@@ -221,7 +221,7 @@ def join_bits(some: Mapping[str, str], others: Mapping[str, str]) -> dict[str, s
 
 
 def merge(traces: Iterable[Traces]) -> Traces:
-    """Return what several processes traced as if it had been one."""
+    """Return the traces of several processes as one."""
     merged = Traces({}, {}, {}, [])
     for one in traces:
         for path, needs in one.needs.items():
@@ -234,7 +234,7 @@ def merge(traces: Iterable[Traces]) -> Traces:
 
 
 def needs_of(trace: Trace) -> Needs:
-    """Return what a test file needed, without what is not of the checkout."""
+    """Return what a test file needed, without hidden files; compiled modules count as sources."""
     return Needs(
         ran={module: f"{bits:x}" for module, bits in trace.ran.items()},
         read=sorted({path for read in trace.read if (path := _source_of(read)) is not None}),
@@ -243,7 +243,7 @@ def needs_of(trace: Trace) -> Needs:
 
 
 def _source_of(path: str) -> str | None:
-    """Return the path that counts when one was read: the source of a compiled module."""
+    """Return the path that counts as read: the source of a compiled module, None if hidden."""
     parts = path.split("/")
     if path.endswith(".pyc") and "__pycache__" in parts:
         folder, _, name = path.rpartition("/__pycache__/")

@@ -1,13 +1,13 @@
 """A pytest plugin that leaves out the test files that a change cannot affect.
 
-A test file whose tests all passed is left out until something changes that it needed: what runs
-when a module is imported that it can reach by imports, a function that ran, a file that was read,
-or what is installed. `--everything` runs all files nevertheless. Both ways the run is traced, and
-what passed counts from then on.
+A test file whose tests all passed is left out until something that it needed changes: the code
+that runs while a module within reach of its imports is imported, a function that ran, a file that
+was read, or an installed package. `--everything` runs all files nevertheless. In both cases the run
+is traced, and the files that pass are recorded.
 
-Imports alone would not do: many tests drive the whole scheduler, so a change of one handler of the
-API would run every test of the API. Coverage tools know what ran, too, but slow every call down,
-and know nothing of the files that a test reads.
+Imports alone would select too much: many tests drive the whole scheduler, so a change to one
+handler of the API would run every test of the API. Coverage tools know what ran, too, but they slow
+every call down and do not know which files a test reads.
 """
 
 import time
@@ -45,7 +45,7 @@ class Tracing:
 
     @property
     def traces(self) -> Traces:
-        """What was traced until now."""
+        """Everything that was traced so far."""
         return Traces(
             {path: needs_of(trace) for path, trace in self._files.items()},
             dict(self._seconds),
@@ -54,19 +54,19 @@ class Tracing:
         )
 
     def pytest_deselected(self, items: Iterable[pytest.Item]) -> None:
-        """Note files of which some tests do not run."""
+        """Record the files of which some tests do not run."""
         self._partial.update(path_of(self._root, item.path) for item in items)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
         self, collector: pytest.Collector
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-        """Count for a test file what runs while it is imported."""
+        """Charge a test file with what runs while it is imported."""
         self._rest()
         found = yield
         if collector.path.is_file():
             imported = self._tracer.take()
-            # Python lists folders when it looks for a module, which no test asked for.
+            # Python lists folders to find modules, so these are not needs of the test file.
             imported.read = {path for path in imported.read if not (self._root / path).is_dir()}
             self._trace_of(collector.path).add(imported)
         self._rest()
@@ -74,7 +74,7 @@ class Tracing:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Count for a test file what runs during one of its tests."""
+        """Charge a test file with what runs during one of its tests and in its shared fixtures."""
         self._rest()
         started = time.process_time()
         done = yield
@@ -89,7 +89,7 @@ class Tracing:
     def pytest_fixture_setup(
         self, fixturedef: "pytest.FixtureDef[object]"
     ) -> Generator[None, object, object]:
-        """Count for all test files that use it what a fixture does that several share."""
+        """Trace a fixture of a session or package apart, to charge it to each file that uses it."""
         if fixturedef.scope not in {"session", "package"}:
             return (yield)
         with self._tracer.apart(self._fixtures.setdefault(fixturedef.argname, Trace())):
@@ -99,16 +99,16 @@ class Tracing:
         return self._files.setdefault(path_of(self._root, path), Trace())
 
     def _rest(self) -> None:
-        """Count for all what belongs to no test file, such as the import of a conftest.py."""
+        """Charge all files with what belongs to none, such as the import of a conftest.py."""
         self._tracer.once.add(self._tracer.take())
 
 
 class Worker(Tracing):
-    """Runs tests for another process, and hands over what it traced."""
+    """Runs tests for a leading process and hands over what it traced."""
 
     def __init__(self, config: pytest.Config) -> None:
         super().__init__(config)
-        # pytest-xdist adds both to the configuration of its workers.
+        # pytest-xdist adds both attributes to the configuration of its workers.
         given: dict[str, Any] = vars(config)["workerinput"]
         self._output: dict[str, Any] = vars(config)["workeroutput"]
         self._unchanged = frozenset(given[_UNCHANGED])
@@ -123,7 +123,7 @@ class Worker(Tracing):
 
 
 class Leader(Tracing):
-    """Chooses the test files that run, here or in other processes, and keeps which passed."""
+    """Chooses the test files that run, here or in workers, and records those that pass."""
 
     def __init__(self, config: pytest.Config) -> None:
         super().__init__(config)
@@ -142,16 +142,16 @@ class Leader(Tracing):
 
     @pytest.hookimpl(tryfirst=True, optionalhook=True)
     def pytest_xdist_auto_num_workers(self) -> int | None:
-        """Stay in this process for few tests; None leaves the number to pytest-xdist."""
+        """Return 0 workers for short runs; None leaves their number to pytest-xdist."""
         return 0 if self._choice.is_short else None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:  # noqa: ANN401 - xdist has no types
-        """Tell another process what to leave out."""
+        """Tell a worker which test files to leave out."""
         node.workerinput[_UNCHANGED] = sorted(self._choice.unchanged)
 
     def pytest_sessionstart(self) -> None:
-        """Say how much is left out."""
+        """Print how many files run."""
         terminal = self._config.pluginmanager.getplugin("terminalreporter")
         if terminal is not None:
             terminal.write_line(f"tests    {self._choice.summary}")
@@ -162,20 +162,20 @@ class Leader(Tracing):
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        """Note which tests another process found; all find the same."""
+        """Record the tests that a worker collected; all workers collect the same."""
         self._expect(ids)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Note which tests this process found."""
+        """Record the tests that this process collected."""
         self._expect(item.nodeid for item in session.items)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Note a file that cannot be imported."""
+        """Record a file that cannot be imported."""
         if report.failed:
             self._run.failed.add(_file_of(report.nodeid))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note a test that has failed, or has come to its end."""
+        """Record that a test has failed or has finished."""
         path = _file_of(report.nodeid)
         if report.failed:
             self._run.failed.add(path)
@@ -184,18 +184,18 @@ class Leader(Tracing):
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:  # noqa: ANN401 - xdist has no types
-        """Take what another process traced; one that crashed hands nothing over."""
+        """Take over what a worker traced; a worker that crashed hands nothing over."""
         output = getattr(node, "workeroutput", {})
         if _TRACES in output:
             self._traced.append(msgspec.msgpack.decode(output[_TRACES], type=Traces))
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Call a run without tests a success when all of them are left out."""
+        """Let a run without tests succeed if test files were left out."""
         if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._choice.unchanged:
             session.exitstatus = pytest.ExitCode.OK
 
     def pytest_unconfigure(self) -> None:
-        """Keep what has passed."""
+        """Store which files passed."""
         self._choice.keep(self._run, [*self._traced, self.traces])
 
     def _expect(self, ids: Iterable[str]) -> None:
@@ -206,13 +206,13 @@ class Leader(Tracing):
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--everything`."""
     parser.addoption(
-        "--everything", action="store_true", help="run test files that no change can affect, too"
+        "--everything", action="store_true", help="also run unchanged test files that passed before"
     )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Trace from here on: what a conftest.py imports is traced as well."""
+    """Begin to trace before a conftest.py is imported, so its imports are traced as well."""
     root = early_config.rootpath
     early_config.stash[_TRACER] = tracer = Tracer(TRACED, root, cache_of(root) / "bytecode")
     tracer.install()
@@ -220,9 +220,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
-    """Choose test files, or run those that another process has chosen.
+    """Register the part of the plugin that fits this process: worker or leader.
 
-    A wrapper comes before pytest-xdist, which asks at this point how many processes there shall be.
+    The hook is a wrapper because it has to run before pytest-xdist asks for the number of workers.
     """
     is_worker = hasattr(config, "workerinput")
     config.pluginmanager.register(Worker(config) if is_worker else Leader(config))
@@ -230,7 +230,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object
 
 
 def path_of(root: Path, path: Path) -> str:
-    """Return a path as it is in the ids of tests: below the root."""
+    """Return a path in the form that ids of tests use: relative to the root if it is below it."""
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 

@@ -1,4 +1,4 @@
-"""The Python files of a checkout, and which of them a file can reach by imports."""
+"""The Python files of a checkout, and the imports between them."""
 
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -11,17 +11,17 @@ import msgspec
 from tests.affected.sources import Source, digest, read_parts, read_whole
 
 _FOLDERS: Final = {"src/berth": "src", "tests": ".", "bench": "."}
-"""Where Python files are, and the folder from which their names count."""
+"""The folders of Python files, each with the folder to which module names are relative."""
 
 TRACED: Final = "berth"
-"""The package whose functions are traced; other files count as a whole."""
+"""The package whose functions are traced; any change to another file affects its importers."""
 
 _DOCUMENTED: Final = ("berth.api", "berth.cli")
-"""Rooms whose docstrings users see: descriptions of operations, help of commands."""
+"""Packages whose docstrings users see, in descriptions of operations and help of commands."""
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """What was read of a file when it had some content."""
+    """The parts of a file, and the digest of the content from which they were read."""
 
     content: str
     source: Source
@@ -33,11 +33,11 @@ _KEPT = dict[str, _Kept]
 class Project:
     """The Python files of a checkout.
 
-    Files are read once, when they are first asked for, so an answer is about one moment.
+    Each file is read once, when it is first needed; later changes to it are not seen.
 
     Args:
         root: folder of the checkout.
-        cache: file that keeps what was read until the content of a file changes.
+        cache: file that keeps the parts of each file for later processes; None keeps nothing.
     """
 
     def __init__(self, root: Path, cache: Path | None = None) -> None:
@@ -64,14 +64,14 @@ class Project:
         return module == TRACED or module.startswith(f"{TRACED}.")
 
     def imported_by(self, module: str) -> frozenset[str]:
-        """Return the modules that one module imports or may load, without what these import."""
+        """Return the modules that one module imports or may load directly."""
         found = self._reached.get(module)
         if found is None:
             found = self._reached[module] = frozenset(self._reach(module)) - {module}
         return found
 
     def closure(self, module: str) -> frozenset[str]:
-        """Return a module and all that it reaches by imports."""
+        """Return a module and all modules within reach of its imports."""
         found, pending = {module}, [module]
         while pending:
             new = self.imported_by(pending.pop()) - found
@@ -88,7 +88,7 @@ class Project:
         return frozenset(names & self.paths.keys())
 
     def save(self) -> None:
-        """Keep what was read for the next time."""
+        """Write what was read to the cache file, if it has changed."""
         if self._cache is not None and self._stale:
             self._cache.parent.mkdir(parents=True, exist_ok=True)
             kept = {path: one for path, one in self._kept.items() if (self.root / path).exists()}
@@ -123,7 +123,7 @@ class Project:
             yield from self._conftests(module)
 
     def _parents(self, name: str) -> Iterator[str]:
-        """Yield the modules that an import of a dotted name runs, or that a string may mean."""
+        """Yield the modules of the project among a dotted name and its prefixes."""
         parts = name.split(".")
         for length in range(1, len(parts) + 1):
             prefix = ".".join(parts[:length])
@@ -131,7 +131,7 @@ class Project:
                 yield prefix
 
     def _below(self, prefix: str) -> Iterator[str]:
-        """Yield what is in a package below the top one."""
+        """Yield the modules below a prefix, unless it names a top package."""
         if prefix.count(".") > 1:
             yield from (one for one in self.paths if one.startswith(prefix))
 
@@ -144,12 +144,12 @@ class Project:
 
 
 def cache_of(root: Path) -> Path:
-    """Return the folder of a checkout in which results are kept from one run to the next."""
+    """Return the folder of a checkout that keeps results from one run to the next."""
     return root / ".cache" / "affected"
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file so that another process never reads half of it."""
+    """Write a file that other processes see either in its old or in its new form."""
     written = path.with_suffix(".new")
     written.write_bytes(content)
     written.replace(path)

@@ -1,8 +1,8 @@
-"""Run pyright over what a change can affect: `python -m tests.affected.pyright`.
+"""Run pyright on what a change can affect: `python -m tests.affected.pyright`.
 
-A module whose last check found nothing is left out until its own text changes, or the interface of
-a module that it imports. What reaches it through further modules is left to mypy, which runs beside
-pyright and follows every type; `--everything` checks all modules.
+A module whose last check found nothing is left out until its own text or the interface of a module
+that it imports changes. Changes that reach it through further modules are left to mypy, which also
+checks the project and follows every type. `--everything` checks all modules.
 """
 
 import json
@@ -23,24 +23,24 @@ from tests.affected.sources import digest
 ROOT: Final = Path(__file__).parents[2]
 
 _MOST: Final = 0.6
-"""Above this share of all modules it takes no longer to check all."""
+"""If more than this share of all modules has changed, all are checked; it takes no longer."""
 
 
 class Position(msgspec.Struct):
-    """A place in a file; both count from 0."""
+    """A position in a file; line and character count from 0."""
 
     line: int
     character: int
 
 
 class Range(msgspec.Struct):
-    """Where a finding begins."""
+    """The range of a finding, of which only the start is read."""
 
     start: Position
 
 
 class Finding(msgspec.Struct):
-    """What pyright says of a place."""
+    """One finding of pyright."""
 
     file: str
     severity: str
@@ -49,7 +49,7 @@ class Finding(msgspec.Struct):
     rule: str = ""
 
     def __str__(self) -> str:
-        """Return it as pyright prints it."""
+        """Return the finding in the form that pyright prints."""
         at = Position(0, 0) if self.range is None else self.range.start
         rule = f" ({self.rule})" if self.rule else ""
         place = f"{self.file}:{at.line + 1}:{at.character + 1}"
@@ -57,7 +57,7 @@ class Finding(msgspec.Struct):
 
 
 class Summary(msgspec.Struct, rename="camel"):
-    """How much pyright did."""
+    """The numbers of files that pyright checked and of errors that it found."""
 
     files_analyzed: int
     error_count: int
@@ -71,7 +71,7 @@ class Report(msgspec.Struct, rename="camel"):
 
 
 def fingerprints(project: Project, environment: str) -> Mapping[str, str]:
-    """Return for each checked module a digest of what pyright sees when it checks it."""
+    """Return a digest of what pyright reads when it checks a module, by module."""
     return {
         module: digest(
             environment,
@@ -90,13 +90,13 @@ def fingerprints(project: Project, environment: str) -> Mapping[str, str]:
 def settings_for(
     paths: Iterable[str], root: Path, settings: Mapping[str, Any], folder: Path
 ) -> dict[str, Any]:
-    """Return the project's settings for pyright, for some of its files.
+    """Return the project's settings for pyright, restricted to some of its files.
 
     Args:
-        paths: of the files, below the root.
+        paths: the files, relative to the root.
         root: folder of the checkout.
-        settings: what pyproject.toml says.
-        folder: where the settings will be; pyright ignores paths that are not relative to it.
+        settings: the settings in pyproject.toml.
+        folder: folder of the new settings; pyright ignores paths that are not relative to it.
     """
     up = os.path.relpath(root, folder)
     return {
@@ -114,7 +114,7 @@ def clean(modules: Iterable[str], project: Project, report: Report) -> frozenset
 
 
 def main(root: Path = ROOT) -> int:
-    """Check what has to be checked, and return pyright's exit status."""
+    """Check what has changed; return 1 if pyright found errors or missed files, otherwise 0."""
     cache = cache_of(root)
     project = Project(root, cache / "sources.msgpack")
     settings = (root / "pyproject.toml").read_text("utf-8")
@@ -136,7 +136,7 @@ def main(root: Path = ROOT) -> int:
     for found in report.general_diagnostics:
         _say(str(found))
     if report.summary.files_analyzed != len(changed):
-        _say(f"pyright looked at {report.summary.files_analyzed} files only")
+        _say(f"pyright checked only {report.summary.files_analyzed} of the files")
         return 1
     checked = {module: now[module] for module in clean(changed, project, report)}
     kept = {module: one for module, one in before.items() if module not in changed}
@@ -152,7 +152,7 @@ def _run(settings: Path, root: Path) -> Report:
 
 
 def _summary(modules: int, checked: int) -> str:
-    """Say what is left out."""
+    """Return a text that says how many modules are checked."""
     if checked == modules:
         return f"all {modules} modules"
     left = modules - checked

@@ -1,8 +1,8 @@
-"""What a Python file consists of, as far as a change of it can reach other files.
+"""The parts of a Python file whose changes can affect other files.
 
 A module has a frame, which runs when the module is imported, and functions, whose bodies run when
-they are called. A change of the frame can affect every file that imports the module; a change of a
-body only those that call the function.
+they are called. A change to the frame can affect every file that imports the module, a change to a
+body only the files that call the function.
 """
 
 import ast
@@ -21,16 +21,18 @@ _FILLING = frozenset({"add", "append", "extend", "insert", "setdefault", "update
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The parts of one file, each as a digest of what it means rather than how it is laid out.
+    """The parts of one file, as digests that do not depend on its layout.
+
+    For a file that counts as a whole, `frame` and `interface` are digests of its text.
 
     Attributes:
-        frame: all but the bodies of functions; without comments, and without docstrings unless
-            the program shows them.
-        bodies: one for each function of a module or class, in the order of `functions_of`.
-        interface: what a type checker of another module sees.
+        frame: digest of everything except the bodies of functions and the comments; docstrings
+            count only if the program shows them.
+        bodies: digests of the bodies of functions and methods, in the order of `functions_of`.
+        interface: digest of what a type checker reads of this file when it checks another.
         imports: dotted names that the file imports or mentions in strings. A name that ends with a
             dot stands for everything below it.
-        finds_plugins: whether the file looks entry points up.
+        finds_plugins: whether the file looks up entry points.
     """
 
     frame: str
@@ -41,7 +43,7 @@ class Source:
 
 
 def digest(*parts: str | bytes) -> str:
-    """Return a digest of texts; equal digests mean equal texts in equal order."""
+    """Return a digest of several texts, which depends on their order and boundaries."""
     found = blake2b(digest_size=12)
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -51,7 +53,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 def read_whole(text: bytes) -> Source:
-    """Return a Python file as one frame, so that every change of it reaches all its importers."""
+    """Return a Python file as one frame, so every change to it affects all its importers."""
     whole = digest(text)
     try:
         tree = ast.parse(text)
@@ -62,11 +64,11 @@ def read_whole(text: bytes) -> Source:
 
 
 def read_parts(text: bytes, *, with_docstrings: bool) -> Source:
-    """Return the frame and the functions of a Python file.
+    """Return the frame and the functions of a Python file; one frame if it has a syntax error.
 
     Args:
         text: content of the file.
-        with_docstrings: whether the program shows docstrings of this file, so that they count.
+        with_docstrings: whether the program shows docstrings of this file, so they count.
     """
     try:
         tree = ast.parse(text)
@@ -92,7 +94,7 @@ def read_parts(text: bytes, *, with_docstrings: bool) -> Source:
 def functions_of(tree: ast.Module) -> Iterator[Function]:
     """Yield the functions of a module and the methods of its classes, in the order of the file.
 
-    A function within another one belongs to the outer one.
+    A nested function belongs to the body of the outer function and is not yielded.
     """
     pending: list[ast.AST] = list(reversed(tree.body))
     while pending:
@@ -104,11 +106,11 @@ def functions_of(tree: ast.Module) -> Iterator[Function]:
 
 
 def runs_once(function: Function, shared: frozenset[str]) -> bool:
-    """Return whether a later call may take the result of an earlier one.
+    """Return whether a later call may use the cached result of an earlier one.
 
     Args:
-        function: one of a module.
-        shared: the names that `shared_names` finds in the module.
+        function: the function.
+        shared: the names that `shared_names` finds in its module.
     """
     if any(_named(_callee(one)) in _CACHES for one in function.decorator_list):
         return True
@@ -116,7 +118,7 @@ def runs_once(function: Function, shared: frozenset[str]) -> bool:
 
 
 def shared_names(tree: ast.Module) -> frozenset[str]:
-    """Return the names of a module that hold a dictionary, list or set: functions can fill it."""
+    """Return the names of a module that hold a dictionary, list or set that functions can fill."""
     names: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and _can_be_filled(node.value):
@@ -132,7 +134,7 @@ def _can_be_filled(value: ast.expr | None) -> bool:
 
 
 def _fills(node: ast.AST, shared: frozenset[str]) -> bool:
-    """Return whether a statement or call puts something into a name of the module."""
+    """Return whether a node stores into a shared collection or declares a global name."""
     if isinstance(node, ast.Global):
         return True
     held: ast.expr | None = None
@@ -148,7 +150,7 @@ def _callee(node: ast.expr) -> ast.expr:
 
 
 def _named(node: ast.AST) -> str | None:
-    """Return the last part of the name that an expression or an import is, if any."""
+    """Return the last part of a name, attribute or import; None for any other node."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -161,7 +163,7 @@ def _named(node: ast.AST) -> str | None:
 def _references(
     tree: ast.Module, docstrings: Sequence[ast.Constant]
 ) -> tuple[tuple[str, ...], bool]:
-    """Return what a file imports or mentions, and whether it looks entry points up."""
+    """Return what a file imports or mentions, and whether it looks up entry points."""
     found: set[str] = set()
     plugins = False
     skipped = {id(one) for one in docstrings} | _rewritten(tree)
@@ -178,7 +180,7 @@ def _references(
 
 
 def _rewritten(tree: ast.Module) -> set[int]:
-    """Return the strings that name modules to pytest without importing them."""
+    """Return the ids of the arguments of `register_assert_rewrite`, which imports nothing."""
     calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     return {
         id(argument)
@@ -189,7 +191,7 @@ def _rewritten(tree: ast.Module) -> set[int]:
 
 
 def _mentioned(name: str) -> Iterator[str]:
-    """Yield what a name in a string may stand for; `package:folder` is a folder of scripts."""
+    """Yield the dotted names for which a string may stand; `package:folder` is a folder."""
     plain = name.replace(":", ".")
     yield plain
     if plain != name and not name.endswith(":"):
@@ -197,7 +199,7 @@ def _mentioned(name: str) -> Iterator[str]:
 
 
 def _cut(function: Function) -> str:
-    """Take the body out of a function, and return what it does; its docstring stays."""
+    """Remove the body of a function except its docstring, and return a dump of the body."""
     length = 1 if _docstring_of(function.body[0]) else 0
     body = _dump(function.body[length:])
     del function.body[length:]
@@ -205,7 +207,7 @@ def _cut(function: Function) -> str:
 
 
 def _docstrings(tree: ast.Module) -> list[ast.Constant]:
-    """Return the strings that stand alone as statements: docstrings, also those of attributes."""
+    """Return the strings that are statements: docstrings, including those of attributes."""
     return [text for node in ast.walk(tree) if (text := _docstring_of(node)) is not None]
 
 
@@ -221,7 +223,7 @@ def _blank(docstrings: Sequence[ast.Constant]) -> None:
 
 
 def _sets_attributes(function: Function) -> bool:
-    """Return whether a body declares attributes, whose types other modules see."""
+    """Return whether a function assigns attributes, whose types other modules see."""
     return any(
         isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
         for node in ast.walk(function)

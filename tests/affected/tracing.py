@@ -1,7 +1,7 @@
-"""Which functions ran, and which files of the checkout were read, between two moments.
+"""A trace of the functions that ran and the files of the checkout that were read.
 
-Every traced function gets a first statement that sets its mark. That costs some twenty nanoseconds
-a call and works in all threads, where a profiler or a coverage tool would slow every call down.
+Every traced function gets a first statement that sets its mark. This costs about twenty nanoseconds
+per call and works in all threads; a profiler or a coverage tool would slow every call down more.
 """
 
 import ast
@@ -23,16 +23,16 @@ from tests.affected.sources import Function, digest, functions_of, runs_once, sh
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-# No Python source can have these names, so they hide none.
+# These are not valid identifiers, so they cannot hide a name of the traced module.
 _MARKS: Final = "@marks"
 _ONCE: Final = "@once"
 _NEW_MARKS: Final = "@new_marks"
 
 _UNTRACED: Final = ("tests", "bench")
-"""Packages whose modules count as a whole; what they run when imported counts as well."""
+"""Packages whose modules count as a whole, together with what runs while they are imported."""
 
 ALL: Final = -1
-"""The bits of a module that is not traced: each is set."""
+"""The bits of a module that is not traced: all are set."""
 
 _DIGITS: Final = bytes.maketrans(b"\0\1", b"01")
 
@@ -45,9 +45,9 @@ class Trace:
     """What ran and what was read.
 
     Attributes:
-        ran: for each module the bits of those of its functions that ran, by their number.
+        ran: the functions that ran, as bits by their index in the module, by module.
         read: paths of files and folders below the root that were opened or listed.
-        starts_processes: whether another process was started, of which the trace knows nothing.
+        starts_processes: whether another process was started, which is not traced.
     """
 
     ran: dict[str, int] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Trace:
     starts_processes: bool = False
 
     def add(self, other: "Trace") -> None:
-        """Take over what another trace has."""
+        """Add what another trace contains."""
         for module, bits in other.ran.items():
             self.ran[module] = self.ran.get(module, 0) | bits
         self.read |= other.read
@@ -69,13 +69,12 @@ class Tracer:
         package: name of the package.
         root: folder of the checkout; only files below it count as read.
         bytecode: folder for the compiled form of traced modules.
-        ignored: names of folders below the root in which files are made.
     """
 
     def __init__(self, package: str, root: Path, bytecode: Path) -> None:
         self.once = Trace()
-        """What runs a single time in a process: while a module is imported, or when a cache is
-        filled. Which test gets to it first is chance, so it counts for all."""
+        """What runs once in a process: while a module is imported, or when a cache is filled. It
+        is charged to all tests, because chance decides which test runs it first."""
         self._package = package
         self._root = f"{root}{os.sep}"
         self._bytecode = bytecode / digest(*_own_sources(), sys.version)
@@ -84,7 +83,7 @@ class Tracer:
         self._loading = False
 
     def install(self) -> None:
-        """Trace what is imported, opened and started from now on, until the process ends."""
+        """Trace imports, reads and started processes from now on, until the process ends."""
         sys.meta_path.insert(0, self)
         sys.addaudithook(self.audit)
 
@@ -100,7 +99,7 @@ class Tracer:
 
     @contextmanager
     def apart(self, trace: Trace) -> Iterator[None]:
-        """Add what runs meanwhile to a trace of its own."""
+        """Add what runs in the body to `trace` instead of the current trace."""
         before = self.take()
         try:
             yield
@@ -110,13 +109,13 @@ class Tracer:
             self._now = before
 
     def only_once(self) -> AbstractContextManager[None]:
-        """Count what runs meanwhile as what runs a single time."""
+        """Charge what runs in the body as what runs once in a process."""
         return self.apart(self.once)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to import a module of the project; None leaves it to Python or pytest."""
+        """Return how to import a module of the project; None leaves test files to pytest."""
         top, leaf = name.partition(".")[0], name.rpartition(".")[2]
         if top not in {self._package, *_UNTRACED} or leaf.startswith("test_") or leaf == "conftest":
             return None
@@ -127,29 +126,29 @@ class Tracer:
         if top == self._package and type(spec.loader) is SourceFileLoader:
             spec.loader = _Loader(self, spec.loader)
         else:
-            spec.loader = _OnceLoader(self, spec.loader)  # type: ignore[assignment] # it stands for it
+            spec.loader = _OnceLoader(self, spec.loader)  # type: ignore[assignment] # it delegates
         return spec
 
     def _found(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> Iterator[ModuleSpec]:
-        """Yield what the finders of Python and pytest say."""
+        """Yield the specs that the finders of Python and pytest return."""
         for finder in sys.meta_path:
             if finder is not self and (spec := finder.find_spec(name, path, target)) is not None:
                 yield spec
 
     def new_marks(self, module: str, count: int) -> bytearray:
-        """Return the marks of the functions of a module that begins to run."""
+        """Return new, unset marks for the functions of a module."""
         marks = self._marks[module] = bytearray(count)
         return marks
 
     def bytecode_path(self, path: str) -> str:
-        """Return where the compiled form of a traced module is kept instead of `__pycache__`."""
+        """Return the path of the compiled form of a module, outside its `__pycache__`."""
         return f"{self._bytecode}{os.sep}{path.removeprefix(self._root).lstrip(os.sep)}"
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """Do not count the file of a module that is loaded as read, nor its folder."""
+        """Do not count the files and folders that the body reads in order to load a module."""
         before, self._loading = self._loading, True
         try:
             yield
@@ -157,7 +156,7 @@ class Tracer:
             self._loading = before
 
     def audit(self, event: str, args: tuple[object, ...]) -> None:
-        """Note what Python says that it does: open a file, list a folder, start a process."""
+        """Record the audit events for opened files, listed folders and started processes."""
         if event == "open":
             if not self._loading:
                 self._opened(args)
@@ -184,18 +183,18 @@ class Tracer:
 
 
 class _OnceLoader:
-    """Loads a module as another loader does; its functions set no marks, so all count as run."""
+    """Loads a module with another loader and counts all its functions as run."""
 
     def __init__(self, tracer: Tracer, plain: Loader) -> None:
         self._tracer = tracer
         self._plain = plain
 
     def __getattr__(self, name: str) -> object:
-        """Return what the other loader has."""
+        """Return the attribute of the other loader."""
         return getattr(self._plain, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Make the module as the other loader does."""
+        """Create the module with the other loader."""
         return self._plain.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
@@ -212,25 +211,25 @@ class _Loader(SourceFileLoader):
         super().__init__(plain.name, plain.path)
         self._tracer = tracer
 
-    def source_to_code(  # type: ignore[override] # typeshed has an argument less
+    def source_to_code(  # type: ignore[override] # typeshed omits _optimization
         self, data: bytes, path: str, *, _optimization: int = -1
     ) -> CodeType:
-        """Compile the source with marks."""
+        """Compile the source with a statement in each function that sets its mark."""
         tree = ast.parse(data)
         add_marks(tree, self.name)
         return compile(tree, path, "exec", dont_inherit=True, optimize=_optimization)
 
     def get_data(self, path: str) -> bytes:
-        """Read the source, or the compiled form from where it is kept."""
+        """Read the source or, from the folder for bytecode, the compiled form."""
         with self._tracer.loading():
             return super().get_data(
                 self._tracer.bytecode_path(path) if path.endswith(".pyc") else path
             )
 
-    def set_data(  # type: ignore[override] # Python passes nothing but bytes
+    def set_data(  # type: ignore[override] # Python passes only bytes
         self, path: str, data: bytes, *, _mode: int = 0o666
     ) -> None:
-        """Keep the compiled form."""
+        """Write the compiled form to the folder for bytecode."""
         super().set_data(self._tracer.bytecode_path(path), data, _mode=_mode)
 
     def exec_module(self, module: ModuleType) -> None:
@@ -243,7 +242,7 @@ class _Loader(SourceFileLoader):
 
 
 def add_marks(tree: ast.Module, module: str) -> None:
-    """Let every function of a module set its mark first, and count what fills a cache as once."""
+    """Add a statement to each function that sets its mark, and wrap those that fill caches."""
     shared = shared_names(tree)
     functions = list(functions_of(tree))
     for number, function in enumerate(functions):
@@ -272,7 +271,7 @@ _NAMES: Final[Mapping[str, str]] = {"__marks__": _MARKS, "__new_marks__": _NEW_M
 
 
 def _statement(text: str, where: ast.AST) -> ast.stmt:
-    """Return a statement that stands on the line of another node."""
+    """Return a statement with the line number of another node."""
     made = ast.parse(text).body[0]
     line = getattr(where, "lineno", 1)
     for node in ast.walk(made):
@@ -285,7 +284,7 @@ def _statement(text: str, where: ast.AST) -> ast.stmt:
 
 
 def _insert(body: list[ast.stmt], statement: ast.stmt) -> None:
-    """Put a statement first, behind the docstring and imports of the future."""
+    """Insert a statement after the docstring and the `__future__` imports."""
     place = 0
     for node in body:
         docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -31,14 +31,14 @@ _DEAF_S = 0.2
 
 
 class Daemon(NamedTuple):
-    """A private libvirtd, and where it keeps what it knows."""
+    """A private libvirtd, and the folder of its state."""
 
     libvirt: PrivateLibvirt
     folder: Path
 
 
 def require_libvirt() -> None:
-    """Skip the test when there can be no libvirtd of its own here."""
+    """Skip the test if a private libvirtd cannot run here."""
     require_qemu()
     if reason := lacking():
         pytest.skip(reason)
@@ -46,7 +46,7 @@ def require_libvirt() -> None:
 
 @contextmanager
 def two_daemons(folder: Path) -> Generator[Sequence[Daemon]]:
-    """Run two of them."""
+    """Run two private libvirtds and yield them."""
     require_libvirt()
     folders = [folder / "libvirt-1", folder / "libvirt-2"]
     uuids = [f"{number:08x}-1111-4111-8111-{os.getpid():012x}" for number in (1, 2)]
@@ -106,7 +106,7 @@ class LibvirtRig:
                 return console.read_text().count("tick") > before
 
             await eventually(has_read)
-            await asyncio.sleep(_DEAF_S)  # the second letter comes at the next tick at the latest
+            await asyncio.sleep(_DEAF_S)  # the second letter arrives within one tick
 
     async def forget(self, instance_uuid: str, host: int = HERE) -> None:
         """See `DriverRig`."""
@@ -125,17 +125,17 @@ class LibvirtRig:
             self._stalled.append(process)
 
         with self._connected(HERE) as connect:
-            # The slowest that libvirt can, or it would be over before it is seen.
+            # At libvirt's lowest speed, or the move would end before it is noticed.
             connect.lookupByUUIDString(instance_uuid).migrateSetMaxSpeed(1)  # type: ignore[attr-defined]
         self._stalling = asyncio.ensure_future(stop_it())
 
     async def is_stalled(self) -> None:
-        """Wait until the target of a move that was to stall stands still."""
+        """Wait until the target of a move that `stall` was called for is stopped."""
         assert self._stalling is not None
         await self._stalling
 
     async def go_on(self, instance_uuid: str) -> None:
-        """Have a move that has stalled go on, as fast as it can."""
+        """Let a stalled move continue at full speed."""
         while self._stalled:
             os.kill(self._stalled.pop().pid, signal.SIGCONT)
         with self._connected(HERE) as connect:
@@ -189,7 +189,7 @@ class LibvirtRig:
         return HostProcess(pid, int(fields[19]))
 
     def _arrives(self, pid_file: Path) -> bool:
-        """Tell whether a guest's memory has begun to come in."""
+        """Tell whether a guest's memory has begun to arrive."""
         try:
             pid = pid_file.read_text().strip()
             mine = {str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()}
@@ -201,7 +201,7 @@ class LibvirtRig:
 
     @contextmanager
     def _typing(self, instance_uuid: str, letters: str, host: int) -> Generator[None]:
-        """Type on the guest's serial console; QEMU listens while somebody holds it open."""
+        """Type on the guest's serial console, and hold it open so that QEMU can read."""
         with self._connected(host) as connect:
             xml = connect.lookupByUUIDString(instance_uuid).XMLDesc(0)
         source = ET.fromstring(xml).find("devices/serial/source")  # noqa: S314 - libvirt wrote it

@@ -34,15 +34,15 @@ _DEAF_S = 0.2
 
 
 def require_qemu() -> None:
-    """Skip the test when QEMU is not here."""
+    """Skip the test if a program of QEMU is missing."""
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
         pytest.skip(f"no {', '.join(missing)} here: make virt-packages")
 
 
 def stub_image(folder: Path) -> ImageFile:
-    """Write the stub guest into a folder, as an image."""
+    """Write the stub guest's image to a folder and return its record."""
     file = folder / "stub.bin"
-    # Before it stands what takes a while to move: a guest of zeros is elsewhere at once.
+    # The padding takes a while to move; a guest full of zeros would move immediately.
     file.write_bytes(random.Random(0).randbytes(_PADDING_BYTES) + stub_firmware())
     return ImageFile(STUB, file, ImageFormat.FIRMWARE)
 
@@ -103,7 +103,7 @@ class QemuRig:
             return console.read_text().count("tick") > before
 
         await eventually(has_read)
-        await asyncio.sleep(_DEAF_S)  # the second letter comes at the next tick at the latest
+        await asyncio.sleep(_DEAF_S)  # the second letter arrives within one tick
 
     async def forget(self, instance_uuid: str, host: int = HERE) -> None:
         """See `DriverRig`."""
@@ -152,7 +152,7 @@ class QemuRig:
             loop = asyncio.get_running_loop()
             await loop.sock_connect(line, path)
             await loop.sock_sendall(line, letters.encode())
-            await asyncio.sleep(_DEAF_S)  # what QEMU has not taken when this hangs up is lost
+            await asyncio.sleep(_DEAF_S)  # letters that QEMU has not read at the end are lost
 
     def process(self, instance_uuid: str, host: int = HERE) -> HostProcess:
         """Return the QEMU process of a guest."""
@@ -183,12 +183,12 @@ def _is_of(words: Sequence[str], hosts: set[str]) -> bool:
 
 
 async def write_byte(disk: Path, value: int) -> None:
-    """Write a byte, again and again, at the beginning of a disk."""
+    """Fill the first 64 KiB of a disk with a byte."""
     await _run("qemu-io", "-f", "qcow2", "-c", f"write -q -P {value} 0 64k", str(disk))
 
 
 async def read_byte(disk: Path, copied: Path) -> int:
-    """Return the byte that a disk begins with, by way of a file."""
+    """Return the byte that fills a disk's first sector, which is copied to a file."""
     what = ("bs=512", "count=1", f"if={disk}", f"of={copied}")
     await _run("qemu-img", "dd", "-f", "qcow2", "-O", "raw", *what)
     (value,) = set(copied.read_bytes())  # noqa: ASYNC240 - one sector

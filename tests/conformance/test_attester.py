@@ -20,16 +20,16 @@ class TestFakeAttester(AttesterConformance):
 
     @pytest.fixture
     def attester(self) -> Attester:
-        """Make one that knows two nodes."""
+        """Return a fake attester that knows two nodes."""
         return FakeAttester(LEVELS, SystemClock())
 
 
 class TestOpenAttester(AttesterConformance):
-    """Open Attestation over HTTP, with a service that says more than it was asked."""
+    """Open Attestation over HTTP, with a service that reports more nodes than requested."""
 
     @pytest.fixture
     def attester(self) -> Attester:
-        """Make one whose requests are answered here."""
+        """Return an attester whose requests are answered by a mock."""
 
         def answer(request: httpx.Request) -> httpx.Response:
             states = [

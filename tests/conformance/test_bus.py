@@ -17,33 +17,33 @@ R = TypeVar("R")
 
 
 class Silence:
-    """Telemetry that nobody reads; see the port `Telemetry`."""
+    """Telemetry that discards everything; see the port `Telemetry`."""
 
     def event(self, name: str, **fields: object) -> None:
-        """Forget an event."""
+        """Discard an event."""
 
     def failure(self, name: str, error: BaseException, **fields: object) -> None:
-        """Forget a failure."""
+        """Discard a failure."""
 
 
 _SILENCE: Telemetry = Silence()
 
 
 class TestLocalBus(BusConformance):
-    """The bus of one process."""
+    """The bus of one process, with encoding."""
 
     @pytest.fixture
     def bus(self) -> Bus:
-        """Make a bus that encodes."""
+        """Return a bus that encodes messages."""
         return LocalBus(_SILENCE)
 
 
 class TestLocalBusThatDoesNotEncode(BusConformance):
-    """The same, handing over what it is given."""
+    """The bus of one process, which passes on messages without encoding."""
 
     @pytest.fixture
     def bus(self) -> Bus:
-        """Make a bus that does not encode."""
+        """Return a bus that does not encode messages."""
         return LocalBus(_SILENCE, encodes=False)
 
 
@@ -55,13 +55,13 @@ class TestRabbitBus(BusConformance):
 
     @pytest.fixture
     async def bus(self, broker: RabbitBroker) -> AsyncIterator[Bus]:
-        """Open a bus."""
+        """Yield a connected bus."""
         async with riding(broker, _SILENCE) as bus:
             yield bus
 
 
 class TwoEnds:
-    """Two processes' buses as one: servers are on the one, callers on the other."""
+    """A bus made of two processes' buses, one for callers and one for servers."""
 
     def __init__(self, near: RabbitBus, far: RabbitBus) -> None:
         self._near = near
@@ -70,19 +70,19 @@ class TwoEnds:
     async def call(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> R:
-        """Call from here, as soon as it is served there."""
+        """Apply the servers' changes, and call by the callers' bus."""
         await self._far.apply_changes()
         return await self._near.call(command, args, timeout_s=timeout_s, server=server)
 
     async def cast(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> None:
-        """Likewise."""
+        """Apply the servers' changes, and cast by the callers' bus."""
         await self._far.apply_changes()
         await self._near.cast(command, args, timeout_s=timeout_s, server=server)
 
     async def fanout(self, command: Command[A, R], args: A) -> None:
-        """Likewise."""
+        """Apply the servers' changes, and send to all servers by the callers' bus."""
         await self._far.apply_changes()
         await self._near.fanout(command, args)
 
@@ -93,11 +93,11 @@ class TwoEnds:
         *,
         server: str | None = None,
     ) -> Callable[[], None]:
-        """Serve there."""
+        """Serve on the servers' bus."""
         return self._far.serve(command, handler, server=server)
 
     def serves(self, command: Command[A, R], *, server: str | None = None) -> bool:
-        """Ask here."""
+        """Tell whether the callers' bus sees a server."""
         return self._near.serves(command, server=server)
 
 
@@ -109,6 +109,6 @@ class TestRabbitBusBetweenTwo(BusConformance):
 
     @pytest.fixture
     async def bus(self, broker: RabbitBroker) -> AsyncIterator[Bus]:
-        """Open two."""
+        """Yield a bus made of two connected ones."""
         async with riding(broker, _SILENCE) as near, riding(broker, _SILENCE) as far:
             yield TwoEnds(near, far)

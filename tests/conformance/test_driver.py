@@ -26,17 +26,17 @@ class TestFakeDriver(DriverConformance):
 
     @pytest.fixture
     async def rig(self) -> AsyncGenerator[DriverRig]:
-        """Make hosts that build at once."""
+        """Yield a rig whose hosts build immediately."""
         async with clean(FakeRig()) as rig:
             yield rig
 
 
 class TestSlowFakeDriver(DriverConformance):
-    """The fake driver, taking a moment for each build, and changing no size of what runs."""
+    """The fake driver, with slow builds and without resizes of running guests."""
 
     @pytest.fixture
     async def rig(self) -> AsyncGenerator[DriverRig]:
-        """Make hosts that build slowly."""
+        """Yield a rig whose hosts build slowly and cannot resize live."""
         async with clean(
             FakeRig(spawn_s=0.01, lacks=frozenset({DriverFeature.RESIZE_LIVE}))
         ) as rig:
@@ -44,11 +44,11 @@ class TestSlowFakeDriver(DriverConformance):
 
 
 class TestPoorFakeDriver(DriverConformance):
-    """A fake driver that can do only what every driver can."""
+    """The fake driver without any optional feature."""
 
     @pytest.fixture
     async def rig(self) -> AsyncGenerator[DriverRig]:
-        """Make hosts with nothing extra."""
+        """Yield a rig whose hosts lack all optional features."""
         async with clean(FakeRig(lacks=frozenset(DriverFeature))) as rig:
             yield rig
 
@@ -58,7 +58,7 @@ class TestFailingFakeDriver(FailingDriverConformance):
 
     @pytest.fixture
     def driver(self) -> VirtDriver:
-        """Make a host that fails."""
+        """Return the driver of a host that fails every build."""
         return FakeDriver(FakeHost("host-1", fails=True), SystemClock())
 
 
@@ -67,7 +67,7 @@ class TestQemuDriver(DriverConformance):
 
     @pytest.fixture
     async def rig(self, tmp_path: Path) -> AsyncGenerator[DriverRig]:
-        """Make hosts with folders of their own."""
+        """Yield a rig with two QEMU hosts."""
         require_qemu()
         async with clean(QemuRig(tmp_path)) as rig:
             yield rig
@@ -83,7 +83,7 @@ class TestQemuDriverWithoutTheImage(FailingDriverConformance):
 
     @pytest.fixture
     async def driver(self, tmp_path: Path) -> AsyncGenerator[VirtDriver]:
-        """Make a host without images."""
+        """Yield the driver of a host without images."""
         rig = QemuRig(tmp_path)
         rig.images.clear()
         yield await rig.open()

@@ -21,7 +21,7 @@ class TestMemoryLedger(LedgerConformance):
 
     @pytest.fixture
     def open_ledger(self) -> LedgerFactory:
-        """Make a new ledger at each call."""
+        """Return a function that opens a new ledger at each call."""
 
         async def open_memory(retention: Retention = _DEFAULT) -> Ledger:
             return MemoryLedger(retention=retention)
@@ -34,7 +34,7 @@ class TestSqliteLedger(LedgerConformance, DurableLedgerConformance):
 
     @pytest.fixture
     def open_ledger(self, tmp_path: Path) -> LedgerFactory:
-        """Open a file of the test's own."""
+        """Return a function that opens the test's own file."""
 
         async def open_sqlite(retention: Retention = _DEFAULT) -> Ledger:
             return await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}", retention=retention)
@@ -48,7 +48,7 @@ class TestPostgresLedger(LedgerConformance, DurableLedgerConformance):
 
     @pytest.fixture
     async def open_ledger(self, postgres_url: str) -> LedgerFactory:
-        """Open the database of the session, emptied."""
+        """Empty the session's database, and return a function that opens it."""
         await migrate(postgres_url)
         await empty(postgres_url)
 

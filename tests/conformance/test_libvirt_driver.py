@@ -21,7 +21,7 @@ from tests.conformance.qemu_rig import STUB
 
 @pytest.fixture(scope="module")
 def daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Daemon]]:
-    """Two libvirtds of these tests."""
+    """Yield two private libvirtds."""
     with two_daemons(tmp_path_factory.mktemp("libvirt")) as made:
         yield made
 
@@ -31,7 +31,7 @@ class TestLibvirtDriver(DriverConformance):
 
     @pytest.fixture
     async def rig(self, tmp_path: Path, daemons: Sequence[Daemon]) -> AsyncGenerator[DriverRig]:
-        """Make hosts with folders of their own."""
+        """Yield a rig with two libvirt hosts."""
         async with clean(LibvirtRig(tmp_path, daemons)) as rig:
             yield rig
 
@@ -46,7 +46,7 @@ class TestLibvirtDriverWithoutTheImage(FailingDriverConformance):
 
     @pytest.fixture
     async def driver(self, tmp_path: Path, daemons: Sequence[Daemon]) -> AsyncGenerator[VirtDriver]:
-        """Make a host without images."""
+        """Yield the driver of a host without images."""
         rig = LibvirtRig(tmp_path, daemons)
         rig.images.clear()
         yield await rig.open()

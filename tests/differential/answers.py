@@ -1,4 +1,4 @@
-"""What a side says of a case, and what Berth says of it."""
+"""The answers of both sides about a case, and how Berth is asked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,12 +19,12 @@ from tests.differential.cases import Case
 from tests.differential.rules import build_filter, build_weigher
 
 Verdict = bool | str | None
-"""A host passes a filter or not; a text is what was raised; None: the side does not know it."""
+"""Whether a host passes a filter; a text is the error raised; None if the side has no such host."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """What a weigher says of each host that it was asked about, or what it raised."""
+    """The values of a weigher for each weighed host, or the error that it raised."""
 
     raw: Sequence[float] = ()
     normalised: Sequence[float] = ()
@@ -34,20 +34,19 @@ class Values:
 
 @dataclass(frozen=True)
 class Step:
-    """The hosts that are left for one instance, by index, with their weights, best first."""
+    """The index and weight of each host that is left for one instance, best first."""
 
     order: Sequence[tuple[int, float]]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """All that a side says of a case; `refused` says why it takes no such request at all.
+    """A side's whole answer about a case; `refused` is the reason if it refuses the request.
 
-    `steps` has one an instance, or says what was raised. `pairs_anew` is Nova's alone: whether the
-    guest's cells fit on each host when no try leaves anything behind for the next (see
-    `bench/peers/nova/judging.py`); None where no cells are asked for. `images` is Nova's alone
-    too: the properties that it reads of images, of the one asked for under an empty name and of
-    others by instance.
+    `steps` has one step per instance, or the error raised. Only Nova has `pairs_anew` and `images`.
+    `pairs_anew` tells whether the guest's cells fit on each host if no attempt affects the next
+    (see `bench/peers/nova/judging.py`), None if no cells are requested. `images` has the properties
+    that Nova reads from images: the request's under an empty name, others by instance.
     """
 
     refused: str | None = None
@@ -59,7 +58,7 @@ class Answer:
 
 
 def ask_berth(case: Case) -> tuple[Answer, list[int | None]]:
-    """Return what Berth says of a case, and the host that it chose for each instance in turn.
+    """Return Berth's answer about a case, and the host that it chose for each instance in turn.
 
     The last choice is None when an instance found no host.
     """
@@ -90,20 +89,20 @@ def ask_berth(case: Case) -> tuple[Answer, list[int | None]]:
 
 
 def verdict_of(case: Case, name: str, host: int) -> Verdict:
-    """Return what one of Berth's filters says of one host of a case."""
+    """Return the verdict of one of Berth's filters on one host of a case."""
     hosts = table_of(case.snapshot)
     pair = next(one for one in case.filters if one.name == name)
     return _verdicts(build_filter(pair, case.settings), hosts, _query(hosts, case))[host]
 
 
 def value_of(case: Case, name: str, what: str, host: int) -> float:
-    """Return what one of Berth's weighers says of one host of a case.
+    """Return the value of one of Berth's weighers for one host of a case.
 
     Args:
-        case: which.
-        name: the weigher.
+        case: the case.
+        name: the name of the weigher.
         what: `raw`, `normalised` or `multiplier`.
-        host: one of those that are weighed.
+        host: the index of a weighed host.
     """
     hosts = table_of(case.snapshot)
     pair = next(one for one in case.weighers if one.name == name)
@@ -130,7 +129,7 @@ def _verdicts(rule: Filter, hosts: HostTable, query: Query) -> list[Verdict]:
 
 
 def _values(rule: Weigher, hosts: HostTable, query: Query, weighed: Sequence[int]) -> Values:
-    """A weigher that has nothing to say gives every host the same."""
+    """Return a weigher's values; a weigher without raw values gives every host 0."""
     rows = np.array(weighed, dtype=np.intp)
     if not rows.size:
         return Values()
@@ -148,7 +147,7 @@ def _listed(values: NDArray[np.float64]) -> list[float]:
 
 
 def _served(case: Case) -> Filter:
-    """Make a filter that keeps the hosts that Nova knows."""
+    """Return a filter that keeps the hosts that Nova knows."""
     known = np.zeros(len(case.snapshot.hosts), dtype=np.bool_)
     known[list(case.served)] = True
     return Filter(
@@ -163,7 +162,7 @@ def _served(case: Case) -> Filter:
 
 
 def _plan(hosts: HostTable, case: Case) -> tuple[tuple[Placement, ...], bool]:
-    """Place as many instances as can be; say whether that is all of them.
+    """Return the placements of as many instances as fit, and whether those are all.
 
     Hosts without a service are left out, as in Nova.
     """

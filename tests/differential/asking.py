@@ -1,4 +1,4 @@
-"""Asking both sides about one case, and what they say differently."""
+"""Asking both sides about one case, and the differences between their answers."""
 
 from dataclasses import replace
 
@@ -11,15 +11,15 @@ from tests.differential.wire import to_wire
 
 
 def ask_both(nova: Nova, case: Case) -> tuple[Answer, Answer]:
-    """Return what Berth says of a case, and what Nova does."""
+    """Return the answers of Berth and Nova about a case."""
     berth, chosen = ask_berth(case)
     return berth, nova.ask(to_wire(case, chosen))
 
 
 def settle(case: Case, berth: Answer, nova: Answer) -> Case:
-    """Leave rules that differ on purpose, or fail, out of those that are asked together.
+    """Return the case without rules that differ deliberately, or fail, in the combined order.
 
-    So there are no exceptions to how the rest must agree.
+    The remaining rules must agree without exception.
     """
     found = differences(case, berth, nova)
     differing = {one.rule for one in found if wanted_by(case, one) is not None}
@@ -39,7 +39,7 @@ def settle(case: Case, berth: Answer, nova: Answer) -> Case:
 
 
 def ask_about(nova: Nova, case: Case) -> tuple[Answer, list[Difference]]:
-    """Return Nova's answer to a case and every difference, wanted or not."""
+    """Return Nova's answer about a case and every difference, wanted or not."""
     berth, theirs = ask_both(nova, case)
     settled = settle(case, berth, theirs)
     if settled != case and berth.refused is None and theirs.refused is None:
@@ -50,5 +50,5 @@ def ask_about(nova: Nova, case: Case) -> tuple[Answer, list[Difference]]:
 
 
 def unwanted(nova: Nova, case: Case) -> list[Difference]:
-    """Return the differences that nobody wants."""
+    """Return the differences that are not wanted."""
     return [one for one in ask_about(nova, case)[1] if wanted_by(case, one) is None]

@@ -1,4 +1,4 @@
-"""Cases: a fleet, a request, options, and the rules that are asked together."""
+"""Cases: a fleet, a request, options, and rules, alone and combined."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,12 +25,12 @@ class Case:
 
     Args:
         name: the seed and the number that it was drawn from.
-        snapshot: the fleet; hosts are named by their index in it.
-        request: what is asked.
+        snapshot: the fleet; hosts are referred to by their index in it.
+        request: the request.
         settings: a value for each of Nova's options.
-        filters, weighers: what is asked one by one.
-        weighed: the hosts that the weighers are asked about.
-        order: the filters and weighers that are asked together.
+        filters, weighers: the rules that are asked one by one.
+        weighed: the indices of the hosts that the weighers are asked about.
+        order: the filters and weighers that are combined.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Case:
 
 
 def draw_case(seed: int, number: int) -> Case:
-    """Draw a case; equal arguments, equal case."""
+    """Draw a case; equal arguments give equal cases."""
     draw = Draw(seed, number)
     hardware = draw.seldom(3)
     snapshot = draw_snapshot(draw, hardware=hardware and not draw.seldom(20))
@@ -67,7 +67,7 @@ def draw_case(seed: int, number: int) -> Case:
         filters=tuple(filters),
         weighers=tuple(weighers),
         weighed=(),
-        # Weighers are asked together only where all hosts have told what each says alone.
+        # Weighers are combined only if each was asked alone about all hosts.
         order=(_some(draw, filters, all_in=20), () if few else _some(draw, weighers, all_in=4)),
     )
     weighed = draw.some(case.served, 2) if few else draw.shuffled(case.served)
@@ -75,5 +75,5 @@ def draw_case(seed: int, number: int) -> Case:
 
 
 def _some(draw: Draw, pairs: Sequence[Pair], *, all_in: int) -> tuple[Pair, ...]:
-    """Draw some rules in any order: few, or all of them once in so many cases."""
+    """Draw a few rules in any order, or all of them in one of `all_in` cases."""
     return tuple(draw.shuffled(pairs) if draw.seldom(all_in) else draw.some(pairs, 4))

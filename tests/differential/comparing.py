@@ -1,4 +1,4 @@
-"""Comparing two answers: no tolerance, and a difference is wanted only when a table says so."""
+"""Comparing two answers without tolerance; a difference is wanted only if the table lists it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,20 +9,20 @@ from tests.differential.cases import Case
 from tests.differential.wanted import WANTED
 
 ORDER = "order"
-"""The name under which the rules asked together are compared."""
+"""The name under which combined rules are compared."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that the two sides say differently.
+    """One difference between the answers of the two sides.
 
     Args:
         rule: the filter or weigher, `ORDER`, or empty for the request itself.
         what: `verdict`, `raw`, `normalised`, `multiplier`, `order`, `request`.
-        host: the index of the host; None when it is about all of them.
-        berth, nova: what each side says.
-        pairs_anew: what Nova would say if its search for cells started anew at every try.
-        images: the properties that Nova reads of images, see `answers.Answer`.
+        host: the index of the host, None if the difference is about all hosts.
+        berth, nova: the answer of each side.
+        pairs_anew: Nova's verdict if each attempt of its search for cells started afresh.
+        images: the properties that Nova reads from images, see `answers.Answer`.
     """
 
     rule: str
@@ -34,25 +34,25 @@ class Difference:
     images: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
     def __str__(self) -> str:
-        """Say it in one line."""
+        """Return the difference in one line."""
         place = "" if self.host is None else f" of host {self.host}"
         return f"{self.rule} {self.what}{place}: Berth {self.berth!r}, Nova {self.nova!r}"
 
 
 def compare(case: Case, berth: Answer, nova: Answer) -> list[Difference]:
-    """Return the differences that nobody wants."""
+    """Return the differences that are not wanted."""
     return [one for one in differences(case, berth, nova) if wanted_by(case, one) is None]
 
 
 def wanted_by(case: Case, difference: Difference) -> str | None:
-    """Name the entry of the table that wants a difference; None when none does."""
+    """Return the name of the table's entry for a difference, None if there is no entry."""
     return next((one.name for one in WANTED if one.holds(case, difference)), None)
 
 
 def differences(case: Case, berth: Answer, nova: Answer) -> Iterator[Difference]:
-    """Yield everything that the two sides say differently."""
+    """Yield every difference between the two answers."""
     if berth.refused is not None or nova.refused is not None:
-        # Only a rule of Berth knows the policy's aliases; Nova looks them up before.
+        # In Berth only a rule knows the policy's aliases; Nova looks them up before any rule.
         refuses = berth.refused is not None or "PciPassthroughFilter" in raising(berth)
         if not refuses or nova.refused is None:
             yield Difference("", "request", None, berth.refused, nova.refused)
@@ -61,16 +61,16 @@ def differences(case: Case, berth: Answer, nova: Answer) -> Iterator[Difference]
         yield from _verdicts(case, pair.name, berth, nova)
     for pair in case.weighers:
         yield from _values(case, pair.name, berth, nova)
-    if case.served:  # without hosts Nova asks no rule, so nothing can be wrong with the request
+    if case.served:  # without hosts Nova asks no rule, so no rule can refuse the request
         yield from _steps(berth.steps, nova.steps)
 
 
 def _verdicts(case: Case, name: str, berth: Answer, nova: Answer) -> Iterator[Difference]:
     mine, theirs = berth.filters[name], nova.filters[name]
     if _raises(mine) and _raises(theirs):
-        return  # either way the request fails
+        return  # the request fails on both sides
     for host, (one, other) in enumerate(zip(mine, theirs, strict=True)):
-        # A host without a service is none to Nova; Berth knows it and takes it for disabled.
+        # Nova ignores a host without a service; Berth knows it and treats it as disabled.
         if other is None and (name != "ComputeFilter" or CHECK_TYPE in case.request.hints):
             continue
         if one is not (other or False):
@@ -84,7 +84,7 @@ def _raises(verdicts: Sequence[Verdict]) -> bool:
 
 
 def raising(answer: Answer) -> set[str]:
-    """Name the rules that failed a request."""
+    """Return the names of the rules that raised an error."""
     failed = {name for name, verdicts in answer.filters.items() if _raises(verdicts)}
     return failed | {name for name, one in answer.weighers.items() if one.error is not None}
 

@@ -1,4 +1,4 @@
-"""The peers, each started once for all cases; without its environment its tests are skipped."""
+"""The peers, each started once per session; tests are skipped if the environment is missing."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from tests.differential.placement.real import Real
 
 @pytest.fixture(scope="session")
 def nova() -> Iterator[Nova]:
-    """Start the real Nova."""
+    """Yield a running peer of the real Nova."""
     if not nova_peer.PYTHON.exists():
         pytest.skip(nova_peer.MISSING)
     with Nova() as running:
@@ -21,7 +21,7 @@ def nova() -> Iterator[Nova]:
 
 @pytest.fixture(scope="session")
 def real() -> Iterator[Real]:
-    """Start the real Placement."""
+    """Yield a running peer of the real Placement."""
     if not placement_peer.PYTHON.exists():
         pytest.skip(placement_peer.MISSING)
     with Real() as running:

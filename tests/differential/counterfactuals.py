@@ -1,7 +1,7 @@
-"""What Berth would say of a case if one thing in it were otherwise.
+"""Berth's verdicts and values for a case with one thing changed.
 
-So an entry of the table of wanted differences can say exactly what it wants: with that one thing
-read as Nova reads it, Berth says what Nova says.
+With these an entry of the table of wanted differences is exact: if Berth reads that one thing as
+Nova does, its answer is Nova's.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,19 +13,19 @@ from tests.differential.answers import Verdict, value_of, verdict_of
 from tests.differential.cases import Case
 
 Images = Mapping[str, Mapping[str, str]]
-"""Properties as Nova reads them: those asked for under an empty name, others by instance."""
+"""Properties as Nova reads them: those of the request under an empty name, others by instance."""
 
 _FALSE = ("False", "0")
-"""Values that are false in Nova, as it writes them."""
+"""Values that are false in Nova, in its spelling."""
 
 
 def without_key(case: Case, key: str, is_dropped: Callable[[Sequence[str]], bool]) -> Case:
-    """Take a metadata key from the aggregates of some hosts.
+    """Return the case without a metadata key in the aggregates of some hosts.
 
     Args:
-        case: where.
-        key: which.
-        is_dropped: told the texts that a host has under the key, says whether it is of these hosts.
+        case: the case.
+        key: the metadata key.
+        is_dropped: tells from the texts that a host has under the key whether it loses the key.
     """
     aggregates = case.snapshot.aggregates
     names = dict.fromkeys(host.name for host in case.snapshot.hosts)
@@ -43,7 +43,7 @@ def _own(
     key: str,
     is_dropped: Callable[[Sequence[str]], bool],
 ) -> Iterator[Aggregate]:
-    """Yield aggregates of one host alone, in place of those that it shares with others."""
+    """Yield copies of a host's aggregates that have only this host as a member."""
     mine = [one for one in aggregates if name in one.hosts]
     dropped = is_dropped([one.metadata[key] for one in mine if key in one.metadata])
     for one in mine:
@@ -52,12 +52,12 @@ def _own(
 
 
 def with_images(case: Case, images: Images, *, false_counts: bool) -> Case:
-    """Give images the properties that Nova reads of them.
+    """Return the case with the image properties that Nova reads.
 
     Args:
-        case: where.
-        images: what Nova reads.
-        false_counts: whether a property that is `False` or 0 is one.
+        case: the case.
+        images: the properties that Nova reads.
+        false_counts: whether properties that are `False` or 0 are kept.
     """
 
     def read(image: Image | None, uuid: str) -> Image | None:
@@ -78,24 +78,24 @@ def with_images(case: Case, images: Images, *, false_counts: bool) -> Case:
 
 
 def with_hint(case: Case, name: str, text: str) -> Case:
-    """Give a hint another text."""
+    """Return the case with another text of a hint."""
     hints = {**case.request.hints, name: (text,)}
     return replace(case, request=replace(case.request, hints=hints))
 
 
 def with_specs(case: Case, extra_specs: Mapping[str, str]) -> Case:
-    """Ask for other extra specs."""
+    """Return the case with other extra specs."""
     flavor = replace(case.request.flavor, extra_specs=extra_specs)
     return replace(case, request=replace(case.request, flavor=flavor))
 
 
 def verdict(case: Case, rule: str, host: int | None) -> Verdict:
-    """Say whether Berth lets a host of a case pass a filter."""
+    """Return the verdict of Berth's filter on a host of a case."""
     assert host is not None
     return verdict_of(case, rule, host)
 
 
 def value(case: Case, rule: str, what: str, host: int | None) -> float:
-    """Say what Berth's weigher says of a host of a case."""
+    """Return the value of Berth's weigher for a host of a case."""
     assert host is not None
     return value_of(case, rule, what, host)

@@ -1,4 +1,4 @@
-"""What the table of wanted differences looks at: a difference, and what the case says about it."""
+"""The parts of a difference and of its case that the table of wanted differences reads."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ RAISED_BY_ATTRIBUTE: Final = "AttributeError: 'str' object has no attribute 'get
 
 
 class Differing(Protocol):
-    """A difference, as far as the table looks at it; see `comparing.Difference`."""
+    """The part of a difference that the table reads; see `comparing.Difference`."""
 
     @property
     def rule(self) -> str:
@@ -21,7 +21,7 @@ class Differing(Protocol):
 
     @property
     def what(self) -> str:
-        """What about it."""
+        """The subject of the difference."""
         ...
 
     @property
@@ -31,22 +31,22 @@ class Differing(Protocol):
 
     @property
     def berth(self) -> object:
-        """What Berth says."""
+        """Berth's answer."""
         ...
 
     @property
     def nova(self) -> object:
-        """What Nova says."""
+        """Nova's answer."""
         ...
 
     @property
     def pairs_anew(self) -> bool | None:
-        """What Nova would say if its search for cells started anew at every try."""
+        """Nova's verdict if each attempt of its search for cells started afresh."""
         ...
 
     @property
     def images(self) -> Images:
-        """The properties that Nova reads of images."""
+        """The properties that Nova reads from images."""
         ...
 
 
@@ -64,12 +64,12 @@ def metadata_of(case: Case, host: Host, key: str) -> Iterator[str]:
 
 
 def has_unreadable(texts: Iterable[str]) -> bool:
-    """Tell whether some of the texts is no number."""
+    """Tell whether at least one of the texts is not a number."""
     return any(number_in(text) is None for text in texts)
 
 
 def number_in(text: str, read: Callable[[str], float] = float) -> float | None:
-    """Read a number as Nova does, None when it cannot."""
+    """Return the number in a text as Nova reads it, None if it is not a number."""
     try:
         return read(text)
     except ValueError:
@@ -77,16 +77,16 @@ def number_in(text: str, read: Callable[[str], float] = float) -> float | None:
 
 
 def is_finite(text: str) -> bool:
-    """Tell whether a text is no number that is not finite."""
+    """Tell whether a text is not an infinite number or NaN."""
     number = number_in(text)
     return number is None or math.isfinite(number)
 
 
 def properties_of(case: Case) -> Mapping[str, str]:
-    """Return the properties of the image that is asked for."""
+    """Return the properties of the requested image, empty without an image."""
     return case.request.image.properties if case.request.image else {}
 
 
 def hint_of(case: Case, name: str) -> str:
-    """Return the first text of a hint, empty without one."""
+    """Return the first text of a hint, empty without the hint."""
     return case.request.hints.get(name, ("",))[0]

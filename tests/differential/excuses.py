@@ -1,4 +1,4 @@
-"""Which differences are wanted: in extra specs, aggregates, images, groups and hardware."""
+"""Conditions for wanted differences in extra specs, aggregates, images, groups and hardware."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -40,13 +40,13 @@ RATIOS: Final = {
 
 
 def no_number(case: Case, one: Differing) -> bool:
-    """No text of the host matches such a spec; of several texts, another one may."""
+    """Nova fails on a text that is not a number; in Berth it matches nothing."""
     raised = str(one.nova).startswith("ValueError: could not convert string to float")
     return raised and (one.berth is False or _has_other_text(case, one))
 
 
 def _has_other_text(case: Case, one: Differing) -> bool:
-    """Nova asks the texts of a key one by one in any order; some are numbers, others are not."""
+    """Tell whether a key has numbers and other texts, which Nova reads one by one in any order."""
     if one.rule != "AggregateInstanceExtraSpecsFilter":
         return False
     host = host_of(case, one)
@@ -59,7 +59,7 @@ def _has_other_text(case: Case, one: Differing) -> bool:
 
 
 def no_operand(case: Case, one: Differing) -> bool:
-    """Nova takes an operand from an operator that has none."""
+    """Nova fails on an operator without an operand; in Berth it matches nothing."""
     specs = case.request.flavor.extra_specs.values()
     return (
         one.berth is False
@@ -69,7 +69,7 @@ def no_operand(case: Case, one: Differing) -> bool:
 
 
 def not_finite(case: Case, one: Differing) -> bool:
-    """Without the specs that hold such a number, or are held against one, the host passes."""
+    """Berth's host passes without the specs that have, or are compared with, an infinity or NaN."""
     stats = host_of(case, one).stats if one.rule == "ComputeCapabilitiesFilter" else {}
     reported = {name for name, text in stats.items() if not is_finite(text)}
     specs = case.request.flavor.extra_specs
@@ -86,7 +86,7 @@ def not_finite(case: Case, one: Differing) -> bool:
 
 
 def unreadable_multiplier(case: Case, one: Differing) -> bool:
-    """Nova falls back to its option when any text is no number, Berth when all are none."""
+    """Nova falls back to its option if any text is not a number, Berth only if none is."""
     pair = next(pair for pair in WEIGHERS if pair.name == one.rule)
     option = pair.options["multiplier"]
     key = (
@@ -107,7 +107,7 @@ def unreadable_multiplier(case: Case, one: Differing) -> bool:
 
 
 def unreadable_metrics(case: Case, one: Differing) -> bool:
-    """A host that lacks a metric counts as such unless its multiplier is 0."""
+    """Berth's value is Nova's without the aggregates' multipliers if any text is not a number."""
     key = "metrics_weight_multiplier"
     hosts = [case.snapshot.hosts[index] for index in case.weighed]
     if one.host is None or not any(has_unreadable(metadata_of(case, host, key)) for host in hosts):
@@ -117,7 +117,7 @@ def unreadable_metrics(case: Case, one: Differing) -> bool:
 
 
 def unreadable_ceiling(case: Case, one: Differing) -> bool:
-    """Nova falls back to its option when any text is no whole number."""
+    """Nova falls back to its option if any text is not an integer."""
     key = CEILINGS[one.rule]
 
     def falls_back(texts: Sequence[str]) -> bool:
@@ -129,7 +129,7 @@ def unreadable_ceiling(case: Case, one: Differing) -> bool:
 
 
 def no_ratio(case: Case, one: Differing) -> bool:
-    """Nova takes the least number whatever it is, and none at all when one text is no number."""
+    """Nova takes the lowest number even if it is 0 or less, and none if a text is not a number."""
     key = RATIOS[one.rule]
     texts = list(metadata_of(case, host_of(case, one), key))
     if has_unreadable(texts):
@@ -140,12 +140,12 @@ def no_ratio(case: Case, one: Differing) -> bool:
 
 
 def has_odd_ceiling(case: Case, key: str) -> bool:
-    """Tell whether some aggregate has a limit that is read otherwise, so that it may hold later."""
+    """Tell whether an aggregate has a limit that is not an integer."""
     return any(number_in(text, int) is None for text in _texts(case, key))
 
 
 def has_odd_ratio(case: Case, key: str) -> bool:
-    """Tell whether some aggregate has a ratio that Berth passes over."""
+    """Tell whether an aggregate has a ratio that Berth ignores."""
     return any((number_in(text) or 0.0) <= 0 for text in _texts(case, key))
 
 
@@ -155,7 +155,7 @@ def _texts(case: Case, key: str) -> list[str]:
 
 
 def no_zone(case: Case, one: Differing) -> bool:
-    """A host that only has empty zones is in no zone in Nova, and in the default one in Berth."""
+    """A host with only empty zone names is in no zone in Nova, but in the default one in Berth."""
     texts = metadata_of(case, host_of(case, one), AZ_KEY)
     zones = {zone.strip() for text in texts for zone in text.split(",")}
     is_default = case.request.availability_zone == case.settings["default_availability_zone"]
@@ -166,13 +166,13 @@ def no_zone(case: Case, one: Differing) -> bool:
 
 
 def isolated_otherwise(case: Case, one: Differing) -> bool:
-    """Nova renames, rewrites or drops some property of the image, and passes what is false."""
+    """Nova renames, rewrites or drops properties of the image, and ignores false ones."""
     read = with_images(case, one.images, false_counts=False)
     return read.request != case.request and verdict(read, one.rule, one.host) is one.nova
 
 
 def weighed_otherwise(case: Case, one: Differing) -> bool:
-    """Nova renames, rewrites or drops some property of an image."""
+    """Nova renames, rewrites or drops properties of an image."""
     if one.host is None:
         return False
     read = with_images(case, one.images, false_counts=True)
@@ -180,18 +180,18 @@ def weighed_otherwise(case: Case, one: Differing) -> bool:
 
 
 def address_bits(case: Case, one: Differing) -> bool:
-    """Nova looks for the bits of a host in a text."""
+    """Nova fails on the image's address bits, because it reads the host's from a text."""
     return one.nova == RAISED_BY_ATTRIBUTE and "hw_maxphysaddr_bits" in properties_of(case)
 
 
 def turned_off(case: Case, one: Differing) -> bool:
-    """Nova looks only at its option to tell whether the weigher is on, not at aggregates."""
+    """Nova turns the weigher off if its option is 0, whatever aggregates say."""
     is_off = case.settings["filter_scheduler.image_props_weight_multiplier"] == 0
     return is_off and one.nova == 0
 
 
 def no_project(case: Case, one: Differing) -> bool:
-    """Some list of the host has an empty name."""
+    """Nova matches a request without a project with an empty name in a host's list."""
     name = host_of(case, one).name
     metadata = [each.metadata for each in case.snapshot.aggregates if name in each.hosts]
     names = [
@@ -209,7 +209,7 @@ def no_project(case: Case, one: Differing) -> bool:
 
 
 def other_node(case: Case, one: Differing) -> bool:
-    """A member is on another node of the host, and none on this one."""
+    """All members on this host are on its other nodes, which Nova takes for this one."""
     host = host_of(case, one)
     nodes = {
         instance.node
@@ -228,27 +228,27 @@ def _spec(case: Case, key: str) -> str:
 
 
 def blanks(case: Case, one: Differing) -> bool:
-    """Nova refuses a number of cells with blanks around it."""
+    """Nova refuses a number of cells that has blanks around it."""
     text = _spec(case, "hw:numa_nodes")
     return one.berth is None and "InvalidNUMANodesNumber" in str(one.nova) and text != text.strip()
 
 
 def no_pages(case: Case, one: Differing) -> bool:
-    """Nova takes sizes that no page has."""
+    """Nova accepts page sizes that are 0 or fractional."""
     refused = str(one.berth).startswith("hw:mem_page_size")
     text = _spec(case, "hw:mem_page_size")
     return refused and one.nova is None and (text == "0" or "." in text)
 
 
 def no_devices(case: Case, one: Differing) -> bool:
-    """Nova takes a request for no devices of an alias."""
+    """Nova accepts a request for 0 devices of an alias."""
     refused = str(one.berth).startswith("pci_passthrough:alias")
     asks_none = ":0" in _spec(case, "pci_passthrough:alias")
     return refused and one.nova is None and asks_none
 
 
 def contrary_traits(case: Case, one: Differing) -> bool:
-    """The image requires what the flavor forbids, which Nova leaves to Placement to refuse."""
+    """The image requires a trait that the flavor forbids, which Nova leaves to Placement."""
     specs = case.request.flavor.extra_specs
     both = [
         key
@@ -260,12 +260,12 @@ def contrary_traits(case: Case, one: Differing) -> bool:
 
 
 def left_behind(case: Case, one: Differing) -> bool:
-    """Nova's search for cells is led astray by what it tried before; Berth agrees without that."""
+    """Berth agrees with Nova if each attempt of Nova's search for cells starts afresh."""
     return one.pairs_anew is not None and one.berth is one.pairs_anew
 
 
 def not_asked(case: Case, one: Differing) -> bool:
-    """Only a rule of Berth knows the aliases: it is not asked without hosts, or on a rebuild."""
+    """Nova refuses an unknown alias; Berth's rule is not asked without hosts or on a rebuild."""
     is_asked = bool(case.snapshot.hosts) and CHECK_TYPE not in case.request.hints
     return "PciRequestAliasNotDefined" in str(one.nova) and not is_asked
 
@@ -274,6 +274,6 @@ def not_asked(case: Case, one: Differing) -> bool:
 
 
 def missing_metric(case: Case, one: Differing) -> bool:
-    """Nova fails for a host that lacks a metric, when told so."""
+    """Nova fails for a host without a metric if metrics are required."""
     raised = str(one.nova).startswith("ComputeHostMetricNotFound")
     return raised and case.settings["metrics.required"] is True

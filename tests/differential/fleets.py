@@ -1,4 +1,4 @@
-"""Random fleets: few hosts, often alike, with every odd thing that a record may hold."""
+"""Random fleets of few, often similar hosts, with all kinds of odd values in their records."""
 
 from collections.abc import Mapping, Sequence
 
@@ -113,11 +113,11 @@ _WEIGHTS: Mapping[str, Sequence[str]] = dict.fromkeys(
 
 
 def draw_snapshot(draw: Draw, *, hardware: bool) -> Snapshot:
-    """Draw a small fleet with everything that belongs to it.
+    """Draw the snapshot of a small fleet.
 
     Args:
-        draw: chance.
-        hardware: whether hosts have NUMA cells and PCI devices, most of them.
+        draw: the random source.
+        hardware: whether most hosts have NUMA cells and PCI devices.
     """
     names = () if draw.seldom(15) else draw.shuffled(NAMES)[: draw.of((1, 2, 3, 4, 5))]
     identities = [(name, name) for name in names]
@@ -169,14 +169,14 @@ def _service(draw: Draw, name: str, attested: Mapping[str, Attestation]) -> Serv
         service_id=f"service-{name}",
         disabled=draw.seldom(),
         forced_down=draw.seldom(10),
-        last_seen_s=NOW_S - draw.of(SPAN_S),  # to register is to report for the first time
+        last_seen_s=NOW_S - draw.of(SPAN_S),  # registration is the first report
         failed_builds=draw.of((0, 0, 0, 1, 2, 1_000)),
         attestations=attested,
     )
 
 
 def _provider(draw: Draw, host: Host) -> Provider:
-    # A host with NUMA cells has CPUs and memory of which it tells the ratios.
+    # A host with NUMA cells has inventories of CPUs and memory, with their ratios.
     present = [name for name in _TOTALS if host.numa_cells or not draw.seldom(20)]
     inventories = {name: _inventory(draw, name) for name in present}
     if draw.seldom():
@@ -202,7 +202,7 @@ def _used(draw: Draw, inventory: Inventory) -> int:
 
 
 def _aggregates(draw: Draw, names: Sequence[str]) -> list[Aggregate]:
-    """Draw aggregates that speak of few things, so a host is often told two values of one key."""
+    """Draw aggregates with few keys, so that a host often has two values of one key."""
     often = [key for key in _OFTEN if draw.seldom(3)]
     topics = {key: _METADATA[key] for key in (*often, *draw.some(list(_METADATA), 7))}
     weights = {key: _WEIGHTS[key] for key in draw.some(list(_WEIGHTS), 9)}
@@ -256,7 +256,7 @@ def _instance(
 
 
 def draw_image(draw: Draw) -> Image | None:
-    """Draw an image, or none: the instance boots from a volume."""
+    """Draw an image, or None for an instance that boots from a volume."""
     if draw.seldom():
         return None
     if draw.seldom(3):

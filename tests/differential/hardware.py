@@ -1,4 +1,4 @@
-"""Random NUMA cells, PCI devices, and what instances have of them."""
+"""Random NUMA cells and PCI devices, assignments of them, and requests for them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -37,7 +37,7 @@ ALIASES: Sequence[Sequence[Mapping[str, str]]] = (
         },
     ),
 )
-"""Aliases of a policy, in Nova's words."""
+"""PCI aliases of a policy, as Nova's option has them."""
 
 _PRODUCTS = ((VENDOR, "1520"), (VENDOR, "1520"), ("10de", "1db4"), ("10de", "1db5"))
 _NIC_TYPES = (*DeviceType, DeviceType.PHYSICAL, DeviceType.VIRTUAL)
@@ -106,7 +106,7 @@ MEMORY_MB = (512, 1_024, 1_024, 2_048, 1_000)
 
 
 def draw_cells(draw: Draw) -> tuple[NumaCell, ...]:
-    """Draw the NUMA cells of a host: none, or up to four."""
+    """Draw up to four NUMA cells of a host."""
     count = draw.of((0, 1, 2, 2, 2, 2, 4, 4))
     size = draw.of((4, 4, 8, 2, 6))
     kind = draw.of(("shared", "dedicated", "split", "split", "same", "same", "any"))
@@ -149,7 +149,7 @@ def _sets(
 
 
 def _pages(draw: Draw, memory_mb: int) -> tuple[MemoryPages, ...]:
-    """Draw what the memory is divided into: nothing, or pages of some sizes."""
+    """Draw the memory pages of a cell, of no, one or several sizes."""
     pages: list[MemoryPages] = []
     sizes = draw.of(((4,), (4, 2_048), PAGES_KB, (), draw.some(PAGES_KB, 3)))
     for size_kb in sizes:
@@ -160,7 +160,7 @@ def _pages(draw: Draw, memory_mb: int) -> tuple[MemoryPages, ...]:
 
 
 def draw_pools(draw: Draw, cells: Sequence[NumaCell]) -> tuple[PciPool, ...]:
-    """Draw device pools that differ from each other."""
+    """Draw up to six different device pools."""
     nodes = (*(cell.cell_id for cell in cells), None, 7)
     pools: dict[str, PciPool] = {}
     for _ in range(draw.of((0, 2, 4, 6))):
@@ -183,12 +183,12 @@ def draw_pools(draw: Draw, cells: Sequence[NumaCell]) -> tuple[PciPool, ...]:
 
 
 def draw_assignment(draw: Draw, host: Host, taken: set[int]) -> Assignment | None:
-    """Draw what an instance has of the hardware of its host.
+    """Draw the hardware that an instance has of its host, None if it has none.
 
     Args:
-        draw: chance.
-        host: where it is.
-        taken: dedicated CPUs that others have there; its own are added.
+        draw: the random source.
+        host: its host.
+        taken: the dedicated CPUs that other instances have there; its own are added.
     """
     numa = tuple(_share(draw, cell, taken) for cell in draw.some(host.numa_cells, 2))
     devices = tuple(
@@ -221,7 +221,7 @@ def _share(draw: Draw, cell: NumaCell, taken: set[int]) -> CellShare:
 
 
 def draw_hardware_specs(draw: Draw) -> dict[str, str]:
-    """Draw extra specs that ask for a topology or for devices, seldom such as nobody can read."""
+    """Draw extra specs that ask for a topology or devices, rarely unreadable ones."""
     specs: dict[str, str] = {}
     if draw.seldom(2):
         specs["hw:numa_nodes"] = draw.of(("1", "1", "2", "2", "4"))

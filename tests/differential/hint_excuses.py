@@ -1,4 +1,4 @@
-"""Which differences are wanted in what hints ask for."""
+"""Conditions for wanted differences in hints."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from tests.differential.differing import (
 
 
 def no_query(case: Case, one: Differing) -> bool:
-    """Nova takes any JSON that happens to work: null, an empty text, objects as operands."""
+    """Nova accepts JSON that is not a query, such as null, an empty text or objects as operands."""
     try:
         document: object = json.loads(hint_of(case, "query"))
     except ValueError:
@@ -41,31 +41,31 @@ def _is_odd_json(leaf: object) -> bool:
 
 
 def no_order(case: Case, one: Differing) -> bool:
-    """Nova fails to hold a text against a number."""
+    """Nova fails on a comparison of a text with a number."""
     raised = str(one.nova)
     unordered = raised.startswith("TypeError:") and "not supported between instances" in raised
     return unordered and one.berth is False
 
 
 def no_mapping(case: Case, one: Differing) -> bool:
-    """Nova fails to open an attribute that is text."""
+    """Nova fails on a path into an attribute that is text."""
     return one.nova == RAISED_BY_ATTRIBUTE and isinstance(one.berth, bool)
 
 
 def novas_own(case: Case, one: Differing) -> bool:
-    """The query reads what Berth does not have, so it is as if it read what nobody has."""
+    """The query reads Nova's `$service`, which Berth treats like an unknown attribute."""
     query = hint_of(case, "query")
     read = with_hint(case, "query", query.replace("$service", "$nowhere"))
     return "$service" in query and one.berth is verdict(read, one.rule, one.host)
 
 
 def address_text(case: Case, one: Differing) -> bool:
-    """Nova's address is no text, so it equals none."""
+    """Nova's `$host_ip` is not a text, so it equals no text."""
     return "$host_ip" in hint_of(case, "query") and one.berth is True and one.nova is False
 
 
 def joined(case: Case, one: Differing) -> bool:
-    """Nova reads whatever the two texts give together; Berth reads each, an empty one as none."""
+    """Nova joins the two hints and reads the result; Berth reads each, an empty one as missing."""
     near, cidr = hint_of(case, "build_near_host_ip"), hint_of(case, "cidr")
     named = str(one.berth).removeprefix("InvalidInputError: hints.")
     is_else = (
@@ -84,7 +84,7 @@ def _is_address(text: str) -> bool:
 
 
 def signed(case: Case, one: Differing) -> bool:
-    """Nova reads the length of a prefix as any number is read."""
+    """Nova reads the length of a prefix like any integer, also with a sign."""
     near, cidr = hint_of(case, "build_near_host_ip"), hint_of(case, "cidr")
     refused = str(one.berth).startswith("InvalidInputError: hints.cidr")
     length = number_in(cidr.removeprefix("/"), int)
@@ -93,7 +93,7 @@ def signed(case: Case, one: Differing) -> bool:
 
 
 def _is_within(host: Host, network: str) -> bool | None:
-    """Tell whether a host's address is in a network; None when the text is none."""
+    """Tell whether a host's address is in a network; None if the text is not a network."""
     try:
         wide = ip_network(network, strict=False)
     except ValueError:
@@ -103,6 +103,6 @@ def _is_within(host: Host, network: str) -> bool | None:
 
 
 def wide_network(case: Case, one: Differing) -> bool:
-    """Nova takes a /24 of IPv6 when no prefix is given."""
+    """Nova uses /24 for IPv6 too if no prefix is given."""
     is_default = not hint_of(case, "cidr") and ":" in hint_of(case, "build_near_host_ip")
     return is_default and one.berth is False and one.nova is True

@@ -12,14 +12,14 @@ MISSING = "There is no .venv-nova to run the real Nova in; `make nova` makes it.
 
 
 class FilterFacts(msgspec.Struct):
-    """What Nova says of a filter beside its code."""
+    """Nova's flags of a filter."""
 
     once_per_request: bool
     run_on_rebuild: bool
 
 
 class WeigherFacts(msgspec.Struct):
-    """What Nova says of a weigher beside its code: fixed ends and the default multiplier."""
+    """The fixed ends and default multiplier of a weigher in Nova."""
 
     floor: float | None
     ceiling: float | None
@@ -27,7 +27,7 @@ class WeigherFacts(msgspec.Struct):
 
 
 class Facts(msgspec.Struct):
-    """What the peer says of itself when it starts."""
+    """The facts that the peer reports when it starts."""
 
     version: str
     filters: dict[str, FilterFacts]
@@ -35,14 +35,14 @@ class Facts(msgspec.Struct):
 
 
 class Nova(Peer):
-    """One running peer; use it as a context.
+    """A running peer; use it as a context.
 
     Attributes:
-        facts: what it says of itself.
+        facts: the facts that it reported.
     """
 
     def __init__(self) -> None:
-        # It walks through sets, and may raise on the way.
+        # Nova iterates over sets and may raise midway, so their order must be fixed.
         super().__init__(PYTHON, SCRIPT, {"PYTHONHASHSEED": "0"})
         self.facts = msgspec.json.decode(self.hello, type=Facts)
 
@@ -50,6 +50,6 @@ class Nova(Peer):
         """Return the peer's answer to a case.
 
         Raises:
-            RuntimeError: the peer has ended; what it said is on standard error.
+            RuntimeError: the peer has ended; its output is on standard error.
         """
         return msgspec.json.decode(self.tell(case), type=Answer, strict=False)

@@ -1,4 +1,4 @@
-"""A peer process: a program in an interpreter of its own, asked over two pipes in lines of JSON."""
+"""A peer process: a program in its own interpreter that answers lines of JSON over two pipes."""
 
 import os
 import subprocess
@@ -13,15 +13,15 @@ ROOT = Path(__file__).parents[2]
 
 
 class Peer:
-    """One running peer; use it as a context.
+    """A running peer; use it as a context.
 
     Args:
         python: the interpreter.
-        script: what it runs; its first line says what it is, every other one answers a line.
+        script: the program; its first line of output describes it, each other one is an answer.
         environ: added to the environment of this process.
 
     Attributes:
-        hello: the first line.
+        hello: the first line of output.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Peer:
         """Write a value as a line of JSON, and return the line that answers it.
 
         Raises:
-            RuntimeError: the peer has ended; what it said is on standard error.
+            RuntimeError: the peer has ended; its output is on standard error.
         """
         into = self._pipe(self._process.stdin)
         into.write(msgspec.json.encode(value) + b"\n")

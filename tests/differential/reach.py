@@ -1,6 +1,6 @@
-"""What cases reach: so that the comparison cannot go blind when their drawing changes.
+"""What cases reach, to check that the comparison still covers all if their drawing changes.
 
-A rule that never removes a host, or always all of them, would agree with anything.
+A comparison says little about a rule that always removes no host or all of them.
 """
 
 from collections import defaultdict
@@ -18,12 +18,12 @@ HINTS = ("build_near_host_ip", "cidr", "different_host", "query", "same_host")
 
 
 def reached(case: Case, settled: Case, nova: Answer) -> Iterator[str]:
-    """Name everything that a case reaches.
+    """Yield the name of each thing that a case reaches.
 
     Args:
-        case: as it was drawn.
-        settled: the same with the rules that are compared together.
-        nova: what the real Nova says of the case as it was drawn.
+        case: the case as it was drawn.
+        settled: the case with only the rules that are compared together.
+        nova: the real Nova's answer about the drawn case.
     """
     yield from _asked(case)
     if nova.refused is not None:
@@ -40,7 +40,7 @@ def reached(case: Case, settled: Case, nova: Answer) -> Iterator[str]:
 
 
 def _asked(case: Case) -> Iterator[str]:
-    """Name what the request asks for, and what its fleet is like."""
+    """Yield features of the request and of its fleet."""
     request, snapshot = case.request, case.snapshot
     is_forced = bool(request.force_hosts or request.force_nodes)
     is_check = request.hints.get(CHECK_TYPE) == REBUILD
@@ -69,7 +69,7 @@ def _asked(case: Case) -> Iterator[str]:
 
 
 def _has_several_values(case: Case) -> bool:
-    """Some host is told different texts under one key by its aggregates."""
+    """Tell whether the aggregates of a host have different texts under one key."""
     told: dict[tuple[str, str], set[str]] = defaultdict(set)
     for aggregate in case.snapshot.aggregates:
         for host in {one.name for one in case.snapshot.hosts} & aggregate.hosts:
@@ -79,7 +79,7 @@ def _has_several_values(case: Case) -> bool:
 
 
 def _told_apart(nova: Answer) -> Iterator[str]:
-    """Name the filters that let pass and remove, and the weighers that tell hosts apart."""
+    """Yield which filters pass and remove hosts, and which weighers distinguish hosts."""
     for name, verdicts in nova.filters.items():
         passes, removes = True in verdicts, False in verdicts
         yield from (f"{name}: passes",) * passes
@@ -91,7 +91,7 @@ def _told_apart(nova: Answer) -> Iterator[str]:
 
 
 def _together(settled: Case, nova: Answer) -> Iterator[str]:
-    """Name the rules that are compared together, and how much there is to be ordered."""
+    """Yield the rules that are compared together, and whether several hosts are ordered."""
     for pair in (*settled.order[0], *settled.order[1]):
         yield f"{pair.name}: together"
     steps = () if isinstance(nova.steps, str) else nova.steps
@@ -119,7 +119,7 @@ _NEVER: Final = frozenset({"AllHostsFilter: removes", "AllHostsFilter: does both
 
 
 def floors() -> dict[str, int]:
-    """Return in how many of 300 cases each thing has to be reached, at least."""
+    """Return the least number of 300 cases that must reach each thing."""
     filters = {
         f"{pair.name}: {what}": least for pair in FILTERS for what, least in _OF_FILTERS.items()
     }

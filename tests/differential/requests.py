@@ -1,4 +1,4 @@
-"""Random requests: flavors, images, hints and names, the odd ones too."""
+"""Random requests, with usual and odd flavors, images, hints and names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -38,11 +38,11 @@ _BAD_PREFIXES = ("", "24", "0", "7", "1", "/33", "/129", "/x", "/-1", "/+4", "/2
 
 
 def draw_request(draw: Draw, fleet: Snapshot, *, hardware: bool) -> Request:
-    """Draw a request that seldom says more than two odd things at once.
+    """Draw a request that rarely has more than two odd parts.
 
     Args:
-        draw: chance.
-        fleet: what there is; now and then one of its instances is moved.
+        draw: the random source.
+        fleet: the fleet; some requests move one of its instances.
         hardware: whether it asks for NUMA cells or PCI devices.
     """
     instances, hosts = fleet.instances, fleet.hosts
@@ -123,7 +123,7 @@ def _plausible(draw: Draw, key: str) -> Sequence[str]:
 
 
 def _told_specs(draw: Draw, fleet: Snapshot) -> dict[str, str]:
-    """Draw an extra spec that some aggregate meets."""
+    """Draw an extra spec about the metadata of an aggregate, often one that it meets."""
     told = [item for one in fleet.aggregates for item in sorted(one.metadata.items())]
     there = [(key, text) for key, text in told if key in ("ssd", "rack", "räck")]
     if not there or draw.seldom(3):

@@ -1,7 +1,7 @@
-"""Which of Berth's rules stands beside which of Nova's, and which options are the same option.
+"""The pairs of rules of Berth and Nova, and the options that correspond.
 
-A new rule joins with one line. Both sides know it by one name; its options are Berth's, and each
-points at the option of Nova (`group.name`) whose drawn value it gets.
+A new rule needs one line here. It has the same name on both sides, and each of its options in Berth
+is mapped to the option of Nova (`group.name`) whose drawn value it gets.
 """
 
 import json
@@ -17,7 +17,7 @@ from tests.differential.hardware import ALIASES
 
 FS: Final = "filter_scheduler"
 Settings = Mapping[str, object]
-"""Drawn values by Nova's option, as Berth spells them."""
+"""Drawn values by Nova's option, in Berth's form."""
 
 
 def _same(value: object) -> object:
@@ -44,14 +44,14 @@ def _texts(value: object) -> object:
 
 
 def _pairs(value: object) -> object:
-    """Write ratios by name as Nova's option lists them."""
+    """Return ratios by name in the form of Nova's option."""
     assert isinstance(value, Mapping)
     return [f"{name}={ratio}" for name, ratio in value.items()]
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of Nova: the values that are drawn, as Berth spells them, and Nova's spelling."""
+    """An option of Nova: its possible values in Berth's form, and their conversion to Nova's."""
 
     values: Sequence[object]
     nova: Callable[[object], object] = _same
@@ -59,7 +59,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Pair:
-    """One rule on both sides; `options` leads from Berth's options to Nova's."""
+    """A rule of both sides; `options` maps Berth's options to Nova's."""
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -100,7 +100,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
     "metrics.weight_of_unavailable": Option((-10_000.0, 0.0, 5.0)),
     f"{FS}.image_props_weight_setting": Option(_IMAGE_RATIOS, _pairs),
     "metrics.weight_multiplier": Option(MULTIPLIERS),
-    **{  # Nova takes none of these below 0
+    **{  # Nova accepts no negative values of these
         f"{FS}.{name}_weight_multiplier": Option(tuple(abs(one) for one in MULTIPLIERS))
         for name in ("pci", "soft_affinity", "soft_anti_affinity")
     },
@@ -115,7 +115,7 @@ OPTIONS: Final[Mapping[str, Option]] = {
 
 
 def _alike(*names: str) -> dict[str, str]:
-    """Pair options that both sides call by one name."""
+    """Return a mapping of options that have the same name on both sides."""
     return {name: f"{FS}.{name}" for name in names}
 
 
@@ -159,7 +159,7 @@ FILTERS: Final = (
     Pair("MetricsFilter", {"weight_setting": "metrics.weight_setting"}),
     Pair("NUMATopologyFilter", HARDWARE),
     Pair("PciPassthroughFilter", HARDWARE),
-    # What Nova had in Pike and has removed since.
+    # Filters that Nova had in Pike and has removed since.
     Pair("RetryFilter"),
     Pair("AvailabilityZoneFilter", {"default_availability_zone": "default_availability_zone"}),
     Pair("CoreFilter"),
@@ -201,31 +201,31 @@ WEIGHERS: Final = (
 
 
 def build_filter(pair: Pair, settings: Settings) -> Filter:
-    """Build Berth's side of a filter, as a policy file would."""
+    """Return Berth's filter of a pair, built as from a policy file."""
     return build_plugin(
         FILTER_PLUGINS, pair.name, _options(pair, settings), _is_filter, where=pair.name
     )
 
 
 def build_weigher(pair: Pair, settings: Settings) -> Weigher:
-    """Build Berth's side of a weigher, as a policy file would."""
+    """Return Berth's weigher of a pair, built as from a policy file."""
     return build_plugin(
         WEIGHER_PLUGINS, pair.name, _options(pair, settings), _is_weigher, where=pair.name
     )
 
 
 def installed_filters() -> frozenset[str]:
-    """Name the filters that Berth has."""
+    """Return the names of Berth's filters."""
     return frozenset(plugin_names(FILTER_PLUGINS))
 
 
 def installed_weighers() -> frozenset[str]:
-    """Name the weighers that Berth has."""
+    """Return the names of Berth's weighers."""
     return frozenset(plugin_names(WEIGHER_PLUGINS))
 
 
 def nova_settings(settings: Settings) -> dict[str, object]:
-    """Say drawn values as Nova's options."""
+    """Return the drawn values in the form of Nova's options."""
     return {name: OPTIONS[name].nova(value) for name, value in settings.items()}
 
 

@@ -1,4 +1,4 @@
-"""Shrinking: the smallest part of a case that still differs, which is what a reader wants."""
+"""Shrinking: a difference is reported with the smallest part of its case that still differs."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -11,16 +11,16 @@ from tests.differential.cases import Case
 
 T = TypeVar("T")
 
-# A host without a provider tells no allocation ratios, which would be a difference of its own.
+# Providers are kept, because a host without one has no allocation ratios, another difference.
 _COLLECTIONS = ("hosts", "services", "aggregates", "instances")
 
 
 def shrink(case: Case, differs: Callable[[Case], bool]) -> Case:
-    """Take away whatever can go, one thing at a time, while the two sides still differ.
+    """Return the smallest case, found by removing parts one at a time, that still differs.
 
     Args:
-        case: one that differs.
-        differs: asks both sides again.
+        case: a case that differs.
+        differs: tells whether both sides differ about a case.
     """
     while (smaller := next((one for one in _smaller(case) if differs(one)), None)) is not None:
         case = smaller

@@ -29,7 +29,7 @@ def case() -> Case:
 
 @pytest.fixture(scope="module")
 def answer(case: Case) -> Answer:
-    """Return what Berth says of it."""
+    """Return Berth's answer about the case."""
     return ask_berth(case)[0]
 
 
@@ -39,12 +39,12 @@ def found(case: Case, berth: Answer, nova: Answer) -> list[tuple[str, str, int |
 
 
 def test_equal_answers_do_not_differ(case: Case, answer: Answer) -> None:
-    """Whoever says the same is not accused."""
+    """Two equal answers have no difference."""
     assert found(case, answer, answer) == []
 
 
 def test_one_other_verdict_is_found(case: Case, answer: Answer) -> None:
-    """One host of one filter is enough."""
+    """A different verdict of one filter on one host is found, on either side."""
     host = case.served[0]
     verdicts = list(answer.filters["ComputeFilter"])
     verdicts[host] = not verdicts[host]
@@ -55,7 +55,7 @@ def test_one_other_verdict_is_found(case: Case, answer: Answer) -> None:
 
 @pytest.mark.parametrize("what", ["raw", "normalised", "multiplier"])
 def test_one_other_value_is_found_to_the_last_bit(case: Case, answer: Answer, what: str) -> None:
-    """There is no tolerance."""
+    """A value that differs in its last bit is found."""
     values = answer.weighers["RAMWeigher"]
     listed = list(getattr(values, what))
     listed[NUMBER] = listed[NUMBER] * (1 + 2**-52) if listed[NUMBER] else 5e-324
@@ -66,14 +66,14 @@ def test_one_other_value_is_found_to_the_last_bit(case: Case, answer: Answer, wh
 
 
 def test_a_weigher_that_fails_is_found(case: Case, answer: Answer) -> None:
-    """An error is an answer, and another one than values."""
+    """An error of a weigher differs from values."""
     failed = Values(error="KeyError: 'x'")
     other = replace(answer, weighers={**answer.weighers, "RAMWeigher": failed})
     assert found(case, answer, other) == [("RAMWeigher", "raw", None)]
 
 
 def test_another_host_or_score_is_found(case: Case) -> None:
-    """The rules together leave the same hosts with the same weights."""
+    """Steps with other hosts, weights or order, and an error, differ; equal steps do not."""
     one, other = Step([(0, 1.0), (1, 0.5)]), Step([(0, 1.0), (1, 0.25)])
     fewer, wrong = Step([(0, 1.0)]), Step([(1, 0.5), (0, 1.0)])
     empty = replace(case, filters=(), weighers=())
@@ -84,7 +84,7 @@ def test_another_host_or_score_is_found(case: Case) -> None:
 
 
 def test_a_refusal_by_one_side_is_found(case: Case, answer: Answer) -> None:
-    """Both refuse a request, or none does."""
+    """A refusal by one side is a difference; refusals by both are not, whatever their texts."""
     refused = Answer(refused="no")
     assert found(case, refused, answer) == [("", "request", None)]
     assert found(case, answer, refused) == [("", "request", None)]
@@ -92,7 +92,7 @@ def test_a_refusal_by_one_side_is_found(case: Case, answer: Answer) -> None:
 
 
 def test_nothing_is_wanted_of_a_rule_that_is_plainly_wrong(case: Case, answer: Answer) -> None:
-    """The table excuses no verdict that is just the other way round."""
+    """The table excuses no negated verdict in a case without special features."""
     wrong: dict[str, list[Verdict]] = {
         name: [not one for one in verdicts] for name, verdicts in answer.filters.items()
     }
@@ -110,7 +110,7 @@ def test_nothing_is_wanted_of_a_rule_that_is_plainly_wrong(case: Case, answer: A
 
 
 def opposites(case: Case) -> Iterator[Difference]:
-    """Yield, for each filter and host, that Berth says the contrary of a Nova that is right."""
+    """Yield a difference for each filter and host in which Berth negates the right verdict."""
     images = [("", case.request.image), *((one.uuid, one.image) for one in case.snapshot.instances)]
     read = {uuid: image.properties if image else {} for uuid, image in images}
     for name, verdicts in ask_berth(case)[0].filters.items():
@@ -121,7 +121,7 @@ def opposites(case: Case) -> Iterator[Difference]:
 
 
 def test_hardly_any_wrong_verdict_is_wanted() -> None:
-    """Whatever odd things a case has, they excuse little of what may go wrong in it."""
+    """The table excuses at most 8 % of the negated verdicts of each filter."""
     seen, excused = Counter[str](), Counter[str]()
     for number in range(60):
         case = draw_case(0, number)
@@ -134,7 +134,7 @@ def test_hardly_any_wrong_verdict_is_wanted() -> None:
 
 
 def test_a_case_shrinks_to_what_matters(case: Case) -> None:
-    """The smallest case that still has a certain host and flavor keeps nothing else."""
+    """The smallest case with a certain host has no aggregates, instances, hints or order."""
     name = case.snapshot.hosts[0].name
 
     def differs(one: Case) -> bool:
@@ -149,7 +149,7 @@ def test_a_case_shrinks_to_what_matters(case: Case) -> None:
 
 
 def test_the_docs_name_what_is_wanted() -> None:
-    """Every excuse has its reason in the docs, under the same name."""
+    """Every wanted difference has a row in the docs under its name, and no name occurs twice."""
     headings = re.findall(r"^\| \*\*(.+?)\*\* \|", DOCS.read_text(encoding="utf-8"), re.MULTILINE)
     named = {one.name for one in WANTED} | {*LATER.values(), *FORCED.values(), HARDWARE_LATER}
     assert named <= set(headings)
@@ -157,6 +157,6 @@ def test_the_docs_name_what_is_wanted() -> None:
 
 
 def test_cases_can_be_drawn_again() -> None:
-    """Equal seed and number, equal case, in every process."""
+    """Equal seed and number give an equal case, and another number another case."""
     assert draw_case(7, 11) == draw_case(7, 11)
     assert draw_case(7, 11) != draw_case(7, 12)

@@ -1,4 +1,4 @@
-"""Berth's rules against the real Nova: every verdict, every value, every order."""
+"""Berth's rules against the real Nova: all verdicts, values and orders."""
 
 import os
 from collections import Counter
@@ -27,12 +27,12 @@ TRIED = 300
 SHOWN = 5
 
 
-# Berth asks once where Nova asks for each instance, but no instance can change the answer.
+# Berth runs these filters once per request and Nova for each instance, with equal verdicts.
 ASKED_ONCE = {"MetricsFilter", "RetryFilter"}
 
 
 def report(nova: Nova, case: Case) -> str:
-    """Say what differs in the smallest part of a case that still does."""
+    """Return the differences in the smallest part of a case that still differs."""
     small = shrink(case, lambda smaller: bool(unwanted(nova, smaller)))
     found = [str(one) for one in unwanted(nova, small)[:SHOWN]]
     lines = [f"draw_case({case.name.replace('/', ', ')})", *found, "of", str(small)]
@@ -42,7 +42,7 @@ def report(nova: Nova, case: Case) -> str:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", range(0, CASES, BLOCK))
 def test_both_sides_say_the_same(nova: Nova, first: int) -> None:
-    """Filters alone, weighers alone, and the order of all hosts, instance after instance."""
+    """Both sides agree on filters and weighers alone, and on the order of hosts per instance."""
     for number in range(first, min(first + BLOCK, CASES)):
         case = draw_case(SEED, number)
         if unwanted(nova, case):
@@ -50,7 +50,7 @@ def test_both_sides_say_the_same(nova: Nova, first: int) -> None:
 
 
 def test_every_rule_of_nova_has_its_counterpart(nova: Nova) -> None:
-    """Nothing that Nova has is left out of the comparison, and all of it is installed."""
+    """Every rule of Nova is in the comparison and is installed in Berth."""
     filters = {pair.name for pair in FILTERS}
     weighers = {pair.name for pair in WEIGHERS}
     assert filters == set(nova.facts.filters)
@@ -61,7 +61,7 @@ def test_every_rule_of_nova_has_its_counterpart(nova: Nova) -> None:
 
 @pytest.mark.parametrize("pair", FILTERS, ids=lambda pair: pair.name)
 def test_a_filter_runs_as_often_as_in_nova(nova: Nova, pair: Pair) -> None:
-    """Once a request or for each instance, and on a rebuild or not."""
+    """A filter runs once per request or per instance, and on rebuilds or not, as in Nova."""
     rule = build_filter(pair, {})
     facts = nova.facts.filters[pair.name]
     assert rule.run_on_rebuild == facts.run_on_rebuild
@@ -70,7 +70,7 @@ def test_a_filter_runs_as_often_as_in_nova(nova: Nova, pair: Pair) -> None:
 
 @pytest.mark.parametrize("pair", WEIGHERS, ids=lambda pair: pair.name)
 def test_a_weigher_has_novas_defaults(nova: Nova, pair: Pair) -> None:
-    """Equal multipliers and ends of the scale before anybody sets an option."""
+    """A weigher's default multiplier, floor and ceiling are Nova's."""
     rule = build_weigher(pair, {})
     facts = nova.facts.weighers[pair.name]
     assert rule.multiplier == facts.multiplier
@@ -79,10 +79,10 @@ def test_a_weigher_has_novas_defaults(nova: Nova, pair: Pair) -> None:
 
 @pytest.mark.timeout(600)
 def test_the_cases_reach_every_rule(nova: Nova) -> None:
-    """Each filter lets hosts pass and removes some, often both; each weigher tells hosts apart.
+    """The fixed cases reach every rule and feature often enough.
 
-    So do forced, retried and ignored hosts, groups, hints, devices and what else may be asked. The
-    cases are always the same ones, since how they are drawn does not depend on the seed.
+    Each filter passes and removes hosts, often both, and each weigher distinguishes hosts. Forced,
+    retried and ignored hosts, groups, hints and devices occur. The cases are those of seed 0.
     """
     counts: Counter[str] = Counter()
     for number in range(TRIED):

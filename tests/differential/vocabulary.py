@@ -1,4 +1,4 @@
-"""Words that flavors, images and hints of random requests are made of."""
+"""The values from which flavors, images and hints of random requests are made."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ IMAGE_PROPERTIES: Mapping[str, Sequence[str]] = {
     "hw_video_ram": ("64", "128"),
     "hw_qemu_guest_agent": ("True",),
 }
-"""Properties that Nova knows, spelled as it writes them itself."""
+"""Properties that Nova knows, in its own spelling."""
 
 ODD_IMAGE_PROPERTIES: Mapping[str, Sequence[str]] = {
     "hw_architecture": ("amd64", "i386", "X86_64"),
@@ -28,7 +28,7 @@ ODD_IMAGE_PROPERTIES: Mapping[str, Sequence[str]] = {
     "not_a_property": ("x", "y"),
     "": ("nameless",),
 }
-"""Properties that Nova renames, spells otherwise, or does not know."""
+"""Properties that Nova renames, rewrites or does not know."""
 
 CAPABILITY_KEYS = (
     "capabilities:hypervisor_type",

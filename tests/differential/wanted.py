@@ -1,8 +1,7 @@
-"""The differences from Nova that Berth has on purpose, each as narrow as it can be said.
+"""The deliberate differences from Nova, each with a condition that is as narrow as possible.
 
-`docs/reference/differences-from-nova.md` gives the reason of each under the same name.
-What is
-not named there is no difference: the comparison has no tolerance.
+`docs/reference/differences-from-nova.md` gives the reason for each under the same name. Any other
+difference fails the comparison, which has no tolerance.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -23,13 +22,13 @@ _ADDRESS_BITS = "hw:maxphysaddr_bits"
 
 @dataclass(frozen=True)
 class Wanted:
-    """One difference that is wanted.
+    """One wanted difference.
 
     Args:
-        name: what it is called in the docs.
-        rules: the rules that it is about.
-        what: what about them, as `comparing.Difference` has it.
-        is_it: whether a difference of such a rule is this one.
+        name: its name in the docs.
+        rules: the names of the rules that it is about.
+        what: the subject, as in `comparing.Difference`.
+        is_it: tells whether a difference of such a rule is this one.
     """
 
     name: str
@@ -119,22 +118,22 @@ LATER: Final[Mapping[str, str]] = {
     **dict.fromkeys(excuses.CEILINGS, "limits that are no whole numbers"),
     **dict.fromkeys(excuses.RATIOS, "ratios that are none"),
 }
-"""Rules that may differ on purpose once an instance of the request is placed, and why."""
+"""Rules that may differ deliberately after the request's first instance, with the reasons."""
 
 HARDWARE_LATER: Final = "which cells and devices"
-"""Why only the first instance of a request for cells or devices is compared."""
+"""The reason why only the first instance of a request for cells or devices is compared."""
 
 FORCED: Final[Mapping[str, str]] = {
     "NUMATopologyFilter": "hardware of forced hosts",
     "PciPassthroughFilter": "hardware of forced hosts",
 }
-"""Rules that hold for forced hosts too, and why."""
+"""Rules that Berth also applies to forced hosts, with the reasons."""
 
 
 def excused(case: Case) -> frozenset[str]:
-    """Name the rules of `LATER` and `FORCED` that may differ in a case when asked together.
+    """Return the rules of `LATER` and `FORCED` that may differ in a case when combined.
 
-    What they say alone, or of the first instance, has to agree all the same.
+    Alone, these rules must agree as well.
     """
     request = case.request
     names = [host.name for host in case.snapshot.hosts]

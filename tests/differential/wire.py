@@ -1,4 +1,4 @@
-"""Cases as the peer reads them: Nova's words and units, told from Berth's records alone."""
+"""Cases in the form that the peer reads: Nova's names and units, made from Berth's records."""
 
 import json
 from collections import Counter
@@ -22,12 +22,11 @@ NOTHING = Inventory(0)
 
 
 def to_wire(case: Case, chosen: Sequence[int | None]) -> Json:
-    """Say a case as the peer's records.
+    """Return a case in the peer's form.
 
     Args:
-        case: what is asked.
-        chosen: the host that each instance of the request takes in turn, as Berth chose; None
-            when it found none.
+        case: the case.
+        chosen: the host that Berth chose for each instance in turn, None if it found none.
     """
     snapshot = case.snapshot
     filters, weighers = case.order
@@ -52,7 +51,7 @@ def to_wire(case: Case, chosen: Sequence[int | None]) -> Json:
 
 
 def on_host(instance: Instance) -> bool:
-    """Tell whether an instance is on some host."""
+    """Tell whether an instance is on a host and not deleted."""
     return instance.host is not None and instance.status is not Status.DELETED
 
 
@@ -91,7 +90,7 @@ def _host(host: Host, snapshot: Snapshot) -> Json:
 
 
 def _amounts(provider: Provider | None) -> Json:
-    """Nova counts what is reserved as used; what a host has nothing of has no ratio in Berth."""
+    """Return a provider's amounts; as in Nova, reserved ones count as used."""
     inventories: Mapping[str, Inventory] = provider.inventories if provider else {}
     used: Mapping[str, int] = provider.used if provider else {}
     vcpus, memory, disk = (inventories.get(name, NOTHING) for name in (VCPU, MEMORY_MB, DISK_GB))
@@ -130,7 +129,7 @@ def _attestation(service: Service | None, node: str) -> Json | None:
 
 
 def _cell(cell: NumaCell, here: Sequence[Instance]) -> Json:
-    """Count what instances have of a cell; memory of no page size is in the smallest pages."""
+    """Return a cell with its usage; memory without a page size uses the smallest pages."""
     shares = [
         share
         for one in here
@@ -166,7 +165,7 @@ def _cell(cell: NumaCell, here: Sequence[Instance]) -> Json:
 
 
 def _pools(pools: Sequence[PciPool], here: Sequence[Instance]) -> list[Json]:
-    """Say what is free of device pools; Nova's computes report no others.
+    """Return the device pools with free devices; Nova's computes report no others.
 
     A physical function is not free while a virtual one of it is used, nor the other way round.
     """
@@ -247,7 +246,7 @@ def _request(request: Request, snapshot: Snapshot) -> Json:
 
 
 def _group(request: Request, snapshot: Snapshot) -> Json | None:
-    """Members are looked up when a request comes, and the new instances are among them."""
+    """Return the request's group; its members include the new instances, as in Nova."""
     group = next((one for one in snapshot.server_groups if one.uuid == request.group_uuid), None)
     if group is None:
         return None

@@ -1,4 +1,4 @@
-"""Real processes: each test starts its own, on a port of its own, and stops them by their id."""
+"""Fixtures that start real `berth` processes, each on its own port, and stop them."""
 
 import signal
 import subprocess
@@ -26,7 +26,7 @@ class Part:
     log: Path
 
     def wait_for_log(self, text: str) -> None:
-        """Wait until it has logged something.
+        """Wait until its log contains a text.
 
         Raises:
             AssertionError: the process ended, or it took too long; its log is in the message.
@@ -38,12 +38,12 @@ class Part:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """Kill it with SIGKILL, as a power cut would."""
+        """Kill the process with SIGKILL, as abruptly as a power cut."""
         self.process.kill()
         self.process.wait()
 
     def stop(self) -> int:
-        """Stop it with SIGTERM and return its exit code."""
+        """Stop the process with SIGTERM, or SIGKILL after 20 seconds, and return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -55,7 +55,7 @@ class Part:
 
 @dataclass
 class Processes:
-    """Starts `berth` processes for one test and stops what is left at its end."""
+    """Starts `berth` processes for one test and stops the remaining ones at its end."""
 
     folder: Path
     started: list[Part] = field(default_factory=list[Part])
@@ -63,7 +63,7 @@ class Processes:
     def start(self, *words: str, within: Sequence[str] = ()) -> Part:
         """Start `berth WORDS…` with its log in the test's folder.
 
-        `within` stands before the command: what becomes that command in other surroundings.
+        `within` is put before the command, for example to run it in a network namespace.
         """
         log = self.folder / f"{len(self.started)}-{words[0]}.log"
         with log.open("wb") as out:
@@ -79,14 +79,14 @@ class Processes:
         return part
 
     def stop_all(self) -> None:
-        """Stop whatever still runs."""
+        """Stop the processes that still run."""
         for part in reversed(self.started):
             part.stop()
 
 
 @pytest.fixture
 def processes(tmp_path: Path) -> Iterator[Processes]:
-    """Processes of this test."""
+    """Yield the processes of this test; stop them at its end."""
     running = Processes(tmp_path)
     yield running
     running.stop_all()
@@ -94,7 +94,7 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that was free a moment ago."""
+    """Return a TCP port that was free a moment ago."""
     return loopback.free_port()
 
 
@@ -105,7 +105,7 @@ class Service:
     url: str
 
     def wait_until(self, ready: Callable[[dict[str, Any]], bool], part: Part) -> None:
-        """Wait until the status is as the test needs it.
+        """Wait until `ready` accepts the status of the service.
 
         Raises:
             AssertionError: the process ended, or it took too long; its log is in the message.
@@ -126,7 +126,7 @@ class Service:
         raise AssertionError(f"not ready:\n{logs}")
 
     def get(self, path: str, **params: str) -> Any:  # noqa: ANN401 - JSON, of any shape
-        """GET a JSON document.
+        """Return the JSON document at a path.
 
         Raises:
             HTTPStatusError: any status of 400 or more.
@@ -136,7 +136,7 @@ class Service:
         return answer.json()
 
     def post(self, path: str, body: object, **headers: str) -> Any:  # noqa: ANN401 - see `get`
-        """POST a JSON document and return the answer's."""
+        """POST a JSON document and return that of the response; None if it has no content."""
         version = {"OpenStack-API-Version": "compute 2.96", **headers}
         answer = httpx.post(
             self.url + path, json=body, headers=version, trust_env=False, timeout=60.0
@@ -145,7 +145,7 @@ class Service:
         return answer.json() if answer.content else None
 
     def flavor(self, name: str = "small", vcpus: int = 2, ram: int = 2048) -> str:
-        """Make a flavor and return its id."""
+        """Create a flavor and return its id, which is its name."""
         body = {"id": name, "name": name, "vcpus": vcpus, "ram": ram, "disk": 10}
         self.post("/v2.1/flavors", {"flavor": body})
         return name
@@ -176,5 +176,5 @@ class Service:
 
 @pytest.fixture
 def service(free_port: int) -> Service:
-    """A client of the service that the test starts on `free_port`."""
+    """Return a client of the service that the test starts on `free_port`."""
     return Service(f"http://127.0.0.1:{free_port}")

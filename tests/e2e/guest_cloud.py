@@ -1,4 +1,4 @@
-"""A service whose hosts run real guests, for tests."""
+"""A Berth for tests whose hosts run real guests."""
 
 import itertools
 import json
@@ -29,7 +29,7 @@ STUB = "stub"
 KERNEL = "kernel"
 KERNEL_WITH_DISK = "kernel-with-disk"
 BOOTS_BEFORE = 41
-"""What the disk of that image says of earlier boots."""
+"""The number of earlier boots that the disk of `KERNEL_WITH_DISK` records."""
 PATIENCE_S = 120.0
 _KERNEL_GUEST = Path(__file__).parents[2] / ".cache" / "kernel-guest"
 _POLL_S = 0.02
@@ -45,19 +45,19 @@ _FLAVORS = {
 
 
 def require_qemu() -> None:
-    """Skip the test when QEMU is not here."""
+    """Skip the test if QEMU is not installed."""
     if shutil.which("qemu-system-x86_64") is None:
-        pytest.skip("no QEMU here: make virt-packages")
+        pytest.skip("no QEMU: make virt-packages")
 
 
 def require_kernel() -> None:
-    """Skip the test when there is no distribution's kernel."""
+    """Skip the test if there is no kernel of a distribution to boot."""
     if not (_KERNEL_GUEST / kernel_guest.INITRD).is_file():
-        pytest.skip("no kernel to boot here: make kernel-guest")
+        pytest.skip("no kernel to boot: make kernel-guest")
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so."""
+    """Wait until `is_so` returns True."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not is_so():
         assert time.monotonic() < deadline_s
@@ -66,27 +66,27 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 @dataclass
 class ComputeHost:
-    """One host: its agent, and where that keeps guests."""
+    """One host: its agent and the folder of its guests."""
 
     name: str
     folder: Path
     virt: Mapping[str, str | int | float] = field(default_factory=dict[str, str | int | float])
-    """Settings of the section `virt`."""
+    """The settings of the section `virt`."""
     within: Sequence[str] = ()
-    """The command that other commands run in on this host."""
+    """The words before each command of this host, for example to run it in a namespace."""
     driver: str = "qemu"
     keeper: int | None = None
-    """The process whose children the guests are; they are found by their marks otherwise."""
+    """The id of the parent process of all guests; None finds guests by their marks."""
     agent: Part | None = None
 
     def kill_agent(self) -> None:
-        """Kill the agent, as a power cut of it alone would."""
+        """Kill the agent with SIGKILL; its guests keep running."""
         assert self.agent is not None
         self.agent.kill()
 
     @contextmanager
     def agent_stopped(self) -> Iterator[None]:
-        """Have the agent stand still for a while."""
+        """Suspend the agent while the body runs."""
         assert self.agent is not None
         pid = self.agent.process.pid
         os.kill(pid, signal.SIGSTOP)
@@ -96,20 +96,20 @@ class ComputeHost:
             os.kill(pid, signal.SIGCONT)
 
     def type(self, uuid: str, text: str) -> None:
-        """Write to the console of a guest that the QEMU driver runs."""
+        """Write to the console of a guest of the QEMU driver, and wait for the echo."""
         folder = QemuFolder(self.folder / "guests", uuid)
         with socket.socket(socket.AF_UNIX) as line, folder.reaching("serial") as path:
             line.connect(path)
             line.sendall(text.encode())
-            # What QEMU has not taken when this hangs up is lost; the guest echoes what it has, in
-            # pieces of any length.
+            # Text that QEMU has not read when the socket is closed is lost, so this waits for the
+            # echo of the guest, which comes in pieces of any length.
             line.settimeout(PATIENCE_S)
             said = b""
             while text.strip().encode() not in said:
                 said += line.recv(10_000)
 
     def is_connected(self, uuid: str) -> bool:
-        """Tell whether there is any TCP connection in the network that a guest's process is in."""
+        """Return whether the network namespace of a guest's process has a TCP connection."""
         table = Path(f"/proc/{self.running()[uuid].pid}/net/tcp").read_text()
         return any(line.split()[3] == _ESTABLISHED for line in table.splitlines()[1:])
 
@@ -121,24 +121,24 @@ class ComputeHost:
         return dict(filter(None, (_guest_process(int(pid)) for pid in children)))
 
     def console(self, uuid: str) -> str:
-        """Return what a guest has written to its console here; nothing when it is not here."""
+        """Return what a guest has written to its console on this host; "" without a console."""
         path = self.folder / "guests" / uuid / "console.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
     def remains(self) -> list[str]:
-        """Name the guests whose folders are here."""
+        """Return the uuids of the guests that have a folder on this host."""
         folder = self.folder / "guests"
         return [path.name for path in folder.glob("[!.]*")] if folder.exists() else []
 
     def starts(self, uuid: str) -> int:
-        """Count how often a guest has said here that it is ready."""
+        """Return how often a guest has written on this host's console that it is ready."""
         text = self.console(uuid)
         return text.count(READY) + len(kernel_guest.starts_of(text))
 
 
 @contextmanager
 def guest_cloud(folder: Path, *hosts: Mapping[str, Any]) -> Iterator["GuestCloud"]:
-    """Run a cloud for a while, of hosts with these fields; its guests end with it."""
+    """Run a cloud with these hosts; stop it and its guests at the end."""
     cloud = GuestCloud(folder)
     for fields in hosts:
         cloud.host(**fields)
@@ -150,7 +150,7 @@ def guest_cloud(folder: Path, *hosts: Mapping[str, Any]) -> Iterator["GuestCloud
 
 
 def _guest_process(pid: int) -> tuple[str, HostProcess] | None:
-    """Return a process of a guest with that guest's uuid; None when it is something else."""
+    """Return a guest's uuid and process; None if the process is not a live guest."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -163,7 +163,7 @@ def _guest_process(pid: int) -> tuple[str, HostProcess] | None:
 
 
 class GuestCloud:
-    """An API with a scheduler, and agents of hosts beside it, on a ledger in a file."""
+    """An API with a scheduler and the agents of some hosts, on a SQLite ledger."""
 
     def __init__(self, folder: Path) -> None:
         self.service = Service(f"http://127.0.0.1:{free_port()}")
@@ -175,7 +175,7 @@ class GuestCloud:
         self._write_images()
 
     def host(self, **fields: Any) -> ComputeHost:  # noqa: ANN401 - of `ComputeHost`
-        """Take up a host, whose agent is not started yet."""
+        """Add a host without starting its agent, and return it."""
         name = f"berth-e2e-{os.getpid()}-{next(_NUMBERS)}"
         folder = self.folder / name
         folder.mkdir()
@@ -184,7 +184,7 @@ class GuestCloud:
         return one
 
     def start(self) -> None:
-        """Start API, scheduler and agents, and make flavors."""
+        """Start API, scheduler and agents, and create the flavors."""
         listen = self.service.url.removeprefix("http://")
         words = ("--listen", listen, "--ledger", self._ledger, "--images", str(self._images))
         api = self._processes.start("up", *words)
@@ -213,7 +213,7 @@ class GuestCloud:
         return one.agent
 
     def create(self, name: str, *, flavor: str = "tiny", image: str = STUB, **more: object) -> str:
-        """Create a server, and wait until it is active and its guest ready."""
+        """Create a server, wait until its guest is ready, and return its uuid."""
         server = {
             "name": name,
             "flavorRef": flavor,
@@ -228,7 +228,7 @@ class GuestCloud:
         return uuid
 
     def settled(self, uuid: str, status: str = "ACTIVE") -> dict[str, Any]:
-        """Wait until nothing is done with a server any more, and check what it is then."""
+        """Wait until a server has no task, check its status, and return it."""
         found: dict[str, Any] = {}
 
         def is_settled() -> bool:
@@ -246,11 +246,11 @@ class GuestCloud:
         return next(one for one in self.hosts if one.name == name)
 
     def other_than(self, host: ComputeHost) -> ComputeHost:
-        """Return another host."""
+        """Return a host other than the given one."""
         return next(one for one in self.hosts if one is not host)
 
     def act(self, uuid: str, action: str, args: object = None) -> None:
-        """Have something done with a server."""
+        """Start an action on a server."""
         self.service.post(f"/v2.1/servers/{uuid}/action", {action: args})
 
     def moves(self, uuid: str) -> list[dict[str, Any]]:
@@ -261,13 +261,13 @@ class GuestCloud:
         return found
 
     def give_up_move(self, uuid: str) -> None:
-        """Cancel the live migration that goes on."""
+        """Cancel the live migration that is in progress."""
         url = f"{self.service.url}/v2.1/servers/{uuid}/migrations/{self.moves(uuid)[0]['id']}"
         version = {"OpenStack-API-Version": "compute 2.96"}
         httpx.delete(url, headers=version, trust_env=False).raise_for_status()
 
     def where(self, uuid: str) -> list[ComputeHost]:
-        """Return the hosts where a process of a guest runs."""
+        """Return the hosts on which a process of the guest runs."""
         return [one for one in self.hosts if uuid in one.running()]
 
     def check_is_only_at(self, uuid: str, host: ComputeHost) -> None:
@@ -277,13 +277,13 @@ class GuestCloud:
         assert not [one for one in others if uuid in one.remains()]
 
     def check_audit(self) -> None:
-        """Check that the ledger says nothing that should not be so."""
+        """Check that an audit of the ledger finds no discrepancy."""
         asked = {"grace_s": "0", "task_s": "0", "request_s": "0"}
         report = self.service.get("/berth/v1/audit", **asked)
         assert report["discrepancies"] == []
 
     def delete_all(self) -> None:
-        """Delete all servers, and wait until nothing is left of them anywhere."""
+        """Delete all servers, and wait until their records, processes and folders are gone."""
         for server in self.service.get("/v2.1/servers")["servers"]:
             url = f"{self.service.url}/v2.1/servers/{server['id']}"
             httpx.delete(url, trust_env=False).raise_for_status()
@@ -296,14 +296,14 @@ class GuestCloud:
         wait_until(are_gone)
 
     def end(self) -> None:
-        """End the service and the agents, then what is left of the guests."""
+        """Stop the service and the agents, then kill the remaining guests."""
         self._processes.stop_all()
         for one in self.hosts:
             for process in one.running().values():
                 process.kill()
 
     def check_hosts_agree(self) -> None:
-        """Check that hosts run just the guests that the ledger has there."""
+        """Check that the hosts run exactly the guests that the ledger places there."""
         servers = self.service.get("/v2.1/servers/detail")["servers"]
         expected = {
             (server["id"], server["OS-EXT-SRV-ATTR:host"])

@@ -1,14 +1,14 @@
-"""What a distribution's kernel notices of a live migration, whatever runs it."""
+"""Tests of live migration with the kernel of a distribution, for any driver."""
 
 from berth.testing.kernel_guest import counts_of, starts_of
 from tests.e2e.guest_cloud import KERNEL, GuestCloud, require_kernel, wait_until
 
 
 class KernelMoves:
-    """A subclass has a fixture `cloud` with two hosts."""
+    """The tests; a subclass provides the fixture `cloud` with two hosts."""
 
     def test_a_kernel_does_not_notice_that_it_moves(self, cloud: GuestCloud) -> None:
-        """It goes on counting where it was, with its disk, and boots from that afterwards."""
+        """A guest continues to count where it was, and later boots from the disk it took along."""
         require_kernel()
         uuid = cloud.create("linux", flavor="kernel-disk", image=KERNEL)
         source = cloud.host_of(uuid)

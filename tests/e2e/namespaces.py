@@ -1,4 +1,4 @@
-"""Two machines in one: network namespaces that only a cable joins."""
+"""Two simulated machines: network namespaces that a virtual cable connects."""
 
 import itertools
 import os
@@ -10,23 +10,23 @@ from contextlib import contextmanager, suppress
 import pytest
 
 ADDRESSES = ("192.0.2.1", "192.0.2.2")
-"""Of the two ends; meant for examples, and seen in these namespaces only."""
+"""The addresses of the two ends, from a range for examples; only these namespaces use them."""
 _CABLE = "cable"
 _NUMBERS = itertools.count(1)
 
 
 class Machines:
-    """Two network namespaces; nothing else on this machine is connected to them."""
+    """Two network namespaces that are connected only to each other."""
 
     def __init__(self) -> None:
         number = f"{os.getpid()}-{next(_NUMBERS)}"
         self.names = tuple(f"berth-{number}-{end}" for end in ("a", "b"))
 
     def make(self) -> None:
-        """Make them, and the cable.
+        """Create the namespaces and the cable.
 
         Raises:
-            CalledProcessError: this machine has no network namespaces, or keeps them to itself.
+            CalledProcessError: this machine does not support or allow network namespaces.
         """
         first, second = self.names
         for name in self.names:
@@ -39,20 +39,20 @@ class Machines:
             _ip("-n", name, "link", "set", _CABLE, "up")
 
     def cut(self, end: int) -> None:
-        """Take the cable out of one of them: the other hears nothing any more."""
+        """Disconnect one end of the cable, so neither end receives anything."""
         _ip("-n", self.names[end], "link", "set", _CABLE, "down")
 
     def join(self) -> None:
-        """Put the cable in again."""
+        """Connect the cable again."""
         for name in self.names:
             _ip("-n", name, "link", "set", _CABLE, "up")
 
     def within(self, end: int) -> list[str]:
-        """Return the words before a command that make it run on one of them."""
+        """Return the words that, put before a command, run it at one of the ends."""
         return ["ip", "netns", "exec", self.names[end]]
 
     def remove(self) -> None:
-        """Remove those that there are; the cable goes with them."""
+        """Remove the namespaces that exist, and with them the cable."""
         for name in self.names:
             with suppress(subprocess.CalledProcessError):
                 _ip("netns", "delete", name)
@@ -60,11 +60,11 @@ class Machines:
 
 @contextmanager
 def two_machines() -> Iterator[Machines]:
-    """Give two machines for a while, or skip the test where there can be none."""
+    """Yield two machines and remove them; skip the test if there can be none."""
     if shutil.which("ip") is None:
-        pytest.skip("no `ip` here, of the package iproute2: make virt-packages")
+        pytest.skip("no `ip`, of the package iproute2: make virt-packages")
     if os.geteuid():
-        pytest.skip("network namespaces take root")
+        pytest.skip("network namespaces need root")
     machines = Machines()
     try:
         try:

@@ -1,6 +1,6 @@
-"""What the `openstack` program looks for at each start, looked for once, before it is forked.
+"""Loads what the `openstack` program would load at each start, once and before it is forked.
 
-Virtualenvs of OpenStack's clients run this.
+The virtualenvs of OpenStack's clients run this.
 """
 
 import gc
@@ -10,13 +10,13 @@ from cliff import command as _command  # type: ignore[import-not-found] # the vi
 from stevedore import ExtensionManager  # type: ignore[import-not-found]
 
 GROUPS = ("openstack.", "cliff.", "keystoneauth1.")
-"""What the names of groups of entry points begin with, which the program loads."""
+"""Prefixes of the groups of entry points that the program loads."""
 
 
 def preload() -> None:
-    """Load all plugins, and have the libraries keep in mind what they found of packages."""
+    """Load all plugins, and fill the libraries' caches of installed packages."""
     for group in entry_points().groups:
         if group.startswith(GROUPS):
             ExtensionManager(group)
     _command._get_distributions_by_modules()
-    gc.freeze()  # so that no fork copies what it only looks at
+    gc.freeze()  # keeps collections in a fork from copying these pages

@@ -1,4 +1,4 @@
-"""Allocation ratios of a host through a real agent and API: who wins, over restarts too."""
+"""The precedence of allocation ratios from settings, operators and hosts, with real processes."""
 
 import time
 from pathlib import Path
@@ -13,14 +13,14 @@ _TOLD_S = 60.0
 
 
 class Case:
-    """A service with one host, started again and again with other settings."""
+    """A service with one host that can be restarted with other settings."""
 
     def __init__(self, processes: Processes, service: Service, folder: Path) -> None:
         self.processes, self.service, self.folder = processes, service, folder
         self.part: Part | None = None
 
     def start(self, **ratios: float) -> None:
-        """Start it anew."""
+        """Start the service with these ratios in the agent's settings; stop a running one first."""
         if self.part is not None:
             self.part.stop()
         settings = [f"{name} = {value}" for name, value in ratios.items()]
@@ -34,13 +34,13 @@ class Case:
 
     @property
     def vcpu(self) -> dict[str, Any]:
-        """What the host has of virtual CPUs."""
+        """The inventory of VCPU of the host, and the host's uuid."""
         (host,) = self.service.get("/berth/v1/hosts")["hosts"]
         found: dict[str, Any] = host["inventories"]["VCPU"] | {"uuid": host["uuid"]}
         return found
 
     def expect(self, ratio: float, origin: str) -> None:
-        """Wait until a ratio is in force."""
+        """Wait until a ratio of a given origin is in force, and check the capacity."""
         deadline_s = time.monotonic() + _TOLD_S
         while (found := self.vcpu)["allocation_ratio_origin"] != origin or (
             found["allocation_ratio"] != ratio
@@ -50,7 +50,7 @@ class Case:
         assert found["capacity"] == int((found["total"] - found["reserved"]) * ratio)
 
     def write(self, ratio: float) -> None:
-        """Write a ratio as clients of the Placement API do."""
+        """Write a ratio with the Placement API."""
         provider = f"/placement/resource_providers/{self.vcpu['uuid']}"
         for _ in range(5):
             generation = self.service.get(provider)["generation"]
@@ -65,7 +65,7 @@ class Case:
         raise AssertionError("the provider keeps changing")
 
     def set(self, ratio: float) -> None:
-        """Set a ratio as an operator does."""
+        """Set a ratio with Berth's own API, as an operator does."""
         (host,) = self.service.get("/berth/v1/hosts")["hosts"]
         answer = httpx.put(
             f"{self.service.url}/berth/v1/hosts/{host['name']}/ratios",
@@ -79,7 +79,7 @@ class Case:
 def test_who_wins_over_restarts_of_the_agent(
     processes: Processes, service: Service, tmp_path: Path
 ) -> None:
-    """Settings force theirs, again and again; unset, what an operator has set holds."""
+    """Ratios in the settings win; without them, those that an operator has set hold."""
     case = Case(processes, service, tmp_path)
     case.start()
     case.expect(1.0, "the host's own")

@@ -1,7 +1,7 @@
-"""Bad input to a real process, by HTTP and by the command line.
+"""Bad input to a real process, over HTTP and on the command line.
 
-Each is refused with a 4xx that names what is wrong, and writes nothing. That no input at all leads
-to a server error is tried by schemathesis, in process.
+Each input is refused with a 4xx status and a text that names the fault, and nothing is written.
+Other tests check with schemathesis that no input causes a server error.
 """
 
 import json
@@ -37,7 +37,7 @@ def _hint(**hints: object) -> dict[str, Any]:
 
 
 Case = tuple[str, str, object, int, str]
-"""Method, path, body, the status, and a word of the reason. A text is sent as it is."""
+"""Method, path, body, expected status, and a word of the reason; a str is sent unencoded."""
 
 CREATES: Final[dict[str, Case]] = {
     name: ("POST", _SERVERS, body, status, word)
@@ -199,7 +199,7 @@ WORDS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, str]]:
-    """Start a service that writes nothing by itself, with a server; return its uuid, too."""
+    """Yield a service that writes nothing by itself, and the uuid of a server."""
     folder = tmp_path_factory.mktemp("bad-input")
     images = [{"image_id": _IMAGE, "name": "big", "min_memory_mb": 1 << 20}]
     (folder / "images.json").write_text(json.dumps(images))
@@ -233,7 +233,7 @@ def _version(service: Service) -> int:
 
 @pytest.mark.parametrize("case", {**CREATES, **PATHS}.values(), ids={**CREATES, **PATHS}.keys())
 def test_it_is_refused_by_name(cloud: tuple[Service, str], case: Case) -> None:
-    """The status says whose fault it is, the text names what is wrong, and nothing is written."""
+    """The answer has the expected status and names the fault, and nothing is written."""
     service, uuid = cloud
     method, path, body, status, word = case
     before = _version(service)
@@ -254,7 +254,7 @@ def test_it_is_refused_by_name(cloud: tuple[Service, str], case: Case) -> None:
 def test_a_flavor_beyond_every_host_is_refused_with_the_reason(
     cloud: tuple[Service, str],
 ) -> None:
-    """The server is in ERROR, and its fault says that no host is so large."""
+    """The server goes to ERROR, and its fault names the resource class."""
     service, _ = cloud
     uuid = service.create("giant", "giant")
     message = service.wait_for_status(uuid, "ERROR")["fault"]["message"]
@@ -263,7 +263,7 @@ def test_a_flavor_beyond_every_host_is_refused_with_the_reason(
 
 
 def test_a_disabled_host_is_refused_with_the_reason(cloud: tuple[Service, str]) -> None:
-    """A server that must be on a host that is disabled is in ERROR, and its decision says why."""
+    """A server for a disabled host goes to ERROR with the reason."""
     service, _ = cloud
     name = service.get("/berth/v1/hosts")["hosts"][0]["name"]
     services = f"{service.url}/v2.1/os-services"
@@ -289,7 +289,7 @@ def test_a_disabled_host_is_refused_with_the_reason(cloud: tuple[Service, str]) 
 def test_the_command_line_says_it_as_clearly(
     cloud: tuple[Service, str], words: tuple[str, ...], word: str
 ) -> None:
-    """It ends with an exit code of its own, one line that names what is wrong, no traceback."""
+    """The command fails, names the fault without a traceback, and nothing is written."""
     service, _ = cloud
     before = _version(service)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""API and scheduler as processes that call each other over RabbitMQ."""
+"""An API and schedulers that communicate over RabbitMQ."""
 
 import asyncio
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _SERVERS = 40
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A ledger of either kind."""
+    """Yield the URL of a SQLite or a PostgreSQL ledger."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'berth.sqlite'}"
     else:
@@ -34,7 +34,7 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def settings_file(
     folder: Path, broker: RabbitBroker, url: str, *, notifications: bool = False
 ) -> str:
-    """Write settings with a broker, which is no business of the command line."""
+    """Write a settings file with a broker and return its path."""
     path = folder / f"berth-{URL(url).port}.toml"
     told = "true" if notifications else "false"
     path.write_text(f'[bus]\nurl = "{url}"\nprefix = "{broker.prefix}"\nnotifications = {told}\n')
@@ -42,7 +42,7 @@ def settings_file(
 
 
 def start_api(processes: Processes, service: Service, ledger: str, config: str) -> Part:
-    """Start an API, a fleet, and make a flavor."""
+    """Start an API and a fleet, create a flavor, and return the API."""
     address = service.url.removeprefix("http://")
     api = processes.start("api", "--listen", address, "--ledger", ledger, "--config", config)
     service.wait_until(lambda status: True, api)
@@ -53,7 +53,7 @@ def start_api(processes: Processes, service: Service, ledger: str, config: str) 
 
 
 def used_vcpus(service: Service) -> int:
-    """Return what is used of all hosts."""
+    """Return the used VCPUs of all hosts."""
     hosts: list[dict[str, Any]] = service.get("/berth/v1/hosts")["hosts"]
     return sum(host["inventories"]["VCPU"]["used"] for host in hosts)
 
@@ -61,7 +61,7 @@ def used_vcpus(service: Service) -> int:
 def test_a_create_is_answered_by_a_scheduler_process(
     processes: Processes, service: Service, broker: RabbitBroker, ledger: str, tmp_path: Path
 ) -> None:
-    """When the API answers, the decision is there already; others are told of all of it."""
+    """The decision exists when the API answers, and all notifications are published."""
     config = settings_file(tmp_path, broker, broker.url, notifications=True)
     api = start_api(processes, service, ledger, config)
     scheduler = processes.start("scheduler", "--ledger", ledger, "--config", config)
@@ -108,7 +108,7 @@ def test_a_create_is_answered_by_a_scheduler_process(
 def test_an_all_in_one_process_places_for_others(
     processes: Processes, service: Service, broker: RabbitBroker, ledger: str, tmp_path: Path
 ) -> None:
-    """An API without a scheduler beside it is answered by the one in `berth up`."""
+    """The scheduler in `berth up` answers another API, which has no scheduler of its own."""
     config = settings_file(tmp_path, broker, broker.url)
     settings = ("--ledger", ledger, "--config", config)
     api = start_api(processes, service, ledger, config)
@@ -128,7 +128,7 @@ def test_an_all_in_one_process_places_for_others(
 def test_no_order_is_lost_or_doubled_while_the_broker_comes_and_goes(
     processes: Processes, service: Service, broker: RabbitBroker, ledger: str, tmp_path: Path
 ) -> None:
-    """Each create is accepted, each server becomes active, and each has its room once."""
+    """Each create is accepted once, each server becomes active, and its resources count once."""
 
     async def main() -> None:
         url = URL(broker.url)

@@ -1,4 +1,4 @@
-"""`berth decide` on an exported state against the running service."""
+"""`berth decide` on an exported state, compared with the running service."""
 
 import json
 import subprocess
@@ -28,9 +28,9 @@ def _choices(decision: dict[str, Any]) -> list[tuple[str, float]]:
 def test_the_exported_state_gives_the_services_own_choice(
     processes: Processes, service: Service, tmp_path: Path
 ) -> None:
-    """For several requests the offline choice, with its score, is what the service then makes.
+    """For several requests the offline choice and its score are those of the service.
 
-    A dry run says who would have won without each weigher as the offline explanation does.
+    A dry run and the offline explanation name the same winner without each weigher.
     """
     address = service.url.removeprefix("http://")
     part = processes.start(
@@ -67,7 +67,7 @@ def test_the_exported_state_gives_the_services_own_choice(
 
 
 def test_a_dry_run_claims_nothing(processes: Processes, service: Service, tmp_path: Path) -> None:
-    """`POST /berth/v1/decide` answers like a create, and the fleet is as it was."""
+    """`POST /berth/v1/decide` returns the placements of a create and leaves the fleet unchanged."""
     address = service.url.removeprefix("http://")
     part = processes.start(
         "up", "--listen", address, "--data", str(tmp_path / "data"), "--fake-hosts", "3"

@@ -1,4 +1,4 @@
-"""`make demo` in small: the installed command, from start to summary."""
+"""A small run of `make demo`, from start to summary."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ def _demo(*words: str) -> dict[str, Any]:
 
 
 def test_the_generated_demo_keeps_every_rule() -> None:
-    """A small made-up fleet is replayed; no rule is broken and every refusal is proven right."""
+    """A replay on a generated fleet breaks no rule, and every refusal is proven right."""
     report = _demo("--hosts", "20", "--requests", "120", "--seed", "3")
     assert report["requests"] == 120
     assert report["requests_placed"] + len(report["refusals"]) == 120

@@ -1,4 +1,4 @@
-"""What the files in `deploy/` start: every process comes up, works and stops as they say."""
+"""The processes that the files in `deploy/` describe start, work and stop as described."""
 
 import os
 import shlex
@@ -33,7 +33,7 @@ def _free_address() -> str:
 
 @dataclass
 class Started:
-    """A process, and where it says whether it is ready."""
+    """A process and the address of its probes."""
 
     process: subprocess.Popen[bytes]
     probes: str
@@ -41,7 +41,7 @@ class Started:
     stop_s: float = 30.0
 
     def wait(self) -> None:
-        """Wait until it is ready."""
+        """Wait until the process is ready."""
         deadline_s = time.monotonic() + _READY_S
         while True:
             try:
@@ -54,14 +54,14 @@ class Started:
             time.sleep(0.05)
 
     def stop(self) -> int:
-        """Stop it as systemd and a container engine do; one that takes too long is an error."""
+        """Stop the process with SIGTERM and return its exit code; raise if it takes too long."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(self.stop_s)
 
 
 @dataclass
 class Machine:
-    """Servers, a folder for everything, and what was started."""
+    """A folder for the files of a test, its ledger and broker, and the processes started there."""
 
     folder: Path
     ledger: str
@@ -70,7 +70,7 @@ class Machine:
     started: list[Started] = field(default_factory=list[Started])
 
     def run(self, *words: str, given: str = "") -> None:
-        """Run a command of an operator to its good end."""
+        """Run a `berth` command of an operator, which must succeed."""
         subprocess.run(
             [*_BERTH, *words],
             env=self.environ({}),
@@ -81,7 +81,7 @@ class Machine:
         )
 
     def environ(self, more: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of a process: where the servers are, and what a file says."""
+        """Return the environment of a process: `more`, and the addresses of ledger and broker."""
         kept = {name: text for name, text in os.environ.items() if not name.startswith("BERTH_")}
         mine = {
             "BERTH_LEDGER_URL": self.ledger,
@@ -91,7 +91,7 @@ class Machine:
         return {**kept, **more, **mine}
 
     def start(self, name: str, words: list[str], more: Mapping[str, str]) -> Started:
-        """Start a command of a file, with probes at an address of its own."""
+        """Start a command with probes at a free address and return it."""
         log, probes = self.folder / f"{name}.log", _free_address()
         environ = self.environ({**more, "BERTH_METRICS_LISTEN": probes})
         with log.open("wb") as out:
@@ -102,7 +102,7 @@ class Machine:
         return self.started[-1]
 
     def try_out(self, auth: tuple[str, str] | None) -> None:
-        """Create a server through the API and see it run on a host."""
+        """Create a server through the API and wait until it runs on a host."""
         with httpx.Client(
             base_url=f"http://{self.api}",
             auth=auth,
@@ -132,7 +132,7 @@ def _wait_for_host(client: httpx.Client) -> None:
 
 @pytest.fixture
 def machine(tmp_path: Path, fresh_postgres_url: str, broker: RabbitBroker) -> Iterator[Machine]:
-    """A machine whose processes are ended after the test."""
+    """Yield a machine; kill its processes after the test."""
     machine = Machine(tmp_path, fresh_postgres_url, broker)
     yield machine
     for one in machine.started:
@@ -142,9 +142,9 @@ def machine(tmp_path: Path, fresh_postgres_url: str, broker: RabbitBroker) -> It
 
 
 def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
-    """Names, values and the program that is called, once Berth is where they say."""
+    """`systemd-analyze verify` accepts the units, with the path of an existing program."""
     if shutil.which("systemd-analyze") is None:
-        pytest.skip("no systemd-analyze here")
+        pytest.skip("no systemd-analyze")
     program = tmp_path / "berth"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -162,9 +162,9 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
 
 
 def _unit_words(path: Path, folder: Path) -> tuple[list[str], float]:
-    """Return what a unit starts, with its paths in a folder, and how long it may take to stop.
+    """Return the arguments of a unit, with its paths in a folder, and its time to stop.
 
-    The agent's driver is the one that makes guests up: the host of a test runs none.
+    The agent uses the fake driver, because the machine of a test runs no guests.
     """
     service = unit_of(path)["Service"]
     text = service["ExecStart"].replace("/etc/berth/", f"{folder}/").replace("%H", "this-host")
@@ -174,7 +174,7 @@ def _unit_words(path: Path, folder: Path) -> tuple[list[str], float]:
 
 @pytest.mark.timeout(600)
 def test_the_units_make_a_cloud(machine: Machine) -> None:
-    """As the guide says: settings, a user, the ledger's tables; then all units, in any order."""
+    """The units, started after the steps of the guide, run a server and stop with code 0."""
     settings = (DEPLOY / "berth.toml").read_text().replace("/etc/berth/", f"{machine.folder}/")
     (machine.folder / "berth.toml").write_text(settings)
     users = str(machine.folder / "users")
@@ -193,7 +193,7 @@ def test_the_units_make_a_cloud(machine: Machine) -> None:
 
 @pytest.mark.timeout(600)
 def test_the_containers_make_a_cloud(machine: Machine) -> None:
-    """Each service's own command and variables, with the servers of the test for its servers."""
+    """The services of the compose file, with the test's ledger and broker, run a server."""
     before, *later = sorted(COMMANDS, key=lambda name: name != "migrate")
     assert before == "migrate"
     machine.run(*COMMANDS[before])

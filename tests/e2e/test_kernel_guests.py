@@ -1,4 +1,4 @@
-"""Guests with the distribution's kernel: what an operating system needs is there."""
+"""Guests that boot the kernel of a distribution."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestCloud]:
-    """A service with two hosts, for all tests here: to start it takes longer than they do."""
+    """Yield a cloud with two hosts, which the tests share because it starts slowly."""
     require_qemu()
     require_kernel()
     with guest_cloud(tmp_path_factory.mktemp("cloud"), {}, {}) as cloud:
@@ -31,7 +31,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestCloud]:
 
 @pytest.fixture
 def cloud(running: GuestCloud) -> Iterator[GuestCloud]:
-    """The same, without servers; what a test leaves there is no fault."""
+    """Yield the cloud without servers; after the test, audit it and delete all servers."""
     yield running
     running.check_audit()
     running.delete_all()
@@ -39,7 +39,7 @@ def cloud(running: GuestCloud) -> Iterator[GuestCloud]:
 
 
 def test_a_kernel_beside_its_disk_boots_and_hears_the_power_button(cloud: GuestCloud) -> None:
-    """It is what its flavor says; a soft reboot and a stop let it turn itself off."""
+    """A guest has its flavor's size and disk; soft reboot and stop let the kernel shut down."""
     uuid = cloud.create("linux", flavor="kernel-disk", image=KERNEL_WITH_DISK)
     host = cloud.host_of(uuid)
     (first,) = starts_of(host.console(uuid))
@@ -56,7 +56,7 @@ def test_a_kernel_beside_its_disk_boots_and_hears_the_power_button(cloud: GuestC
 
 
 def test_a_kernel_that_panics_is_started_again(cloud: GuestCloud) -> None:
-    """Its machine tells of it; a reboot from inside is nobody else's business."""
+    """A guest that panics gets a new process; one that reboots itself keeps its process."""
     uuid = cloud.create("linux", flavor="kernel", image=KERNEL)
     host = cloud.host_of(uuid)
     first = host.running()[uuid]
@@ -70,4 +70,4 @@ def test_a_kernel_that_panics_is_started_again(cloud: GuestCloud) -> None:
 
 
 class TestQemuKernelMoves(KernelMoves):
-    """With the QEMU driver."""
+    """The tests of `KernelMoves` with the QEMU driver."""

@@ -1,4 +1,4 @@
-"""The whole service, killed with SIGKILL while clients create, and started again."""
+"""A service that is killed with SIGKILL while clients create servers, and restarted."""
 
 import json
 import random
@@ -40,7 +40,7 @@ def _create_until_told(
         try:
             acknowledged[key] = service.create("tiny", key)
         except httpx.TransportError:
-            time.sleep(0.05)  # the service is down: the same key is tried again
+            time.sleep(0.05)  # the service is down, so the create is repeated with the same key
             continue
         except httpx.HTTPStatusError as error:
             if error.response.status_code != httpx.codes.SERVICE_UNAVAILABLE:
@@ -62,7 +62,7 @@ def _used(hosts: list[dict[str, Any]]) -> Counter[str]:
 def test_nothing_acknowledged_is_lost_and_nothing_is_claimed_twice(
     processes: Processes, service: Service, tmp_path: Path
 ) -> None:
-    """After any number of kills each acknowledged server is there once, with its room."""
+    """After several kills each acknowledged server exists once, with its resources."""
     chance = random.Random(7)
     part = _start(processes, service, tmp_path / "data")
     service.flavor("tiny", vcpus=1, ram=64)
@@ -105,7 +105,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_claimed_twice(
 def test_a_repeated_create_answers_with_the_same_server(
     processes: Processes, service: Service, tmp_path: Path
 ) -> None:
-    """The same idempotency key gives the same server, also after a kill and a restart."""
+    """The same idempotency key gives the same server, even after a kill and a restart."""
     part = _start(processes, service, tmp_path / "data")
     service.flavor("tiny", vcpus=1, ram=64)
     first = service.create("tiny", "once", count=3)

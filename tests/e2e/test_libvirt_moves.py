@@ -1,4 +1,4 @@
-"""Two agents with the libvirt driver in two network namespaces, each with a libvirtd of its own."""
+"""Two agents with the libvirt driver in two network namespaces, each with its own libvirtd."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ _UUIDS = ("6c766972-0001-4000-8000-000000000001", "6c766972-0002-4000-8000-00000
 
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Machines]:
-    """Two machines, for all tests here."""
+    """Yield the two machines, which the tests of this module share."""
     require_qemu()
     if reason := lacking():
         pytest.skip(reason)
@@ -26,7 +26,7 @@ def machines() -> Iterator[Machines]:
 
 @pytest.fixture(scope="module")
 def running(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestCloud]:
-    """A service whose hosts are the two machines."""
+    """Yield a cloud whose hosts are the two machines."""
     folder = tmp_path_factory.mktemp("cloud")
     with (
         private_libvirt(folder / "libvirt-a", _UUIDS[0], machines.names[0]) as first,
@@ -51,4 +51,4 @@ def running(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 class TestLibvirtMoves(TwoMachines, KernelMoves):
-    """Libvirt does the moves, its daemons talk to each other."""
+    """The tests of moves with the libvirt driver, whose daemons connect to each other."""

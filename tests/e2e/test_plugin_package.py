@@ -1,4 +1,4 @@
-"""A rule in a package of its own: the example of the docs, built, installed and in force."""
+"""The example of the docs, a filter in its own package, built, installed and used."""
 
 import json
 import os
@@ -24,7 +24,7 @@ instances_max = {limit}
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the package in a folder beside the environment, from a copy of its source."""
+    """Install the package in a folder outside the environment, and return the folder."""
     target = tmp_path_factory.mktemp("plugins")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     command += ["--no-build-isolation", "--target", str(target), str(EXAMPLE)]
@@ -33,7 +33,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def berth(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command with the package in reach."""
+    """Run a `berth` command that can import the package."""
     return subprocess.run(
         [str(Path(sys.executable).with_name("berth")), *arguments],
         capture_output=True,
@@ -45,7 +45,7 @@ def berth(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_filter_decides_like_any_other(installed: Path, tmp_path: Path) -> None:
-    """With its option checked, its verdict counted and its reason told."""
+    """The filter is applied and counted, and a bad value of its option is reported."""
     policy = tmp_path / "policy.toml"
     policy.write_text(POLICY.format(limit=50))
     examples = ROOT / "docs" / "reference" / "examples"
@@ -62,7 +62,7 @@ def test_the_filter_decides_like_any_other(installed: Path, tmp_path: Path) -> N
 
 
 def test_without_the_package_the_rule_is_unknown(tmp_path: Path) -> None:
-    """And the error says so."""
+    """Without the package, `berth policy check` reports that the filter does not exist."""
     policy = tmp_path / "policy.toml"
     policy.write_text(POLICY.format(limit=5))
     done = berth(tmp_path, "policy", "check", str(policy))

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestCloud]:
-    """A service with one host, for all tests here."""
+    """Yield a cloud with one host, which the tests of this module share."""
     require_qemu()
     with guest_cloud(tmp_path_factory.mktemp("cloud"), {}) as cloud:
         yield cloud
@@ -20,7 +20,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestCloud]:
 
 @pytest.fixture
 def cloud(running: GuestCloud) -> Iterator[GuestCloud]:
-    """The same, without servers; what a test leaves there is no fault."""
+    """Yield the cloud without servers; after the test, audit it and delete all servers."""
     yield running
     running.check_audit()
     running.delete_all()
@@ -28,7 +28,7 @@ def cloud(running: GuestCloud) -> Iterator[GuestCloud]:
 
 
 def test_guests_outlive_their_agent(cloud: GuestCloud) -> None:
-    """A SIGKILL of the agent ends none; the next one goes on with them and starts none twice."""
+    """Guests survive a SIGKILL of their agent; the next agent adopts them and restarts none."""
     (host,) = cloud.hosts
     first, second = cloud.create("first"), cloud.create("second")
     before = host.running()
@@ -45,7 +45,7 @@ def test_guests_outlive_their_agent(cloud: GuestCloud) -> None:
 
 
 def test_a_guest_that_died_while_nobody_looked_is_started_again(cloud: GuestCloud) -> None:
-    """The ledger says that it is active."""
+    """The next agent starts a guest that the ledger calls active and that died without an agent."""
     (host,) = cloud.hosts
     uuid = cloud.create("unlucky")
     host.kill_agent()

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Machines]:
-    """Two machines, for all tests here."""
+    """Yield the two machines, which the tests of this module share."""
     require_qemu()
     with two_machines() as machines:
         yield machines
@@ -21,7 +21,7 @@ def machines() -> Iterator[Machines]:
 
 @pytest.fixture(scope="module")
 def running(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestCloud]:
-    """A service whose hosts are the two machines."""
+    """Yield a cloud whose hosts are the two machines."""
     hosts = [
         {"within": machines.within(end), "virt": {"move_address": address, "type": "tcg"}}
         for end, address in enumerate(ADDRESSES)
@@ -31,4 +31,4 @@ def running(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 class TestQemuMoves(TwoMachinesCutMidway):
-    """Each guest is a process of its own."""
+    """The tests of moves with the QEMU driver."""

@@ -1,4 +1,4 @@
-"""API, scheduler and agents as processes of their own on one ledger."""
+"""API, scheduler and agents as separate processes on one ledger."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,14 +32,14 @@ def _check_life(service: Service) -> None:
 
 
 def test_on_sqlite(processes: Processes, service: Service, tmp_path: Path) -> None:
-    """On a SQLite file: a request waits in the ledger, is placed, built, and refusals told."""
+    """On SQLite, servers are placed and built, and a refusal carries its reason."""
     _start_all(processes, service, f"sqlite:///{tmp_path / 'berth.sqlite'}")
     _check_life(service)
 
 
 @pytest.mark.postgres
 def test_on_postgresql(processes: Processes, service: Service, fresh_postgres_url: str) -> None:
-    """The same on PostgreSQL."""
+    """On PostgreSQL, servers are placed and built, and a refusal carries its reason."""
     _start_all(processes, service, fresh_postgres_url)
     _check_life(service)
 
@@ -47,7 +47,7 @@ def test_on_postgresql(processes: Processes, service: Service, fresh_postgres_ur
 def test_several_schedulers_keep_a_group_apart(
     processes: Processes, service: Service, tmp_path: Path
 ) -> None:
-    """Eight servers created at once by three schedulers are on eight hosts."""
+    """Eight servers of an anti-affinity group, placed by three schedulers, are on eight hosts."""
     ledger = f"sqlite:///{tmp_path / 'berth.sqlite'}"
     api = processes.start(
         "api", "--listen", service.url.removeprefix("http://"), "--ledger", ledger
@@ -77,7 +77,7 @@ def test_several_schedulers_keep_a_group_apart(
 def test_requests_wait_for_a_scheduler(
     processes: Processes, service: Service, tmp_path: Path
 ) -> None:
-    """Without any scheduler a create is accepted; one that comes later places it."""
+    """A create is accepted without a scheduler; one that starts later places the server."""
     ledger = f"sqlite:///{tmp_path / 'berth.sqlite'}"
     address = service.url.removeprefix("http://")
     api = processes.start("api", "--listen", address, "--ledger", ledger)

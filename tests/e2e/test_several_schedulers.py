@@ -1,4 +1,4 @@
-"""Four schedulers on one fleet, of which some are killed at work."""
+"""Four schedulers on one fleet, some of which are killed while they work."""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -27,9 +27,9 @@ def test_nothing_is_lost_or_doubled_when_schedulers_die(
     tmp_path: Path,
     way: str,
 ) -> None:
-    """Each create ends in one server with its room once, whoever was killed at it.
+    """Each create ends in one server whose resources count once, whichever scheduler is killed.
 
-    Over the broker, and without one, where each scheduler hears of each order from the ledger.
+    This holds over the broker and without one, where schedulers read requests from the ledger.
     """
     ledger = fresh_postgres_url
     config = settings_file(tmp_path, broker, broker.url)
@@ -59,6 +59,6 @@ def test_nothing_is_lost_or_doubled_when_schedulers_die(
     assert {server["status"] for server in servers} == {"ACTIVE"}
     assert used_vcpus(service) == _SERVERS
     for part in running:
-        # One that is told to end before it has begun ends as any process does.
+        # A scheduler that gets SIGTERM before it has started does not exit with code 0.
         part.wait_for_log("scheduler_started")
     assert [part.stop() for part in running] == [0] * _SCHEDULERS

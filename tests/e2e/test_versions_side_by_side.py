@@ -1,6 +1,6 @@
-"""Agents of the version before beside API, scheduler and agents of this one, on one ledger.
+"""Agents of the previous version beside API, scheduler and agents of this version, on one ledger.
 
-The version before is taken from the project's history and run for real.
+The previous version is taken from the project's history and run.
 """
 
 import io
@@ -22,7 +22,7 @@ from berth.adapters.bus.rabbitmq import RabbitBroker
 from tests.e2e.conftest import Part, Processes, Service
 
 PREVIOUS = "518845cb2cd7bcaab3d7a6d4043fa6d9917bfd13"
-"""The commit of the version before: to be moved on with every release."""
+"""The commit of the previous version, to be updated with every release."""
 
 _ROOT = Path(__file__).parents[2]
 _READY_S = 120.0
@@ -35,9 +35,9 @@ def _git(*words: str) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.fixture(scope="session")
 def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources of the version before, with its own metadata beside them."""
+    """Return the folder of the previous version's sources and metadata; skip without history."""
     if shutil.which("git") is None or _git("cat-file", "-e", f"{PREVIOUS}^{{commit}}").returncode:
-        pytest.skip(f"no history here that has commit {PREVIOUS[:12]}, the version before")
+        pytest.skip(f"the history does not contain {PREVIOUS[:12]}, the previous version")
     folder = tmp_path_factory.mktemp("previous")
     packed = _git("archive", "--format=tar", PREVIOUS, "src", "pyproject.toml").stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
@@ -49,8 +49,8 @@ def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _write_metadata(folder: Path) -> None:
     """Write the metadata that an installed distribution would have.
 
-    The first distribution of a name on the path wins, so the version before finds its plugins under
-    its own entry points and not under those of this version, whose modules it does not have.
+    The first distribution of a name on the path wins, so the previous version finds its own entry
+    points instead of those of this version, which name modules that it does not have.
     """
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     metadata = folder / "src" / "berth-0.dist-info"
@@ -71,7 +71,7 @@ def _hosts_of(zone: str) -> tuple[str, str]:
 
 @dataclass
 class Mixed:
-    """A cloud of two versions."""
+    """A cloud with processes of two versions."""
 
     processes: Processes
     service: Service
@@ -81,12 +81,12 @@ class Mixed:
     api: Part = field(init=False)
 
     def run(self, *words: str, is_old: bool = False) -> None:
-        """Run a command on the ledger to its good end."""
+        """Run a command on the ledger, which must succeed."""
         part = self.start(*words, is_old=is_old)
         assert part.process.wait() == 0, part.log.read_text()
 
     def start(self, *words: str, is_old: bool = False) -> Part:
-        """Start a process of either version."""
+        """Start a process of this version, or of the previous one if `is_old`."""
         within = ("env", f"PYTHONPATH={self.previous}") if is_old else ()
         return self.processes.start(*words, "--ledger", self.ledger, *self.bus, within=within)
 
@@ -96,14 +96,14 @@ class Mixed:
         self.service.wait_until(lambda status: True, self.api)
 
     def start_agents(self, zone: str, *, is_old: bool) -> Part:
-        """Start the agents of two made-up hosts."""
+        """Start an agent process for two fake hosts and return it."""
         fleet = self.processes.folder / f"{zone}.json"
         hosts = [{"name": name, "totals": _TOTALS} for name in _hosts_of(zone)]
         fleet.write_text(json.dumps(hosts))
         return self.start("agent", "--fleet", str(fleet), is_old=is_old)
 
     def make_zone(self, name: str) -> None:
-        """Wait until the API knows the hosts of a zone, and make it."""
+        """Wait until the API knows the hosts of an availability zone, and create the zone."""
         names = _hosts_of(name)
         self.service.wait_until(lambda status: set(names) <= self.hosts().keys(), self.api)
         aggregate = {"name": name, "availability_zone": name}
@@ -130,12 +130,12 @@ class Mixed:
         return uuid
 
     def act(self, uuid: str, action: dict[str, Any], status: str) -> None:
-        """Ask for an action and wait for what comes of it."""
+        """Start an action and wait until the server has a status."""
         self.service.post(f"/v2.1/servers/{uuid}/action", action)
         self.expect(uuid, status)
 
     def expect(self, uuid: str, status: str, host: str | None = None) -> None:
-        """Wait until a server has a status, and be sure of its host."""
+        """Wait until a server has a status, and check its host unless that is None."""
         found = self.service.wait_for_status(uuid, status, "ERROR")
         assert found["status"] == status, found
         assert host in {None, found["OS-EXT-SRV-ATTR:host"]}
@@ -149,7 +149,7 @@ class Mixed:
         )
 
     def used_vcpus(self) -> int:
-        """Return what is used of all hosts."""
+        """Return the used VCPUs of all hosts."""
         return sum(host["inventories"]["VCPU"]["used"] for host in self.hosts().values())
 
 
@@ -162,7 +162,7 @@ class Mixed:
 def mixed(
     request: pytest.FixtureRequest, processes: Processes, service: Service, previous: Path
 ) -> Iterator[Mixed]:
-    """A cloud on a SQLite file, and one on PostgreSQL with RabbitMQ between its processes."""
+    """Yield a cloud on SQLite, and one on PostgreSQL with RabbitMQ."""
     if request.param == "sqlite":
         ledger = f"sqlite:///{processes.folder / 'berth.sqlite'}"
         yield Mixed(processes, service, ledger, previous)
@@ -183,7 +183,7 @@ def _wait_until_started(agents: Part) -> None:
 
 
 def _live(cloud: Mixed, zone: str, host: str) -> None:
-    """Lead a server through its life on the hosts of a zone."""
+    """Take a server through its actions on the hosts of an availability zone."""
     uuid = cloud.create(f"on-{host}", zone, host)
     cloud.act(uuid, {"os-stop": None}, "SHUTOFF")
     cloud.act(uuid, {"os-start": None}, "ACTIVE")
@@ -196,11 +196,11 @@ def _live(cloud: Mixed, zone: str, host: str) -> None:
 
 @pytest.mark.timeout(900)
 def test_agents_of_the_version_before_work_beside_this_one(mixed: Mixed) -> None:
-    """Servers live on hosts of both, and are resized and moved there.
+    """Servers run on hosts of both versions, and are resized and moved there.
 
-    The ledger is upgraded while agents of the version before are at work on it; they open it again
-    afterwards. Then they give way to agents of this version, which adopt their guests, and no room
-    is lost. Made-up hosts move guests within their process, so each version has a zone.
+    The ledger is upgraded while agents of the previous version use it; they open it again
+    afterwards. Then agents of this version replace them and adopt their guests, and no resources
+    are lost. Fake hosts move guests only within a process, so each version has its own zone.
     """
     mixed.run("ledger", "migrate", is_old=True)
     old = mixed.start_agents("old", is_old=True)

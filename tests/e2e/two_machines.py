@@ -1,4 +1,4 @@
-"""What holds for guests on two machines that only a cable joins, whatever runs the guests."""
+"""Tests of moves between two machines that a cable connects, for any driver."""
 
 import os
 import signal
@@ -14,14 +14,14 @@ _LIVE = {"host": None, "block_migration": "auto"}
 
 
 class TwoMachines:
-    """Moves over the cable; a subclass has fixtures that live as long as the class.
+    """Tests of moves over the cable; a subclass module provides the shared fixtures.
 
-    `machines` are the two, `running` the cloud whose hosts they are, in the same order.
+    `machines` are the two machines, `running` is the cloud whose hosts they are, in the same order.
     """
 
     @pytest.fixture
     def cloud(self, running: GuestCloud, machines: Machines) -> Iterator[GuestCloud]:
-        """Give the cloud without servers; afterwards nothing may be lost or doubled."""
+        """Yield the cloud without servers; afterwards audit it and delete all servers."""
         yield running
         machines.join()
         running.check_audit()
@@ -30,7 +30,7 @@ class TwoMachines:
         running.check_audit()
 
     def test_a_guest_goes_there_and_back(self, cloud: GuestCloud) -> None:
-        """Live it does not notice, cold it begins anew there; its disk goes along."""
+        """A live migration keeps the guest running; a cold one starts it again on the target."""
         uuid = cloud.create("traveller", flavor="disk")
         here = cloud.host_of(uuid)
         there = cloud.other_than(here)
@@ -48,7 +48,7 @@ class TwoMachines:
         cloud.check_is_only_at(uuid, here)
 
     def test_what_moved_outlives_the_agent_that_took_it_in(self, cloud: GuestCloud) -> None:
-        """The next agent goes on with it, and lets it go again."""
+        """The target's next agent adopts a migrated guest and migrates it back."""
         uuid = cloud.create("survivor")
         here = cloud.host_of(uuid)
         there = cloud.other_than(here)
@@ -66,7 +66,7 @@ class TwoMachines:
     def test_a_move_over_a_cable_that_is_cut_fails(
         self, cloud: GuestCloud, machines: Machines
     ) -> None:
-        """The guest stays, running; with the cable in again it moves."""
+        """The move fails and the guest keeps running; once the cable is back, a move succeeds."""
         uuid = cloud.create("cut-off")
         here = cloud.host_of(uuid)
         before = here.running()[uuid]
@@ -83,13 +83,13 @@ class TwoMachines:
 
 
 class TwoMachinesCutMidway(TwoMachines):
-    """The same, and what becomes of a move whose memory is under way when the cable is cut.
+    """The same tests, and some in which the cable is cut while the memory is transferred.
 
-    The target's process stands still before the source begins, so that it cannot end.
+    The target's process is suspended before the source begins, so the move cannot end early.
     """
 
     def test_a_move_waits_for_the_cable(self, cloud: GuestCloud, machines: Machines) -> None:
-        """It neither fails nor ends while the cable is out, and ends when that is in again."""
+        """A move continues while the cable is cut, and ends once the cable is back."""
         uuid, here, there = self._cut_midway(cloud, machines)
         assert self._stage(cloud, uuid) == "running"
         assert cloud.host_of(uuid) is here
@@ -99,7 +99,7 @@ class TwoMachinesCutMidway(TwoMachines):
         assert there.starts(uuid) == 0
 
     def test_a_move_that_waits_can_be_given_up(self, cloud: GuestCloud, machines: Machines) -> None:
-        """Without the cable: the guest goes on where it was, and nothing waits for it any more."""
+        """A move that waits for the cable can be cancelled; the guest continues on its source."""
         uuid, here, _ = self._cut_midway(cloud, machines)
         cloud.give_up_move(uuid)
         cloud.settled(uuid)
@@ -113,7 +113,7 @@ class TwoMachinesCutMidway(TwoMachines):
         assert "BERTH-GUEST off" in here.console(uuid)
 
     def test_the_next_agent_takes_up_a_move(self, cloud: GuestCloud, machines: Machines) -> None:
-        """The one that began it was killed while the cable was out."""
+        """The source's next agent completes a move whose agent died while the cable was cut."""
         uuid, here, there = self._cut_midway(cloud, machines)
         here.kill_agent()
         cloud.start_agent(here)
@@ -125,7 +125,7 @@ class TwoMachinesCutMidway(TwoMachines):
     def _cut_midway(
         self, cloud: GuestCloud, machines: Machines
     ) -> tuple[str, ComputeHost, ComputeHost]:
-        """Begin a live migration, and cut the cable when it cannot end without it."""
+        """Begin a live migration and cut the cable midway; return the uuid, source and target."""
         uuid = cloud.create("midway")
         here = cloud.host_of(uuid)
         there = cloud.other_than(here)
@@ -135,7 +135,7 @@ class TwoMachinesCutMidway(TwoMachines):
             waiting = there.running()[uuid]
             os.kill(waiting.pid, signal.SIGSTOP)
         try:
-            # Its memory is under way then, and nobody takes it.
+            # The source sends memory now, and the suspended target does not read it.
             wait_until(lambda: here.is_connected(uuid))
             machines.cut(cloud.hosts.index(there))
         finally:

@@ -1,4 +1,4 @@
-"""Several schedulers and agents at work on the members of server groups, all at once."""
+"""Several schedulers and agents that work concurrently on the members of server groups."""
 
 import asyncio
 from collections import Counter
@@ -51,23 +51,23 @@ SMALL, LARGE = make_flavor(1), make_flavor(2, vcpus=2)
 
 
 class LateFollower(Follower):
-    """A follower that now and then does not hear what is new, as on a slow line."""
+    """A follower that often fails to catch up, as with a slow connection."""
 
     dice: Random
 
     async def catch_up(self) -> bool:
-        """Catch up, or do not."""
+        """Catch up, or return False in 40 % of calls."""
         await asyncio.sleep(0)
         return False if self.dice.random() < 0.4 else await super().catch_up()
 
 
 class Unlucky(FakeDriver):
-    """A driver that fails now and then."""
+    """A driver that fails 35 % of builds."""
 
     dice: Random
 
     async def spawn(self, instance: Instance) -> None:
-        """Start a guest, or do not."""
+        """Start a guest, or raise BuildError."""
         await asyncio.sleep(0)
         if self.dice.random() < 0.35:
             raise BuildError("no luck")
@@ -75,7 +75,7 @@ class Unlucky(FakeDriver):
 
 
 class Process:
-    """What one process has: a replica of its own, and the services on it."""
+    """The replica and the services of one process."""
 
     def __init__(self, ledger: Ledger, dice: Random) -> None:
         clock, told = SystemClock(), Told()
@@ -115,7 +115,7 @@ class Process:
 
 
 class Race:
-    """A fleet, processes, and what they do at once; all chance is drawn from one seed."""
+    """A fleet and several processes that act concurrently; all randomness comes from one seed."""
 
     def __init__(self, ledger: Ledger, seed: int, processes: int = 3) -> None:
         self.ledger = ledger
@@ -126,7 +126,7 @@ class Race:
         self._seed = seed
 
     async def open(self) -> None:
-        """Make the fleet."""
+        """Create hosts, flavors and groups, and start the processes and agents."""
         for unit in make_fleet(HOSTS, vcpus=24):
             await self.ledger.commit([unit])
         await self.ledger.commit([(Put(SMALL), Put(LARGE), *map(Put, GROUPS))])
@@ -150,7 +150,7 @@ class Race:
         await self.ledger.commit([(Heartbeats(tuple(self.agents), now_s),)])
 
     async def run(self, workers: int = 5, steps: int = 60) -> None:
-        """Have several do one thing after another, all at once."""
+        """Run several workers concurrently, each of which takes a number of random steps."""
         await asyncio.gather(*(self._work(steps) for _ in range(workers)))
 
     async def _work(self, steps: int) -> None:
@@ -166,11 +166,11 @@ class Race:
             (deed,) = self.dice.choices(
                 [deed for deed, _ in deeds], weights=[weight for _, weight in deeds]
             )
-            with suppress(BerthError):  # it may be in no state for that, or others were faster
+            with suppress(BerthError):  # the state may forbid it, or another worker was faster
                 await deed(self.dice.choice(self.processes))
 
     async def _create(self, process: Process) -> None:
-        """Order members of a group, some on a host that is forced."""
+        """Order members of a group, sometimes on a forced host."""
         group, number = self.dice.choice(GROUPS), next(self._numbers)
         forced = self.dice.random() < 0.15
         order = CreateOrder(
@@ -186,13 +186,13 @@ class Race:
         await process.instances.create(order)
 
     async def _decide(self, process: Process) -> None:
-        """Take up a request that waits: retries, moves, unshelves."""
+        """Place a random pending request, if there is one."""
         waiting = await self.ledger.all(PendingRequest)
         if waiting:
             await process.pending._place(self.dice.choice(waiting).request, has_broken=False)
 
     async def _be_agent(self, _: Process) -> None:
-        """Do what is to be done with an instance on one of its hosts."""
+        """Have an agent carry out the next step for a random instance."""
         instance = await self._any()
         move = None
         if instance.migration_uuid is not None:
@@ -202,7 +202,7 @@ class Race:
             await self.agents[turn].carry_out(instance, in_doubt=True)
 
     async def _operate(self, process: Process) -> None:
-        """Ask for something to be done with an instance."""
+        """Request an operation that the state of a random instance allows, if there is one."""
         instance = await self._any()
         uuid, target = instance.uuid, MoveTarget()
         caller = Caller(f"req-{next(self._numbers):06}", "project-1", "user-1", is_admin=True)
@@ -230,7 +230,7 @@ class Race:
         await process.instances.delete((await self._any()).uuid)
 
     async def _write_by_the_other_door(self, _: Process) -> None:
-        """Take and free room as the Placement API does, which knows no groups."""
+        """Claim and free an amount, as a client of the Placement API does, regardless of groups."""
         number = next(self._numbers)
         host = make_uuid("host", self.dice.randint(1, HOSTS))
         consumer = make_uuid("consumer", number)
@@ -249,10 +249,10 @@ class Race:
 
 
 def broken_groups(changes: Sequence[Change]) -> list[str]:
-    """Return what of the groups' hard policies is broken, in any version of a ledger.
+    """Return a line for each violation of a group's hard policy in any version of a ledger.
 
     Args:
-        changes: from the first version on.
+        changes: all changes from the first version on.
     """
     groups = {group.uuid: group for group in GROUPS}
     members: dict[str, dict[str, str]] = {uuid: {} for uuid in groups}

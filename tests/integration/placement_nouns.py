@@ -1,4 +1,4 @@
-"""One of each noun of the Placement API, and everything that the ledger has."""
+"""A record of each kind of the Placement API, and a dump of the ledger."""
 
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from tests.unit.api.placement.world import World, claim, consumer
 PROVIDER: Final = make_uuid("provider", 1)
 CHILD: Final = make_uuid("provider", 2)
 GENERATION: Final = 3
-"""Of the provider, whose inventories, traits and allocations have been written."""
+"""The provider's generation after its inventories, traits and allocations were written."""
 
 _KNOWN: Final = {
     "uuid": PROVIDER,
@@ -22,12 +22,12 @@ _KNOWN: Final = {
 
 
 def known(name: str) -> str:
-    """Return what there is under a parameter of a path."""
+    """Return an existing value for a parameter of a path."""
     return _KNOWN[name]
 
 
 async def furnish(world: World) -> None:
-    """Make one of each noun."""
+    """Create a record of each kind."""
     await world.done("PUT", "/traits/CUSTOM_FAST")
     await world.done("PUT", "/resource_classes/CUSTOM_FAST")
     await world.provider(1, VCPU=8, MEMORY_MB=1024)
@@ -40,7 +40,7 @@ async def furnish(world: World) -> None:
 
 
 async def dump(world: World) -> object:
-    """Return everything that the ledger has, its version too."""
+    """Return all records and allocations of the ledger, and its version."""
     ledger = world.parts.ledger
     providers = await ledger.all(Provider)
     return (
@@ -52,7 +52,7 @@ async def dump(world: World) -> object:
 
 
 def failures(world: World) -> list[object]:
-    """Return the failures that the server has told of."""
+    """Return the failures that the server has reported."""
     told: Any = world.parts.telemetry
     found: list[object] = told.failures
     return found

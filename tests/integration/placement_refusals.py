@@ -1,4 +1,4 @@
-"""Requests that the Placement API refuses, though each could be meant by somebody."""
+"""Well-formed requests that the Placement API refuses."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,7 +17,7 @@ def shares(**held: Mapping[str, Mapping[str, int]]) -> Json:
 
 
 def reshape(inventories: Json, allocations: Json) -> Json:
-    """Return the body of a reshape of the provider that there is."""
+    """Return the body of a reshape of the existing provider."""
     told = {"resource_provider_generation": GENERATION, "inventories": inventories}
     return {"inventories": {PROVIDER: told}, "allocations": allocations}
 
@@ -167,4 +167,4 @@ REFUSED: Final[Mapping[str, tuple[str, str, object, int]]] = {
     "a standard class": ("DELETE", "/resource_classes/VCPU", None, 400),
     "a standard trait": ("DELETE", "/traits/HW_CPU_X86_VMX", None, 400),
 }
-"""Requests about `placement_nouns.furnish`, each with the status of its refusal."""
+"""Requests to a service after `placement_nouns.furnish`, each with the status of its refusal."""

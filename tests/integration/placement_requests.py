@@ -1,4 +1,4 @@
-"""A request for every action of the Placement API that succeeds, in every version of it."""
+"""For every action of the Placement API, a request that succeeds in each of its versions."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
@@ -7,7 +7,7 @@ from tests.integration.placement_nouns import CHILD, GENERATION, PROVIDER, furni
 from tests.unit.api.placement.world import Json, World, claim, consumer
 
 IDLE: Final = "CUSTOM_IDLE"
-"""A trait and a class that nobody has."""
+"""A trait and a class that no provider has."""
 
 _OWN: Final = f"/resource_providers/{PROVIDER}"
 _IDLE_CHILD: Final = f"/resource_providers/{CHILD}"
@@ -17,7 +17,7 @@ _HELD: Final = {PROVIDER: {"VCPU": 1}}
 
 
 class Right(NamedTuple):
-    """What to send, and what comes back in an old version and in a new one."""
+    """A request that succeeds, with its status in old and in new versions."""
 
     path: str
     status: int = 200
@@ -123,11 +123,11 @@ RIGHT: Final[Mapping[tuple[str, str], Right]] = {
     ("GET", "/usages"): Right("/usages?project_id=project"),
     ("POST", "/reshaper"): Right("/reshaper", 204, _reshape),
 }
-"""By method and path of the action."""
+"""The requests by method and path of the action."""
 
 
 async def furnished() -> World:
-    """Return a service with what the requests are about."""
+    """Return a service with the records that the requests need."""
     world = World()
     await furnish(world)
     await world.done("PUT", f"/traits/{IDLE}")

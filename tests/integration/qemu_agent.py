@@ -1,4 +1,4 @@
-"""An agent that does one thing after the other to two real guests, until somebody kills it."""
+"""An agent that calls random driver methods on two real guests until it is killed."""
 
 import asyncio
 import contextlib
@@ -43,14 +43,14 @@ DOINGS: Sequence[Doing] = (
 
 
 def instances(image_id: str) -> list[Instance]:
-    """Return an instance without disks and one with."""
+    """Return an instance without disks and one with a disk."""
     first = stub_instance(Image(image_id))
     second = replace(first, uuid=first.uuid[:-1] + "2")
     return [first, replace(second, flavor=replace(second.flavor, root_gb=1))]
 
 
 async def work(driver: QemuDriver, one: Instance, dice: random.Random) -> None:
-    """Do one thing after the other to a guest; some are refused, and none else may fail."""
+    """Call random driver methods on a guest; only BuildError and DriverError may be raised."""
     while True:
         with contextlib.suppress(BuildError, DriverError):
             await dice.choice(DOINGS)(driver, one)
@@ -58,7 +58,7 @@ async def work(driver: QemuDriver, one: Instance, dice: random.Random) -> None:
 
 
 async def main(host: str, folder: Path, firmware: Path, seed: int) -> None:
-    """Work on both guests at once."""
+    """Work on both guests concurrently."""
     images = {"stub": ImageFile("stub", firmware, ImageFormat.FIRMWARE)}
     stored = folder.with_name("stored")
     driver = QemuDriver(

@@ -1,4 +1,4 @@
-"""Reading notifications as others would, and reaching the broker by a proxy."""
+"""Helpers to read notifications as other services would, and to reach the broker by a proxy."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ _PATIENCE_S = 20.0
 
 @asynccontextmanager
 async def reading(broker: RabbitBroker, key: str) -> AsyncIterator[AbstractQueue]:
-    """Bind a queue to the exchange, which is there before any reader."""
+    """Yield a queue bound to the exchange, which must exist before any reader."""
     connection = await aio_pika.connect(broker.url)
     channel = await connection.channel()
     exchange = await channel.get_exchange(broker.notifications)
@@ -30,7 +30,7 @@ async def reading(broker: RabbitBroker, key: str) -> AsyncIterator[AbstractQueue
 
 
 async def take(queue: AbstractQueue, count: int) -> list[dict[str, Any]]:
-    """Read so many notifications."""
+    """Return this many notifications; more may be included."""
     bodies: list[dict[str, Any]] = []
     came = asyncio.Event()
 
@@ -49,6 +49,6 @@ async def take(queue: AbstractQueue, count: int) -> list[dict[str, Any]]:
 
 
 def behind(proxy: Proxy, broker: RabbitBroker, scheme: str = "amqp") -> RabbitBroker:
-    """Return the broker as it is reached by a proxy."""
+    """Return the broker with a URL that leads through a proxy."""
     url = URL(broker.url).with_scheme(scheme).with_host("127.0.0.1").with_port(proxy.port)
     return replace(broker, url=str(url))

@@ -1,4 +1,4 @@
-"""`make check` runs the test files that a change can affect, in a checkout made for it."""
+"""`make check` runs the test files that a change can affect, in a checkout made for this test."""
 
 import os
 import re
@@ -36,7 +36,7 @@ IDLE = "4 of 4 files unchanged since their last pass; running 0"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Write the checkout."""
+    """Write the checkout and return its path."""
     for path, text in FILES.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
@@ -44,7 +44,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def check(root: Path, *options: str) -> tuple[str, int, int]:
-    """Run the tests; return what is said of them, how many passed, and the exit status."""
+    """Run the tests; return the plugin's message, the count of passed tests and the exit status."""
     done = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "-q", "-p", "tests.affected.plugin"),
@@ -63,14 +63,14 @@ def check(root: Path, *options: str) -> tuple[str, int, int]:
 
 
 def edit(root: Path, path: str, before: str, after: str) -> None:
-    """Replace a piece of a file."""
+    """Replace a passage of a file."""
     text = (root / path).read_text()
     assert before in text
     (root / path).write_text(text.replace(before, after))
 
 
 def test_after_a_change_what_it_can_affect_runs(root: Path) -> None:
-    """And what has failed, until it passes."""
+    """Only affected test files run after a change, and failed ones run until they pass."""
     assert check(root) == ("running all 4 files", 5, 0)
     assert check(root) == (IDLE, 0, 0)
     edit(root, "src/berth/host.py", "return 2", "return 30")
@@ -85,13 +85,13 @@ def test_after_a_change_what_it_can_affect_runs(root: Path) -> None:
 
 
 def test_a_file_of_which_some_tests_ran_has_not_passed(root: Path) -> None:
-    """The others may fail."""
+    """A file of which only some tests ran runs again, because the others may fail."""
     assert check(root, "-k", "more") == ("running all 4 files", 1, 0)
     assert check(root) == ("running all 4 files", 5, 0)
 
 
 def test_several_processes_trace_as_one(root: Path) -> None:
-    """Each hands over what it has seen."""
+    """The traces of several worker processes are combined."""
     assert check(root, "-n", "2") == ("running all 4 files", 5, 0)
     assert check(root, "-n", "2") == (IDLE, 0, 0)
     edit(root, "src/berth/host.py", "return 2", "return 1 + 1")

@@ -1,4 +1,4 @@
-"""The API keeps to its own description, whatever is sent to it (schemathesis, in process)."""
+"""The API keeps to its OpenAPI document for any request (schemathesis, in process)."""
 
 import asyncio
 from typing import Any
@@ -12,8 +12,8 @@ from schemathesis.checks import negative_data_rejection, positive_data_acceptanc
 from tests.unit.api.cloud import Stack
 from tests.unit.api.zones.tree import Net, ZoneStack
 
-# Neither can hold: a flavor that the schema allows need not be there, and parameters of a query
-# that are not known are ignored, as Nova does.
+# Neither check can hold: a flavor that the schema allows need not exist, and unknown query
+# parameters are ignored, as in Nova.
 EXCLUDED = [positive_data_acceptance, negative_data_rejection]
 EXAMPLES = 12
 
@@ -24,12 +24,12 @@ schema = schemathesis.openapi.from_asgi("/openapi.json", cloud.app)
 
 @pytest.fixture(scope="module")
 def keys() -> dict[str, str]:
-    """Make one of each noun, so that not every path leads to 404, and return their keys."""
+    """Create a record of each kind, so that not every path leads to 404, and return their keys."""
     return asyncio.run(furnish(cloud))
 
 
 async def furnish(stack: Stack) -> dict[str, str]:
-    """Fill the cloud."""
+    """Create a record of each kind in the cloud, and return their keys by path parameter."""
     await stack.start()
     await stack.flavor("small")
     spec = {"extra_specs": {"key": "value"}}
@@ -60,8 +60,8 @@ async def furnish(stack: Stack) -> dict[str, str]:
 @schema.parametrize()
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 def test_answers_are_as_described(case: Case[Any], keys: dict[str, str]) -> None:
-    """No server error, no status, content type or body that the document does not have."""
-    # Every other example is about something that is there, unless it would be removed.
+    """No answer is a server error or has a status, content type or body beyond the document."""
+    # About half of the requests name existing records, except requests that would remove them.
     generated = "".join(str(value) for value in (case.path_parameters or {}).values())
     if case.method != "DELETE" and len(generated) % 2 == 0:
         case.path_parameters = {

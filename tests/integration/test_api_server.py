@@ -26,7 +26,7 @@ BODY = {"server": {"name": "vm", "flavorRef": "small"}}
 
 @pytest.fixture
 def users(tmp_path: Path) -> Path:
-    """A file with an administrator and a user of the project `web`."""
+    """Return a file with an administrator and a user of the project `web`."""
 
     def line(user: str, password: str) -> str:
         return f"{user}:{bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()}"
@@ -38,7 +38,7 @@ def users(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def cloud(tmp_path: Path, users: Path) -> AsyncIterator[Stack]:
-    """A cloud on a ledger that outlives the process."""
+    """Yield a cloud on a SQLite ledger."""
     auth = HttpBasic(AuthFile(users, FakeClock(), Told()), FakeClock(), key=b"k" * 32)
     limits = RequestLimits(body_bytes_max=10_000, body_timeout_s=0.3)
     ledger = await open_ledger(f"sqlite:///{tmp_path / 'berth.sqlite'}")
@@ -50,7 +50,7 @@ async def cloud(tmp_path: Path, users: Path) -> AsyncIterator[Stack]:
 
 @pytest.fixture
 async def url(cloud: Stack) -> AsyncIterator[str]:
-    """Serve it on a free port."""
+    """Serve the cloud on a free port and yield its URL."""
     listener = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(config_of(build_app(cloud.parts)))
     serving = asyncio.create_task(server.serve([listener]))
@@ -63,7 +63,7 @@ async def url(cloud: Stack) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def admin(url: str) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of the administrator, for whom there is a flavor."""
+    """Yield a client of the administrator, who has created a flavor."""
     async with httpx.AsyncClient(base_url=url, auth=ADMIN, trust_env=False) as client:
         flavor = {"id": "small", "name": "small", "vcpus": 2, "ram": 4096, "disk": 20}
         assert (await client.post("/v2.1/flavors", json={"flavor": flavor})).status_code == 200
@@ -71,7 +71,7 @@ async def admin(url: str) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_a_server_is_made_and_kept(admin: httpx.AsyncClient, cloud: Stack) -> None:
-    """Its decision is in the file when the answer comes."""
+    """The decision about a new server can be read as soon as the creation is answered."""
     answer = await admin.post("/v2.1/servers", json=BODY)
     assert answer.status_code == 202
     server = (await admin.get(answer.headers["location"])).json()["server"]
@@ -81,7 +81,7 @@ async def test_a_server_is_made_and_kept(admin: httpx.AsyncClient, cloud: Stack)
 
 
 async def test_users_are_known_by_their_password(admin: httpx.AsyncClient) -> None:
-    """With the project that the file says."""
+    """A user has the project from the file; a wrong password and a missing role are refused."""
     assert (await admin.get("/v2.1/servers", auth=httpx.BasicAuth("bob", "x"))).status_code == 401
     made = await admin.post("/v2.1/servers", json=BODY, auth=BOB)
     server = (await admin.get(made.headers["location"], auth=BOB)).json()["server"]
@@ -100,7 +100,7 @@ async def test_many_at_once_never_overbook(admin: httpx.AsyncClient, cloud: Stac
 
 
 async def test_repeats_at_once_make_one_server(admin: httpx.AsyncClient) -> None:
-    """A client that lost its patience sent the same thing twice."""
+    """Ten concurrent requests with one idempotency key create one server."""
     key = {"Idempotency-Key": "once"}
     calls = [admin.post("/v2.1/servers", json=BODY, headers=key) for _ in range(10)]
     answers = await asyncio.gather(*calls)
@@ -110,7 +110,7 @@ async def test_repeats_at_once_make_one_server(admin: httpx.AsyncClient) -> None
 
 
 async def test_odd_names_are_kept(admin: httpx.AsyncClient) -> None:
-    """Whatever is printable comes back as it was."""
+    """Names and metadata with unusual characters are returned unchanged."""
     for name in ("ünï 😀", "'; DROP TABLE instances; --", "\ufffe\uffff", "%00\\u0000"):
         body = {"server": {"name": name, "flavorRef": "small", "metadata": {"k": name}}}
         made = await admin.post("/v2.1/servers", json=body)
@@ -119,7 +119,7 @@ async def test_odd_names_are_kept(admin: httpx.AsyncClient) -> None:
 
 
 async def raw(url: str, request: bytes) -> bytes:
-    """Send bytes, and return what comes back until the server closes or falls silent."""
+    """Send bytes, and return what the server sends until the head ends, it closes, or 2 s pass."""
     host, _, port = url.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request)
@@ -155,6 +155,6 @@ HEAD = b"POST /v2.1/servers HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YWRtaW46
 async def test_hostile_requests_are_answered(
     url: str, cloud: Stack, request_: bytes, status: bytes
 ) -> None:
-    """With a refusal, in time, and without a failure inside."""
+    """A malformed or oversized request gets its status, and no failure is reported."""
     assert (await raw(url, request_)).split(b" ")[1] == status
     assert cloud.told.failures == []

@@ -36,7 +36,7 @@ async def test_a_lost_claim_widens_the_choice_of_dry_runs_and_offers(
         order = PlaceOrder(request_of(1), (instance_of(request_of(1).instance_uuids[0]),))
         placed = await core.messaging.bus.call(PLACE, order, timeout_s=TIMEOUT_S)
         assert placed.attempts == 3
-        # Each lost claim doubles the hosts to choose among; the one that is won takes 1/32 off.
+        # Each lost claim doubles the hosts to choose among; a successful claim takes 1/32 off.
         another = Request("req-2", request_of(2).instance_uuids[1:], request_of(2).flavor)
         dry_run = _api_parts(core, provider_replica(core.follower)).decision_service.try_out(
             another

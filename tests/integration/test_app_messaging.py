@@ -1,4 +1,4 @@
-"""What connects a process, as the settings say; and what is said when that cannot be."""
+"""The bus and the notifiers that a process gets from its settings, and errors in them."""
 
 import subprocess
 import sys
@@ -25,12 +25,12 @@ sys.exit(main())
 
 
 def wires_of(settings: BusSettings, *, notifies: bool = True) -> Messaging:
-    """Return the wires of a part."""
+    """Return the messaging of a part."""
     return connect(settings, "part", LogTelemetry("part"), notifies=notifies)
 
 
 async def test_without_a_broker_the_bus_ends_with_the_process() -> None:
-    """Nothing runs for it, and nobody tells notifications."""
+    """Without a broker a process has a local bus, no notifiers and no loops."""
     messaging = wires_of(BusSettings())
     assert isinstance(messaging.bus, LocalBus)
     assert (messaging.notifier, messaging.common_notifier, messaging.loops) == (None, None, ())
@@ -54,7 +54,7 @@ async def test_each_part_gets_what_it_needs_of_the_broker() -> None:
 
 @pytest.mark.parametrize("text", [None, "no certificate"])
 async def test_certificates_that_cannot_be_read_are_told(tmp_path: Path, text: str | None) -> None:
-    """At the start, not when the connection is made."""
+    """An unreadable CA file is refused at the start, and the error does not show the password."""
     path = tmp_path / "ca.pem"
     if text is not None:
         path.write_text(text)
@@ -64,7 +64,7 @@ async def test_certificates_that_cannot_be_read_are_told(tmp_path: Path, text: s
 
 
 def test_without_the_extra_it_is_said_what_to_install(tmp_path: Path) -> None:
-    """In one line, without the password."""
+    """Without the extra, the error says what to install and does not show the password."""
     words = [sys.executable, "-c", _WITHOUT_EXTRA, str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode != 0

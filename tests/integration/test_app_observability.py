@@ -1,4 +1,4 @@
-"""Who looks at a process, by its settings."""
+"""Metrics and spans of a process, by its settings."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ sys.exit("opentelemetry" in sys.modules or "requests" in sys.modules)
 
 
 def test_metrics_are_on_and_spans_are_not() -> None:
-    """What costs next to nothing is there before it is needed."""
+    """Metrics are enabled by default; spans and the metrics address are not."""
     seen = observe(Settings(), "up", SystemClock())
     assert seen.metrics is not None
     assert seen.tracer is None
@@ -35,7 +35,7 @@ def test_metrics_are_on_and_spans_are_not() -> None:
 
 
 def test_nobody_has_to_look() -> None:
-    """Then the services are the plain ones."""
+    """With metrics disabled, a process has neither metrics nor a batch callback."""
     settings = Settings(metrics=MetricsSettings(enabled=False))
     seen = observe(settings, "up", SystemClock())
     assert seen.metrics is None
@@ -44,14 +44,14 @@ def test_nobody_has_to_look() -> None:
 
 @pytest.mark.parametrize("listen", ["9464", "127.0.0.1", "127.0.0.1:99999", "::1:9464"])
 def test_an_address_must_be_one(listen: str) -> None:
-    """The error names the setting."""
+    """A wrong address for metrics is refused, and the error names the setting."""
     with pytest.raises(InvalidInputError, match=r"(?i)metrics.listen"):
         observe(read_settings(None, {"BERTH_METRICS_LISTEN": listen}, {}), "up", SystemClock())
 
 
 @pytest.mark.parametrize("endpoint", ["collector:4318", "http://user:s3same@host/", "ftp://host/"])
 def test_an_endpoint_must_be_one(endpoint: str) -> None:
-    """Passwords are not for URLs."""
+    """A wrong endpoint for spans is refused, and neither the error nor repr() shows a secret."""
     with pytest.raises(InvalidInputError) as caught:
         read_settings(None, {"BERTH_TRACING_ENDPOINT": endpoint}, {})
     assert "tracing.endpoint" in str(caught.value)
@@ -62,7 +62,7 @@ def test_an_endpoint_must_be_one(endpoint: str) -> None:
 def test_without_the_extra_the_error_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only who wants spans needs it."""
+    """A process with a tracing endpoint but without the extra ends and says what to install."""
     monkeypatch.setenv("BERTH_TRACING_ENDPOINT", "http://127.0.0.1:9/v1/traces")
     words = [sys.executable, "-c", _WITHOUT_EXTRA, str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
@@ -72,6 +72,6 @@ def test_without_the_extra_the_error_says_what_to_install(
 
 
 def test_nothing_of_it_is_loaded_without_spans() -> None:
-    """So it costs nothing."""
+    """Importing the processes loads neither OpenTelemetry nor requests."""
     words = [sys.executable, "-c", _WITHOUT_TRACING]
     assert subprocess.run(words, timeout=100, check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Instance tracking as processes are put together: each setting is respected on both sides."""
+"""Instance tracking in assembled processes: agents and schedulers respect each setting."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def _settings(folder: Path, **tracking: object) -> Settings:
 
 
 async def test_tracking_is_on_by_default(tmp_path: Path) -> None:
-    """Agents tell and schedulers listen; instances come from the feed."""
+    """By default agents send and schedulers track; instances come from the feed."""
     async with open_core(_settings(tmp_path), "scheduler") as core:
         tracker = instance_tracker(core)
         assert tracker is not None
@@ -38,7 +38,7 @@ async def test_tracking_is_on_by_default(tmp_path: Path) -> None:
 
 
 async def test_casts_are_the_source_when_that_is_set(tmp_path: Path) -> None:
-    """Each decision then asks first whether all that it reads is known."""
+    """With casts as the source, every decision must first settle what the tracker knows."""
     settings = _settings(tmp_path, instance_information="casts")
     async with open_core(settings, "scheduler") as core:
         tracker = instance_tracker(core)
@@ -47,7 +47,7 @@ async def test_casts_are_the_source_when_that_is_set(tmp_path: Path) -> None:
 
 
 async def test_nobody_tells_or_listens_when_tracking_is_off(tmp_path: Path) -> None:
-    """Neither side has anything that follows the feed for it."""
+    """With tracking off, the scheduler has no tracker and the agent has no caster."""
     settings = _settings(tmp_path, track_instance_changes=False)
     async with open_core(settings, "scheduler") as core:
         assert instance_tracker(core) is None
@@ -57,7 +57,7 @@ async def test_nobody_tells_or_listens_when_tracking_is_off(tmp_path: Path) -> N
 async def test_a_policy_about_instances_ends_the_start_when_tracking_is_off(
     tmp_path: Path,
 ) -> None:
-    """The default policy has such rules; the error names one, and the setting."""
+    """With the policy "nova" and tracking off, the error names a rule and the setting."""
     options = {
         "ledger.data_dir": str(tmp_path),
         "policy.path": "nova",

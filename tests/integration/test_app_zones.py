@@ -1,4 +1,4 @@
-"""Zones as processes are put together: what is on with a name, and what is not without one."""
+"""Zones in assembled processes: what a zone's name enables, and what is off without one."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ TIMEOUT_S = 10.0
 
 @asynccontextmanager
 async def zone_up(folder: Path, **zones: object) -> AsyncGenerator[tuple[Core, ZoneContext | None]]:
-    """Run what `berth up` runs, without its API, with one host of four VCPUs."""
+    """Run what `berth up` runs except for its API, with one host of four VCPUs."""
     options: dict[str, object] = {
         "ledger.data_dir": str(folder),
         "agent.fake_hosts": 1,
@@ -83,7 +83,7 @@ def instance_of(uuid: str) -> Instance:
 
 
 async def test_without_a_name_nothing_of_it_is_there(tmp_path: Path) -> None:
-    """No keys are made, and nobody answers to parents."""
+    """Without a name there is no zone, no key file and no handler for offers."""
     async with zone_up(tmp_path) as (core, zone):
         assert zone is None
         assert zone_parts(core, zone) is None
@@ -93,14 +93,14 @@ async def test_without_a_name_nothing_of_it_is_there(tmp_path: Path) -> None:
 
 
 async def test_a_zone_answers_its_parents(tmp_path: Path) -> None:
-    """It offers, builds what was offered, and lets it go, over the bus."""
+    """A zone makes offers, builds on them, and releases an instance, over the bus."""
     async with zone_up(tmp_path, name="west", held_share_max=1.0) as (core, zone):
         assert zone is not None
         bus, request = core.messaging.bus, request_of(2)
         order = SelectOrder(request, "root", time() + 2.0)
         offers = await bus.call(SELECT, order, timeout_s=TIMEOUT_S)
         assert len(offers.blobs) == 2
-        # All but two VCPUs are held for the parent now.
+        # Two of the four VCPUs are now held for the parent.
         crowd = SelectOrder(request_of(3), "other", time() + 2.0)
         assert len((await bus.call(SELECT, crowd, timeout_s=TIMEOUT_S)).blobs) == 2
         pairs = zip(UUIDS, offers.blobs, strict=False)
@@ -116,7 +116,7 @@ async def test_a_zone_answers_its_parents(tmp_path: Path) -> None:
 
 
 async def test_requests_are_placed_here_as_ever(tmp_path: Path) -> None:
-    """With a child that cannot be reached, too, which is left out."""
+    """A zone whose child cannot be reached places requests on its own hosts."""
     async with zone_up(tmp_path, name="root") as (core, zone):
         assert zone is not None
         await zone.zones.create(NewZone("west", "http://127.0.0.1:1", password="secret"))
@@ -128,7 +128,7 @@ async def test_requests_are_placed_here_as_ever(tmp_path: Path) -> None:
 
 
 async def test_a_zone_tells_of_itself(tmp_path: Path) -> None:
-    """What its settings say, and nothing of its hosts beyond that."""
+    """A zone reports the capabilities from its settings, and the ranges that they disclose."""
     told = {"capabilities": "os=linux", "told_capabilities": "total.VCPU"}
     async with zone_up(tmp_path, name="west", **told) as (core, zone):
         parts = zone_parts(core, zone)
@@ -141,7 +141,7 @@ async def test_a_zone_tells_of_itself(tmp_path: Path) -> None:
 async def test_operators_learn_that_weights_do_not_compare(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """When the policy in force makes scores that mean nothing elsewhere."""
+    """A policy whose scores are not comparable between zones is reported in the log."""
     settings = read_settings(
         None,
         {},
@@ -159,7 +159,7 @@ async def test_operators_learn_that_weights_do_not_compare(
 
 
 async def test_a_key_file_that_everybody_reads_ends_the_start(tmp_path: Path) -> None:
-    """It is named, with what to do."""
+    """A key file with mode 644 ends the start with an error that says what to do."""
     settings = read_settings(None, {}, {"ledger.data_dir": str(tmp_path), "zones.name": "west"})
     path = key_file_of(settings)
     path.write_text("offers x\n")
@@ -170,7 +170,7 @@ async def test_a_key_file_that_everybody_reads_ends_the_start(tmp_path: Path) ->
 
 
 async def test_a_zone_without_hosts_has_nothing_to_audit(tmp_path: Path) -> None:
-    """As the root of a tree may be; its log is not filled with loops that end."""
+    """A zone without hosts runs no audit loop, but the loops of a zone."""
     settings = read_settings(None, {}, {"ledger.data_dir": str(tmp_path), "zones.name": "root"})
     async with open_core(settings, "up") as core, open_zone(core) as zone:
         pool = agent_pool(core, {})

@@ -1,4 +1,4 @@
-"""Audits of every kind of ledger: they find and mend the same, and lose every race."""
+"""Audits of every kind of ledger: they find and repair the same, and yield to other writers."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -42,7 +42,7 @@ LEDGERS = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgr
 
 @pytest.fixture(params=LEDGERS)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return where a ledger of each kind is; nowhere is in memory."""
+    """Return the URL of a ledger of each kind, an empty string for one in memory."""
     if request.param == "postgres":
         return str(request.getfixturevalue("postgres_url"))
     return f"sqlite:///{tmp_path / 'ledger.db'}" if request.param == "sqlite" else ""
@@ -50,7 +50,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 async def ledger(url: str) -> AsyncIterator[Ledger]:
-    """Two hosts."""
+    """Yield a ledger with two hosts."""
     made: Ledger = MemoryLedger()
     if url:
         await migrate(url)
@@ -69,7 +69,7 @@ async def write(ledger: Ledger, *writes: Write) -> None:
 
 
 async def audit(ledger: Ledger, *, mends: bool, host: str | None = None) -> AuditReport:
-    """Audit without waiting: whatever there is, is old."""
+    """Return an audit's report in which every record counts as old."""
     seen = dict.fromkeys([make_instance(4).uuid], 1.0)
     clock, replica = SystemClock(), Replica()
     await Follower(ledger, clock, [replica]).start()
@@ -84,7 +84,7 @@ async def audit(ledger: Ledger, *, mends: bool, host: str | None = None) -> Audi
 
 
 async def damage(ledger: Ledger) -> Instance:
-    """Make a deleted holder, an ended move, a stranger, and an instance that holds nothing."""
+    """Write three orphaned allocations and a foreign consumer; return an instance without any."""
     placed = replace(make_instance(1, host="host-1"), status=Status.ACTIVE, task=None)
     deleted = replace(make_instance(2), status=Status.DELETED, task=None)
     await write(ledger, Put(placed))
@@ -101,7 +101,7 @@ async def damage(ledger: Ledger) -> Instance:
 
 
 async def test_every_kind_of_damage_that_can_be_mended(ledger: Ledger) -> None:
-    """All of it, and nothing that is somebody else's."""
+    """An audit repairs all damage and leaves a foreign consumer alone."""
     placed = await damage(ledger)
     dry = await audit(ledger, mends=False)
     assert sorted((one.code, one.mend) for one in dry.discrepancies) == [
@@ -123,7 +123,7 @@ async def test_every_kind_of_damage_that_can_be_mended(ledger: Ledger) -> None:
 
 
 async def test_hosts_one_by_one_make_up_the_whole(ledger: Ledger) -> None:
-    """Each tells of what is wrong on it, as the audit of everything does."""
+    """Audits of single hosts find together what the audit of the whole ledger finds."""
     await damage(ledger)
     whole = await audit(ledger, mends=False)
     found = [
@@ -138,7 +138,7 @@ async def test_hosts_one_by_one_make_up_the_whole(ledger: Ledger) -> None:
 
 
 async def test_a_sound_ledger_is_sound_host_by_host(ledger: Ledger) -> None:
-    """Instances with their room, one of them on its way to the other host."""
+    """Audits find nothing in a sound ledger with a move, as a whole or for single hosts."""
     for number in (1, 2):
         vm = replace(make_instance(number, host="host-1"), status=Status.ACTIVE, task=None)
         await write(ledger, Put(vm), Take(make_claim(number, amounts=FULL)))
@@ -157,14 +157,14 @@ async def test_a_sound_ledger_is_sound_host_by_host(ledger: Ledger) -> None:
 
 
 async def instance(ledger: Ledger, number: int) -> Instance:
-    """Return an instance as it is."""
+    """Return the stored record of an instance."""
     found = await ledger.get(Instance, make_instance(number).uuid)
     assert found is not None
     return found
 
 
 async def racing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, *writes: Write) -> None:
-    """Have a unit be committed just before the next one is."""
+    """Commit a unit immediately before the next commit of the ledger."""
     commit = ledger.commit
 
     async def be_faster(units: Sequence[Unit]) -> list[Outcome]:
@@ -179,7 +179,7 @@ async def racing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, *writes: Write
 async def test_an_action_that_ends_meanwhile_has_the_last_word(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, host: str | None
 ) -> None:
-    """An agent deletes an instance just when its room is to be claimed: nothing is held after."""
+    """An instance that is deleted just before its claim is repaired holds nothing afterwards."""
     vm = replace(make_instance(1, host="host-1"), status=Status.ACTIVE, task=None)
     await write(ledger, Put(vm))
     now = await instance(ledger, 1)
@@ -193,7 +193,7 @@ async def test_an_action_that_ends_meanwhile_has_the_last_word(
 async def test_what_is_claimed_meanwhile_is_not_freed(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A scheduler places an instance just when what it held before is to be freed."""
+    """An instance that is placed just before its old claim is freed keeps its new claim."""
     vm = replace(make_instance(2), status=Status.SHELVED_OFFLOADED, task=None, disks="somewhere")
     await write(ledger, Put(vm), Take(make_claim(2, amounts=FULL)))
     now = await instance(ledger, 2)
@@ -209,7 +209,7 @@ async def test_what_is_claimed_meanwhile_is_not_freed(
 async def test_what_a_client_changes_meanwhile_is_not_freed(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The consumer's generation says that somebody was at it."""
+    """An allocation that a client replaces just before it is freed is kept."""
     deleted = replace(make_instance(2), status=Status.DELETED, task=None)
     await write(ledger, Put(deleted), Take(make_claim(2, amounts=FULL)))
     share = make_share(1, on_1=3)

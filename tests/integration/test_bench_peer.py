@@ -42,7 +42,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_call_has_an_answer(script: Path) -> None:
-    """The process stays alive between them, and ends with the context."""
+    """The peer's process answers each call, lives on between calls, and ends with the context."""
     with TimedPeer("sort", 20) as peer:
         assert peer.passing == 12
         assert [peer.call().cpu_us for _ in range(3)] == [1, 2, 3]
@@ -52,14 +52,14 @@ def test_each_call_has_an_answer(script: Path) -> None:
 
 @pytest.mark.parametrize("text", [SILENT, ANSWERING.replace("for ", SILENT + "\nfor ")])
 def test_a_peer_that_ends_is_an_error(script: Path, text: str) -> None:
-    """It says which script and which exit code, as that tells what was wrong."""
+    """The error for a peer that ends names its script and exit code."""
     script.write_text(text, "utf-8")
     with pytest.raises(PeerError, match=r"peer\.py ended with exit code 3"):
         TimedPeer("sort", 20).call()
 
 
 def test_a_peer_that_has_ended_before_it_is_asked_is_an_error(script: Path) -> None:
-    """The pipe to it is broken then; what counts is its exit code."""
+    """A call to a peer that has ended raises an error with its exit code, not a broken pipe."""
     script.write_text(ANSWERING.replace("for ", SILENT + "\nfor "), "utf-8")
     peer = TimedPeer("sort", 20)
     assert peer._process.wait(30) == 3
@@ -68,7 +68,7 @@ def test_a_peer_that_has_ended_before_it_is_asked_is_an_error(script: Path) -> N
 
 
 def test_decisions_are_compared_with_their_neighbours(script: Path) -> None:
-    """The ratio is that of the turns, whatever was measured before."""
+    """`measure_size` compares as many turns with the peer as the cases say, and gives a ratio."""
     cases = PeerCases(hosts_max=20, turns=3, decisions=2, batch_estimate=True)
     times = measure_size(20, load_policy(Path("nova")), CASES, cases)
     assert times.beside is not None
@@ -78,7 +78,7 @@ def test_decisions_are_compared_with_their_neighbours(script: Path) -> None:
 
 
 def test_pinned_guests_are_compared_in_each_way(script: Path) -> None:
-    """Filter and decisions, on a new table and again."""
+    """The comparison of pinned guests has a ratio for each field of a turn."""
     cases = PinnedCases(hosts=24, turns=2, keep_samples=1, warm_samples=1)
     with TimedPeer("numa", 24) as peer:
         beside = measure(cases, peer).beside
@@ -89,7 +89,7 @@ def test_pinned_guests_are_compared_in_each_way(script: Path) -> None:
 
 @pytest.mark.skipif(not PYTHON.exists(), reason=MISSING)
 def test_nova_lets_pass_what_berth_does() -> None:
-    """The real one: all of the plain fleet, and the same of the pinned one."""
+    """The real peer passes all hosts of the plain fleet, and as many pinned ones as Berth."""
     with TimedPeer("sort", 24) as peer:
         assert peer.passing == 24
         assert peer.call().cpu_us > 0

@@ -1,4 +1,4 @@
-"""Images from a file: their properties reach the rules."""
+"""Images and fleets are read from files."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from berth.ports.virt import DriverFeature
 
 
 def test_images_are_read_by_id(tmp_path: Path) -> None:
-    """The file is a JSON list; what is left out has its default."""
+    """The images of a JSON list are returned by id; without a file there are none."""
     file = tmp_path / "images.json"
     file.write_text('[{"image_id": "arm", "properties": {"hw_architecture": "aarch64"}}]')
     assert read_images(file) == {"arm": Image("arm", "", {"hw_architecture": "aarch64"})}
@@ -23,7 +23,7 @@ def test_images_are_read_by_id(tmp_path: Path) -> None:
 
 
 def test_images_may_be_as_the_image_api_lists_them(tmp_path: Path) -> None:
-    """Its names of fields stand for the same; what is given twice is refused."""
+    """The image API's field names are aliases; a field that is given twice is refused."""
     file = tmp_path / "images.json"
     file.write_text('[{"id": "a", "min_ram": 64, "min_disk": 2, "file": "a.raw", "format": "raw"}]')
     assert read_images(file) == {"a": Image("a", min_memory_mb=64, min_disk_gb=2)}
@@ -43,7 +43,7 @@ def test_a_wrong_file_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_a_fleet_names_each_host_once(tmp_path: Path) -> None:
-    """Two hosts of one name would be one host."""
+    """A fleet that names a host twice is refused."""
     file = tmp_path / "fleet.json"
     file.write_bytes(msgspec.json.encode([{"name": "a"}, {"name": "a"}]))
     with pytest.raises(InvalidInputError, match="names a host twice"):
@@ -51,7 +51,7 @@ def test_a_fleet_names_each_host_once(tmp_path: Path) -> None:
 
 
 def test_agents_find_the_files_of_images(tmp_path: Path) -> None:
-    """Beside the list, unless they are elsewhere; the API's images know of none."""
+    """Paths of image files are relative to the list; `read_images` leaves them out."""
     file = tmp_path / "images.json"
     file.write_text(
         """[{"image_id": "a", "file": "a.qcow2"}, {"image_id": "plain"},
@@ -86,7 +86,7 @@ KERNELS = """
 def test_a_disk_may_name_the_kernel_that_boots_it(
     tmp_path: Path, fields: str, initrd: str, cmdline: str
 ) -> None:
-    """As images of Nova do; what it does not say itself, its kernel says."""
+    """A disk image may name its kernel and ramdisk; the kernel image fills in other boot fields."""
     file = tmp_path / "images.json"
     file.write_text(f'[{{"image_id": "d", "file": "d.raw", "format": "raw", {fields}}}, {KERNELS}]')
     assert read_image_files(file)["d"] == ImageFile(
@@ -107,7 +107,7 @@ def test_a_disk_may_name_the_kernel_that_boots_it(
     ],
 )
 def test_a_kernel_that_is_none_is_refused(tmp_path: Path, fields: str, told: str) -> None:
-    """When the list is read, not when the first guest starts."""
+    """A wrong reference to a kernel or ramdisk is refused when the list is read."""
     file = tmp_path / "images.json"
     file.write_text(f'[{{"image_id": "d", "file": "d.raw", "format": "raw", {fields}}}, {KERNELS}]')
     with pytest.raises(InvalidInputError, match=told):
@@ -115,7 +115,7 @@ def test_a_kernel_that_is_none_is_refused(tmp_path: Path, fields: str, told: str
 
 
 def test_an_image_has_no_other_fields(tmp_path: Path) -> None:
-    """A misspelt one is not passed over."""
+    """A misspelt field of an image is refused."""
     file = tmp_path / "images.json"
     file.write_text('[{"image_id": "a", "fiel": "a.qcow2"}]')
     for read in (read_images, read_image_files):
@@ -124,7 +124,7 @@ def test_an_image_has_no_other_fields(tmp_path: Path) -> None:
 
 
 def test_a_fleet_may_have_faults(tmp_path: Path) -> None:
-    """And lack verbs."""
+    """A fleet's file may set faults and missing features of a host."""
     file = tmp_path / "fleet.json"
     file.write_text(
         '[{"name": "a", "lacks": ["pause"], "faults": {"share": {"stop": 0.5}, "seed": 3}}]'

@@ -1,4 +1,4 @@
-"""Hard policies of server groups hold in every version, whoever writes at once, on every ledger."""
+"""Hard policies of server groups hold in every version under concurrent writes, on every ledger."""
 
 from pathlib import Path
 
@@ -28,20 +28,20 @@ async def _race(ledger: Ledger, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_groups_are_kept_in_memory(seed: int) -> None:
-    """Schedulers with replicas that are behind, agents whose builds fail, moves and reverts."""
+    """Hard policies hold in memory, with late replicas, failed builds, moves and reverts."""
     await _race(MemoryLedger(), seed)
 
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_groups_are_kept_on_sqlite(seed: int, tmp_path: Path) -> None:
-    """The same in a file."""
+    """Hard policies hold in a SQLite file."""
     await _race(await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}"), seed)
 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("seed", range(3))
 async def test_groups_are_kept_on_postgres(seed: int, postgres_url: str) -> None:
-    """The same in a server."""
+    """Hard policies hold in a PostgreSQL database."""
     await migrate(postgres_url)
     await empty(postgres_url)
     await _race(await open_ledger(postgres_url), seed)

@@ -1,4 +1,4 @@
-"""HTTP on real sockets: what a client may send before there is a request, and how slowly."""
+"""HTTP on real sockets: how much a client may send before a request is complete, and how slowly."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ async def count(scope: Scope, receive: Receive, send: Send) -> None:
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    """Serve it under small limits."""
+    """Serve `count` under small limits and yield its port."""
     limited = partial(
         LimitedProtocol, unread_bytes_max=UNREAD_BYTES_MAX, message_s_max=MESSAGE_S_MAX
     )
@@ -60,7 +60,7 @@ class Client:
         self._writer = writer
 
     async def send(self, *parts: bytes, pause_s: float = 0.0) -> None:
-        """Send bytes, one part after the other; what nobody reads any more is lost."""
+        """Send the parts one after another; parts that the server no longer reads are lost."""
         for part in parts:
             self._writer.write(part)
             await asyncio.sleep(pause_s)
@@ -77,7 +77,7 @@ class Client:
 
 @pytest.fixture
 async def client(port: int) -> AsyncIterator[Client]:
-    """Connect to it."""
+    """Yield a client that is connected to the server."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     yield Client(reader, writer)
     writer.close()
@@ -99,7 +99,7 @@ async def client(port: int) -> AsyncIterator[Client]:
 async def test_what_never_becomes_a_request_is_not_kept(
     client: Client, begin: bytes, piece: bytes
 ) -> None:
-    """It is refused when it has become too much, in OpenStack's form, and nobody waits for more."""
+    """A request head or chunk that grows too long gets 431, and the connection is closed."""
     await client.send(begin, pause_s=0.05)
     await client.send(piece * (UNREAD_BYTES_MAX // len(piece) + 1))
     status, body = await client.answer()
@@ -114,7 +114,7 @@ async def test_what_never_becomes_a_request_is_not_kept(
 
 @pytest.mark.parametrize("begin", [b"", b"GET /", GET + b"X: ", b"\r\n"])
 async def test_a_head_that_does_not_come_is_not_waited_for(client: Client, begin: bytes) -> None:
-    """However many bytes come meanwhile, one by one."""
+    """A connection whose head is late is closed, even if bytes arrive one by one."""
     began_s = asyncio.get_running_loop().time()
     await client.send(begin)
     piece = b"\r\n" if begin == b"\r\n" else b"a"
@@ -127,7 +127,7 @@ async def test_a_head_that_does_not_come_is_not_waited_for(client: Client, begin
 
 
 async def test_the_next_request_on_a_connection_has_the_same_limits(client: Client) -> None:
-    """What was read before counts no more."""
+    """Limits apply to each request of a connection anew."""
     for _ in range(3):
         await client.send(GET + b"X: " + b"a" * (UNREAD_BYTES_MAX - 100) + b"\r\n\r\n")
         assert await client.answer() == (200, b"0 2")
@@ -136,7 +136,7 @@ async def test_the_next_request_on_a_connection_has_the_same_limits(client: Clie
 
 
 async def test_a_body_may_be_long_and_take_its_time(client: Client) -> None:
-    """How long either may be, the API says; so it does for its answer."""
+    """The protocol limits neither the length nor the time of a body, nor the time of an answer."""
     piece = b"64\r\n" + b"a" * 100 + b"\r\n"
     pieces = [piece * 50 for _ in range(10)]
     await client.send(POST, *pieces, pause_s=MESSAGE_S_MAX / 5)
@@ -147,6 +147,6 @@ async def test_a_body_may_be_long_and_take_its_time(client: Client) -> None:
 
 
 async def test_what_trails_a_body_is_no_header(client: Client) -> None:
-    """It would come after whoever checks it has looked."""
+    """Trailers of a body are not added to the headers."""
     await client.send(POST + b"2\r\nab\r\n0\r\nX-Roles: admin\r\n\r\n")
     assert await client.answer() == (200, b"2 2")

@@ -1,4 +1,4 @@
-"""What a ledger reports of its batches."""
+"""Reports of a ledger about its batches."""
 
 import asyncio
 from pathlib import Path
@@ -24,10 +24,10 @@ async def check(url: str) -> None:
 
 
 async def test_batches_are_reported_with_size_and_time(tmp_path: Path) -> None:
-    """Concurrent units share a batch; reads are not reported."""
+    """A SQLite ledger reports the units and duration of each batch, and no reads."""
     await check(f"sqlite:///{tmp_path / 'l.sqlite'}")
 
 
 async def test_postgresql_reports_its_batches(fresh_postgres_url: str) -> None:
-    """PostgreSQL reports them in the same way."""
+    """A PostgreSQL ledger reports its batches in the same way."""
     await check(fresh_postgres_url)

@@ -1,4 +1,4 @@
-"""A SQLite writer waits for more requests: for how long, and when it does not."""
+"""How long a SQLite writer waits for more requests, and when it does not wait."""
 
 import asyncio
 import threading
@@ -21,25 +21,25 @@ WAITS_MAX = 4
 COMPANY = 16
 
 PATIENCE_S = 30.0
-"""Long enough for anything that is expected to happen."""
+"""A step that takes longer than this has failed."""
 
 
 class Waits:
-    """Replaces the writer's sleep: records the time, and lets requests arrive meanwhile."""
+    """A replacement for the writer's sleep that records its time and lets requests arrive."""
 
     def __init__(self) -> None:
         self.waits_s: list[float] = []
         self.meanwhile: Callable[[], None] = lambda: None
 
     def sleep(self, seconds: float) -> None:
-        """Return immediately."""
+        """Record the time, call `meanwhile`, and return immediately."""
         self.waits_s.append(seconds)
         self.meanwhile()
 
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
-    """Return the waits of every writer."""
+    """Return the recorded waits of all writers."""
     waits = Waits()
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=waits.sleep)
     monkeypatch.setattr(sqlite_writer, "time", clock)
@@ -48,7 +48,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
 
 @pytest.fixture
 async def ledger(waits: Waits, tmp_path: Path) -> AsyncGenerator[SqliteLedger, None]:
-    """Open a ledger of the test's own."""
+    """Yield a SQLite ledger for one test."""
     ledger = await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     assert isinstance(ledger, SqliteLedger)
     yield ledger
@@ -59,7 +59,7 @@ async def ledger(waits: Waits, tmp_path: Path) -> AsyncGenerator[SqliteLedger, N
 async def writer(ledger: SqliteLedger) -> SqliteWriter:
     """Return a writer whose thread has ended, so that only the test reads its queue.
 
-    A flush takes as long as the longest waits; the last batch was shared.
+    Its last flush took as long as all waits together may take, and its last batch was shared.
     """
     await ledger.close()
     writer = ledger._writer
@@ -74,7 +74,7 @@ def request() -> WriteRequest:
 
 
 async def test_a_caller_that_was_alone_does_not_wait(writer: SqliteWriter, waits: Waits) -> None:
-    """Sequential callers pay for flushes only."""
+    """A writer whose last batch had one caller does not wait."""
     writer._is_shared = False
     writer._queue.put(request())
     writer._await_more_requests()
@@ -82,7 +82,7 @@ async def test_a_caller_that_was_alone_does_not_wait(writer: SqliteWriter, waits
 
 
 async def test_one_wait_is_enough_without_new_requests(writer: SqliteWriter, waits: Waits) -> None:
-    """Requests that wait already are no reason to wait longer."""
+    """A writer waits once if no more requests arrive, however many were already queued."""
     for _ in range(3):
         writer._queue.put(request())
     writer._await_more_requests()
@@ -90,14 +90,14 @@ async def test_one_wait_is_enough_without_new_requests(writer: SqliteWriter, wai
 
 
 async def test_waits_go_on_as_long_as_others_come(writer: SqliteWriter, waits: Waits) -> None:
-    """The number of waits is limited."""
+    """A writer waits again while requests arrive, up to the limit."""
     waits.meanwhile = lambda: writer._queue.put(request())
     writer._await_more_requests()
     assert waits.waits_s == [WAIT_MAX_S] * WAITS_MAX
 
 
 async def test_waits_end_when_no_more_come(writer: SqliteWriter, waits: Waits) -> None:
-    """One request arrives, then no more."""
+    """A writer stops waiting after a wait in which no request arrived."""
     late = [request()]
     waits.meanwhile = lambda: writer._queue.put(late.pop()) if late else None
     writer._await_more_requests()
@@ -108,7 +108,7 @@ async def test_waits_end_when_no_more_come(writer: SqliteWriter, waits: Waits) -
 async def test_enough_requests_end_the_wait(
     writer: SqliteWriter, waits: Waits, there: int, waited: int
 ) -> None:
-    """That holds if they were there at first or have arrived by then."""
+    """A writer stops waiting once it has enough requests, queued before or during a wait."""
     for _ in range(there):
         writer._queue.put(request())
     waits.meanwhile = lambda: writer._queue.put(request())
@@ -120,7 +120,7 @@ async def test_enough_requests_end_the_wait(
 async def test_all_waits_together_are_no_longer_than_a_flush(
     writer: SqliteWriter, waits: Waits, flush_s: float
 ) -> None:
-    """A fast disk is not slowed down; on a slow one each wait is short nevertheless."""
+    """All waits together take as long as a flush, and no longer than the limit."""
     writer._flush_s = flush_s
     waits.meanwhile = lambda: writer._queue.put(request())
     writer._await_more_requests()
@@ -131,7 +131,7 @@ async def test_all_waits_together_are_no_longer_than_a_flush(
 async def test_a_batch_of_several_makes_the_next_one_wait(
     ledger: SqliteLedger, waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That ends with a batch of one caller."""
+    """A writer waits after a batch with several callers, but not after one with a single caller."""
     transactor = ledger._writer._transactor
     begun, gate, begin = threading.Event(), threading.Event(), transactor.begin
 

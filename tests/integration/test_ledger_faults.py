@@ -39,7 +39,7 @@ _Answer = TypeVar("_Answer")
 
 @pytest.fixture
 async def sqlite(tmp_path: Path) -> AsyncGenerator[SqliteLedger, None]:
-    """Open a SQLite ledger of the test's own."""
+    """Yield an empty SQLite ledger."""
     ledger = await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     assert isinstance(ledger, SqliteLedger)
     yield ledger
@@ -48,7 +48,7 @@ async def sqlite(tmp_path: Path) -> AsyncGenerator[SqliteLedger, None]:
 
 @pytest.fixture
 async def postgres(postgres_url: str) -> AsyncGenerator[PostgresLedger, None]:
-    """Open an empty PostgreSQL ledger."""
+    """Yield an empty PostgreSQL ledger."""
     await migrate(postgres_url)
     await empty(postgres_url)
     ledger = await open_ledger(postgres_url)
@@ -97,7 +97,7 @@ async def test_postgres_fails_only_what_cannot_be_stored(
 
 
 async def test_a_full_disk_refuses_commits_until_it_has_space(sqlite: SqliteLedger) -> None:
-    """While the file cannot grow nothing is committed; once it can, commits succeed again."""
+    """No commit succeeds while the file cannot grow; once it can, commits succeed again."""
     await sqlite.commit(make_fleet(1))
     connection = sqlite._writer._connection
     connection.execute("PRAGMA max_page_count = 1")
@@ -169,7 +169,7 @@ async def test_a_lock_is_waited_for_and_then_given_up(sqlite: SqliteLedger, tmp_
 
 
 async def test_inventories_defend_themselves(sqlite: SqliteLedger) -> None:
-    """A batch applied to a wrong working set cannot exceed capacity: all of it is rolled back."""
+    """A batch of rows that would exceed a capacity raises LedgerError and can be rolled back."""
     await sqlite.commit(make_fleet(1, vcpus=4))
     connection = sqlite._writer._connection
     spent = [(make_uuid("host", 1), "VCPU", 5, 5)]
@@ -184,7 +184,7 @@ async def test_inventories_defend_themselves(sqlite: SqliteLedger) -> None:
 async def _retried_twice_at_most(
     ask: Callable[_Asked, Awaitable[_Answer]], *args: _Asked.args, **named: _Asked.kwargs
 ) -> _Answer:
-    """Retry when the connection was lost: the reading and the writing one both may be."""
+    """Return an answer after at most two retries, since both connections may have been lost."""
     for _ in range(2):
         with suppress(UnavailableError):
             return await ask(*args, **named)
@@ -193,7 +193,7 @@ async def _retried_twice_at_most(
 
 @pytest.mark.postgres
 async def test_a_lost_connection_is_replaced(postgres: PostgresLedger, postgres_url: str) -> None:
-    """Callers get an error, a retry claims once, and followers learn of it."""
+    """After lost connections, retries claim once and waiting followers are notified."""
     await postgres.commit(make_fleet(1))
     server = await asyncpg.connect(postgres_url)
     try:
@@ -252,13 +252,13 @@ async def check_processes(url: str) -> None:
 
 
 async def test_processes_share_a_sqlite_file(tmp_path: Path) -> None:
-    """Two processes with one file together claim exactly what there is."""
+    """Two processes with one file together claim exactly the host's capacity."""
     await check_processes(f"sqlite:///{tmp_path / 'ledger.db'}")
 
 
 @pytest.mark.postgres
 async def test_processes_share_a_postgres_database(postgres_url: str) -> None:
-    """Two processes with one database together claim exactly what there is."""
+    """Two processes with one database together claim exactly the host's capacity."""
     await migrate(postgres_url)
     await empty(postgres_url)
     await check_processes(postgres_url)

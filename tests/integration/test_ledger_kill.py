@@ -1,4 +1,4 @@
-"""A ledger whose process is killed: what it acknowledged is stored, once."""
+"""A ledger whose process is killed has stored every acknowledged claim exactly once."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ from berth.testing.emptying import empty
 ROUNDS_MAX = 12
 ROUNDS_MIN = 3
 BUDGET_S = 8.0
-"""No further round begins after so many seconds."""
+"""No further round begins after this time, once `ROUNDS_MIN` are done."""
 
 HOSTS = 4
 CALLERS = 16
@@ -71,7 +71,7 @@ def killed_child(url: str, first: int, acknowledgements: int) -> list[int]:
 
 
 async def check(ledger: Ledger, acknowledged: list[int]) -> int:
-    """Check that everything acknowledged is stored and nothing by half; return the claims."""
+    """Check that all acknowledged claims are stored, and none partly; return the claim count."""
     allocations = await ledger.allocations()
     consumers = {allocation.consumer_uuid for allocation in allocations}
     assert len(consumers) == len(allocations)

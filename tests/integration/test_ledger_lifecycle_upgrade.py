@@ -56,7 +56,7 @@ UNITS: list[Unit] = [
 
 
 def old_file(folder: Path) -> str:
-    """Return the URL of a file as an older Berth left it when it was killed.
+    """Return the URL of a file that an older Berth left when it was killed.
 
     The newest five of its eight versions are only in the write-ahead log, in three batches.
     """
@@ -77,9 +77,9 @@ def make_schema(connection: Connection) -> None:
 
 
 async def old_database(url: str) -> str:
-    """Commit `UNITS` to a database with the older schema.
+    """Commit `UNITS` to a database with the older schema, and return its URL.
 
-    This Berth writes some more columns of each instance, which exist only meanwhile.
+    This Berth writes more columns of each instance, so they are added for the commit and dropped.
     """
     engine = create_async_engine(
         "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(url)
@@ -136,7 +136,7 @@ async def check(ledger: Ledger) -> None:
 
 
 async def test_an_older_file_goes_on_with_moves(tmp_path: Path) -> None:
-    """The batches in its log count, too, and everything survives another start."""
+    """An older file keeps its records and logged batches, stores a move, and survives a restart."""
     url = old_file(tmp_path)
     ledger = await open_ledger(url)
     try:
@@ -152,7 +152,7 @@ async def test_an_older_file_goes_on_with_moves(tmp_path: Path) -> None:
 
 
 async def test_the_first_write_to_an_older_file_may_be_a_move(tmp_path: Path) -> None:
-    """It transfers allocations that are in the file's log only."""
+    """A first write may transfer allocations that are only in the file's write-ahead log."""
     ledger = await open_ledger(old_file(tmp_path))
     try:
         second = replace(LEAVES, consumer_uuid=make_instance(2).uuid)
@@ -165,7 +165,7 @@ async def test_the_first_write_to_an_older_file_may_be_a_move(tmp_path: Path) ->
 
 @pytest.mark.postgres
 async def test_an_older_database_goes_on_with_moves(fresh_postgres_url: str) -> None:
-    """Like a file; its feed continues without a gap."""
+    """An older database keeps its records and its whole feed, and stores a move."""
     ledger = await open_ledger(await old_database(fresh_postgres_url))
     try:
         await check(ledger)
@@ -176,7 +176,7 @@ async def test_an_older_database_goes_on_with_moves(fresh_postgres_url: str) -> 
 
 @pytest.mark.postgres
 async def test_a_row_by_an_older_berth_counts_by_its_body(fresh_postgres_url: str) -> None:
-    """The older Berth raises the revision and leaves columns alone that it does not know."""
+    """A row that an older Berth has changed is counted by its body, not by its stale columns."""
     ledger = await open_ledger(fresh_postgres_url)
     try:
         await commit(ledger, (Put(replace(make_instance(1), counts_as=(4, 2_049))),))

@@ -1,4 +1,4 @@
-"""The schema of the SQL ledgers: migrations create what the code defines, and refuse newer ones."""
+"""The schema of the SQL ledgers: migrations create what the code defines, and newer ones fail."""
 
 import asyncio
 import sqlite3
@@ -35,7 +35,7 @@ _OLD = Path(__file__).with_name("ledger_0002.sql")
 
 
 def journal_mode_of_new(path: Path, starts: threading.Barrier) -> str:
-    """Open a file at the same time as others do; return its journal mode."""
+    """Open a file at the same time as the other threads, and return its journal mode."""
     starts.wait()
     with closing(connect(path)) as connection:
         mode: tuple[str] = connection.execute("PRAGMA journal_mode").fetchone()
@@ -43,15 +43,15 @@ def journal_mode_of_new(path: Path, starts: threading.Barrier) -> str:
 
 
 def _is_ours(name: str | None, kind: str, _: object) -> bool:
-    """Return whether a table is part of the schema; that of the readable revision is not."""
+    """Tell whether a name is part of the schema; the table of the readable revision is not."""
     return kind != "table" or name != READERS_TABLE
 
 
 def differences(connection: Connection) -> list[Any]:
-    """Compare a migrated database with the schema in the code."""
+    """Return the differences between a migrated database and the schema in the code."""
 
     def is_here(_noun: object, name: str | None, *_: object) -> bool:
-        """Leave out the index that only PostgreSQL has."""
+        """Return False for the index that only PostgreSQL has, in other databases."""
         return connection.dialect.name == "postgresql" or name != "ix_instances_counted"
 
     options = {
@@ -94,7 +94,7 @@ async def test_migrations_make_the_postgres_schema(postgres_url: str) -> None:
 
 
 def old_file(folder: Path) -> str:
-    """Return the URL of a file as a Berth before the Placement API left it when it was killed.
+    """Return the URL of a file that a Berth without the Placement API left when it was killed.
 
     The newest five of its ten versions are only in the write-ahead log, in three batches: instance
     2 was placed on the first host, instance 3 on the second and instance 4 there without a record,
@@ -109,7 +109,7 @@ def old_file(folder: Path) -> str:
 
 
 async def test_an_older_file_keeps_the_batches_in_its_log(tmp_path: Path) -> None:
-    """Claims stay, and generations continue from those of the records."""
+    """Claims in the log of an older file are kept, and generations continue."""
     ledger = await open_ledger(old_file(tmp_path))
     try:
         providers = {one.name: one for one in await ledger.all(Provider)}
@@ -133,7 +133,7 @@ async def test_an_older_file_keeps_the_batches_in_its_log(tmp_path: Path) -> Non
 
 
 async def test_followers_of_an_older_file_load_a_snapshot(tmp_path: Path) -> None:
-    """Usage in its feed has no generation, so the feed begins after it."""
+    """The feed of an older file begins after its last version, as its usage has no generation."""
     ledger = await open_ledger(old_file(tmp_path))
     try:
         assert await ledger.version() == 10
@@ -152,7 +152,7 @@ async def test_followers_of_an_older_file_load_a_snapshot(tmp_path: Path) -> Non
 
 
 async def test_claims_and_guards_of_an_older_file_are_known(tmp_path: Path) -> None:
-    """Those in its log, too: a retry gets its first answer, and a stale unit is refused."""
+    """Claims and guards of an older file and its log are kept, so retries are recognised."""
     ledger = await open_ledger(old_file(tmp_path))
     try:
         again = [(make_take(number, on=2),) for number in (1, 3, 4)]
@@ -173,7 +173,7 @@ async def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
 
 
 def test_connections_that_make_a_file_together_wait_for_each_other(tmp_path: Path) -> None:
-    """SQLite does not wait by itself when a new file is switched to WAL mode."""
+    """Concurrent connections to a new file wait for WAL mode, which SQLite itself does not do."""
     with ThreadPoolExecutor(8) as threads:
         for n in range(100):
             path, starts = tmp_path / f"{n}.db", threading.Barrier(8)

@@ -1,4 +1,4 @@
-"""The transactor of a SQLite ledger: what others read between its steps, and what it survives."""
+"""The transactor of a SQLite ledger: what others read between its steps, and crashes."""
 
 import json
 import sqlite3
@@ -37,7 +37,7 @@ def placed(number: int) -> Unit:
 
 
 def apply_batch(transactor: Transactor, *units: Unit) -> list[Outcome]:
-    """Commit a batch."""
+    """Commit a batch and return its outcomes."""
     transactor.begin()
     entry = transactor.apply_batch(units)
     transactor.commit()
@@ -59,7 +59,7 @@ def feed_versions(reader: sqlite3.Connection, after: int = 0, limit: int = 1000)
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Create an empty ledger."""
+    """Create an empty ledger and return its path."""
     path = tmp_path / "ledger.sqlite"
     migrate_sqlite(path)
     return path
@@ -67,14 +67,14 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reader(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the ledger as another process does."""
+    """Yield a connection to the ledger, as another process has."""
     with closing(connect(path)) as connection:
         yield connection
 
 
 @pytest.fixture
 def transactor(path: Path) -> Iterator[Transactor]:
-    """Return the transactor of a ledger with one host, at version 1."""
+    """Yield the transactor of a ledger with one host, at version 1."""
     with closing(connect(path)) as connection:
         transactor = Transactor(connection, retention=Retention(), now_s=lambda: 1000.0)
         assert apply_batch(transactor, *make_fleet()) == [Committed(1)]
@@ -105,7 +105,7 @@ def test_the_feed_is_the_same_at_every_step_of_a_checkpoint(
 def test_an_interrupted_checkpoint_is_finished_by_the_next_process(
     transactor: Transactor, path: Path
 ) -> None:
-    """A process may die at any step; the next one writes everything exactly once."""
+    """After a crash at any step of a checkpoint, the next process writes each batch once."""
     apply_batch(transactor, placed(1), placed(2))
     while transactor.has_logged_batches:
         with closing(connect(path)) as connection:
@@ -121,7 +121,7 @@ def test_an_interrupted_checkpoint_is_finished_by_the_next_process(
 def test_what_was_rolled_back_is_not_remembered(
     transactor: Transactor, reader: sqlite3.Connection
 ) -> None:
-    """Neither as a logged batch nor as usage."""
+    """A batch that was rolled back leaves no version, logged batch or usage."""
     apply_batch(transactor, placed(1))
     transactor.begin()
     transactor.apply_batch([placed(2)])
@@ -136,7 +136,7 @@ def test_what_was_rolled_back_is_not_remembered(
 
 
 def test_writes_of_another_process_void_the_cache(transactor: Transactor, path: Path) -> None:
-    """Its writes count, and notices of this process begin a new epoch."""
+    """A transactor respects the writes of another process, and begins a new epoch."""
     apply_batch(transactor, placed(1))
     epoch = transactor.epoch
     with closing(connect(path)) as connection:
@@ -152,7 +152,7 @@ def test_writes_of_another_process_void_the_cache(transactor: Transactor, path: 
 def test_a_checkpoint_right_after_a_batch_keeps_the_epoch(
     transactor: Transactor, reader: sqlite3.Connection
 ) -> None:
-    """Listing instances while others are placed must not empty the cache."""
+    """A checkpoint in the transaction of a batch does not begin a new epoch."""
     apply_batch(transactor, placed(1))
     epoch = transactor.epoch
     transactor.begin()
@@ -169,7 +169,7 @@ def test_a_checkpoint_right_after_a_batch_keeps_the_epoch(
 def test_providers_are_loaded_with_their_consumers(
     transactor: Transactor, reader: sqlite3.Connection
 ) -> None:
-    """Freeing a consumer names no provider; only the store knows what it holds."""
+    """Loading a consumer also loads the providers of its allocations and their inventories."""
     transactor.begin()
     transactor.apply_batch([placed(1)])
     transactor.checkpoint()
@@ -186,7 +186,7 @@ def test_providers_are_loaded_with_their_consumers(
 def test_a_batch_without_keys_reads_the_version(
     transactor: Transactor, reader: sqlite3.Connection
 ) -> None:
-    """It gets the same form of result as any other."""
+    """A batch without keys loads the versions and empty lists."""
     assert load(reader, RequiredKeys()) == (None, 1, "[]", "[]", "[]", "[]")
     apply_batch(transactor, placed(1))
     assert load(reader, RequiredKeys()) == (2, 2, "[]", "[]", "[]", "[]")
@@ -210,7 +210,7 @@ def in_use(connection: sqlite3.Connection) -> int:
 def test_refused_units_are_forgotten(
     transactor: Transactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients may be refused for days without a single commit."""
+    """Keys of refused units do not stay in the cache unless batches are logged."""
     monkeypatch.setattr(writer_cache, "_KEYS_MAX", 10)
     for number in range(2, 40):
         refuse(transactor, number)
@@ -223,6 +223,6 @@ def test_refused_units_are_forgotten(
 
 
 def refuse(transactor: Transactor, number: int) -> None:
-    """Request more than there is, for an unknown consumer."""
+    """Apply a unit that requests more than the capacity, and check that it is rejected."""
     (outcome,) = apply_batch(transactor, (make_take(number, amounts={VCPU: 99}),))
     assert isinstance(outcome, Rejected)

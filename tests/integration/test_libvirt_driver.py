@@ -1,4 +1,4 @@
-"""The libvirt driver where it differs from others: libvirtd dies, hangs and comes back."""
+"""The libvirt driver where it differs from others: libvirtd dies, hangs and is restarted."""
 
 import asyncio
 import contextlib
@@ -41,14 +41,14 @@ from tests.conformance.qemu_rig import STUB
 
 @pytest.fixture(scope="module")
 def daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Daemon]]:
-    """Two libvirtds of these tests."""
+    """Yield two libvirtds."""
     with two_daemons(tmp_path_factory.mktemp("libvirt")) as made:
         yield made
 
 
 @pytest.fixture
 async def rig(tmp_path: Path, daemons: Sequence[Daemon]) -> AsyncGenerator[LibvirtRig]:
-    """Two hosts."""
+    """Yield a rig with two hosts."""
     rig = LibvirtRig(tmp_path, daemons)
     async with clean(rig):
         yield rig
@@ -56,13 +56,13 @@ async def rig(tmp_path: Path, daemons: Sequence[Daemon]) -> AsyncGenerator[Libvi
 
 @pytest.fixture
 async def driver(rig: LibvirtRig) -> LibvirtDriver:
-    """The driver of the first one."""
+    """Return the driver of the first host."""
     return await rig.open()
 
 
 @pytest.fixture
 def instance() -> Instance:
-    """An instance of the stub guest."""
+    """Return an instance of the stub guest."""
     return stub_instance(Image(STUB))
 
 
@@ -75,7 +75,7 @@ def with_host(rig: LibvirtRig, **changes: object) -> LibvirtDriver:
 async def test_guests_outlive_libvirtd_and_the_agent(
     rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
 ) -> None:
-    """What ended meanwhile is told by how it did; what runs was not started again."""
+    """A new agent and libvirtd find each guest's power state, and start no running guest again."""
     guests = [replace(instance, uuid=f"{instance.uuid[:-1]}{number}") for number in range(4)]
     runs, crashes, pauses, suspends = guests
     for one in guests:
@@ -103,7 +103,7 @@ async def test_guests_outlive_libvirtd_and_the_agent(
 async def test_a_driver_goes_on_when_libvirtd_comes_back(
     rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
 ) -> None:
-    """While it is away the error says so; afterwards hints come again, beginning with all."""
+    """Calls fail while libvirtd is down; after its return, events resume with all guests."""
     await start(driver, instance)
     libvirt = rig.daemons[HERE].libvirt
     events = driver.events()
@@ -130,7 +130,7 @@ async def test_a_driver_goes_on_when_libvirtd_comes_back(
 async def test_how_a_guest_ended_is_known_after_libvirtd_has_forgotten(
     rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
 ) -> None:
-    """A libvirtd that is started anew says of no guest why it is off."""
+    """A restarted libvirtd does not know why guests are off, but the driver does."""
     other = replace(instance, uuid=instance.uuid[:-1] + "2")
     await start(driver, instance)
     await start(driver, other)
@@ -148,7 +148,7 @@ async def test_how_a_guest_ended_is_known_after_libvirtd_has_forgotten(
 async def test_a_libvirtd_that_hangs_stops_nobody_else(
     rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
 ) -> None:
-    """The agent's other work goes on, and the answer comes when it does."""
+    """While libvirtd hangs the event loop runs on, and the call ends when libvirtd continues."""
     await start(driver, instance)
     libvirt = rig.daemons[HERE].libvirt
     libvirt.hang()
@@ -165,13 +165,13 @@ async def test_a_libvirtd_that_hangs_stops_nobody_else(
 async def test_calls_end_when_libvirtd_hangs_for_long(
     rig: LibvirtRig, driver: LibvirtDriver
 ) -> None:
-    """All that wait together, and whoever comes then; it is used again once libvirtd goes on."""
+    """Calls end with DriverError while libvirtd hangs, and succeed again once it continues."""
     assert await powers(driver) == {}
     libvirt = rig.daemons[HERE].libvirt
     libvirt.hang()
     try:
         asked = [asyncio.ensure_future(powers(driver)) for _ in range(12)]
-        # Keepalive takes 20 s, and whoever comes after it another 20 s to find libvirtd mute.
+        # Keepalive takes 20 s, and a call after it takes another 20 s to time out.
         _, waiting = await asyncio.wait(asked, timeout=120)
         assert not waiting
         told = [one.exception() for one in asked]
@@ -191,7 +191,7 @@ async def test_calls_end_when_libvirtd_hangs_for_long(
 async def test_a_guest_whose_qemu_hangs_is_stopped_in_time(
     rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
 ) -> None:
-    """It hears no power button, and libvirt waits for its answer; the rest goes on meanwhile."""
+    """A guest whose QEMU is frozen is killed in time, and the driver answers meanwhile."""
     await start(driver, instance)
     process = rig.process(instance.uuid)
     os.kill(process.pid, signal.SIGSTOP)
@@ -213,7 +213,7 @@ async def test_a_guest_whose_qemu_hangs_is_stopped_in_time(
 async def test_a_move_goes_on_when_the_agent_has_died(
     rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
 ) -> None:
-    """Libvirtd ends it by itself; the next agent has nothing left to do."""
+    """Libvirtd finishes a move whose agent has died, and the guest is not restarted."""
     there = await rig.open(THERE)
     await start(driver, instance)
     address = await there.take_in(instance)
@@ -226,7 +226,7 @@ async def test_a_move_goes_on_when_the_agent_has_died(
     await asyncio.gather(move, return_exceptions=True)
 
     async def has_left() -> bool:
-        # It may leave between an agent's first look at the folders and its first list of guests.
+        # The guest may leave between an agent's first look at the folders and its first list.
         return await powers(await rig.open()) == {} and not folder.exists()
 
     await eventually(has_left)
@@ -237,7 +237,7 @@ async def test_a_move_goes_on_when_the_agent_has_died(
 async def test_a_move_is_not_said_to_have_failed_by_who_cannot_know(
     rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
 ) -> None:
-    """Libvirtd dies in the midst of it; the guest is where the next one finds it, and runs once."""
+    """If libvirtd dies during a move, the move succeeds or raises UnavailableError."""
     there = await rig.open(THERE)
     await start(driver, instance)
     address = await there.take_in(instance)
@@ -257,14 +257,14 @@ async def test_a_move_is_not_said_to_have_failed_by_who_cannot_know(
         try:
             return (await powers(driver)).get(instance.uuid) is Power.RUNNING
         except DriverError:
-            return False  # it is opening the connection anew
+            return False  # the driver is reconnecting
 
     if outcome is not None:
         await eventually(runs_here)
 
 
 def cut_off(uri: str) -> int:
-    """Cut this process's connections to a libvirtd; tell how many."""
+    """Cut this process's connections to a libvirtd, and return their number."""
     path, cut = parse_qs(urlsplit(uri).query)["socket"][0], 0
     for entry in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -280,7 +280,7 @@ def cut_off(uri: str) -> int:
 async def test_a_move_is_followed_when_only_the_agent_is_cut_off(
     rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
 ) -> None:
-    """Libvirtd goes on with it; whoever says that the guest stays has it run where nobody looks."""
+    """A driver that loses its connection during a move waits for the end of the move."""
     there = await rig.open(THERE)
     await start(driver, instance)
     address = await there.take_in(instance)
@@ -301,7 +301,7 @@ async def test_a_move_is_followed_when_only_the_agent_is_cut_off(
 async def test_a_guest_that_has_moved_is_not_said_to_stay(
     rig: LibvirtRig, driver: LibvirtDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clearing up after it fails; a later try clears up the rest, folders of strangers too."""
+    """A failed cleanup after a move raises UnavailableError, and a second call cleans up."""
     there = await rig.open(THERE)
     await start(driver, instance)
     address = await there.take_in(instance)
@@ -326,7 +326,7 @@ async def test_a_guest_that_has_moved_is_not_said_to_stay(
 async def test_a_console_fills_no_disk(
     rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
 ) -> None:
-    """Of a long log the end stays, and what the guest writes next follows it."""
+    """A console log that grows too long is truncated, and new output is appended."""
     await start(driver, instance)
     console = rig.hosts[HERE].state_dir / instance.uuid / "console.log"
     with console.open("a") as file:
@@ -345,7 +345,7 @@ async def test_a_console_fills_no_disk(
 
 
 async def test_guests_keep_off_dedicated_cpus(rig: LibvirtRig, instance: Instance) -> None:
-    """Each host's own, wherever a guest moves; QEMU's threads, too."""
+    """All threads of a guest avoid the dedicated CPUs of the host that they run on."""
     online = sorted(Linux().cpu().online)
     if len(online) < 2:
         pytest.skip("one CPU here")
@@ -380,7 +380,7 @@ async def test_guests_keep_off_dedicated_cpus(rig: LibvirtRig, instance: Instanc
 async def test_a_build_that_fails_tells_why(
     rig: LibvirtRig, instance: Instance, changes: dict[str, str], told: str
 ) -> None:
-    """And leaves nothing."""
+    """A failed build raises BuildError with the cause, and leaves no guest."""
     driver = with_host(rig, **changes)
     with pytest.raises(BuildError, match=told):
         await driver.spawn(instance)
@@ -391,7 +391,7 @@ async def test_a_build_that_fails_tells_why(
 async def test_a_guest_that_is_too_large_tells_what_qemu_said(
     rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
 ) -> None:
-    """Libvirt gives all that QEMU wrote; what counts is kept."""
+    """The error for a guest that is too large includes QEMU's message about memory."""
     flavor = replace(instance.flavor, memory_mb=2**30)
     with pytest.raises(BuildError, match="memory"):
         await driver.spawn(replace(instance, flavor=flavor))
@@ -401,7 +401,7 @@ async def test_a_guest_that_is_too_large_tells_what_qemu_said(
 async def test_other_guests_of_libvirtd_are_left_alone(
     rig: LibvirtRig, driver: LibvirtDriver, instance: Instance
 ) -> None:
-    """Those without our mark, and those of another host of ours."""
+    """A driver ignores guests of another host, and refuses a state folder of another host."""
     await start(driver, instance)
     folder = rig.hosts[HERE].state_dir
     stranger = with_host(rig, name="another-host", state_dir=folder.with_name("another"))
@@ -419,7 +419,7 @@ async def test_other_guests_of_libvirtd_are_left_alone(
 
 
 async def test_a_report_says_what_libvirt_knows(driver: LibvirtDriver) -> None:
-    """Versions, kinds of guests, and the processors that they can have."""
+    """A report has the hypervisor's type and version, guest kinds and CPU models of libvirt."""
     host = (await driver.report()).host
     assert host.hypervisor_type == "QEMU"
     assert host.hypervisor_version >= 2_000_000

@@ -1,4 +1,4 @@
-"""The log of a process, as it comes out."""
+"""The log lines that a process writes."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ LogTelemetry("test").event("thing_done")
 
 
 def test_every_line_is_json() -> None:
-    """Those of libraries, too; each with its request, none with secrets."""
+    """Every line is JSON with its request id and without secrets, lines of libraries too."""
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True
     )

@@ -27,7 +27,7 @@ NEWEST = {"OpenStack-API-Version": "compute 2.90"}
 
 @contextmanager
 def berth(folder: Path, *words: str, **settings: str) -> Iterator[None]:
-    """Run a process until the end of the body, and have it end well."""
+    """Run a process until the end of the body, and check that it exits with 0."""
     environ = {**os.environ, **settings, "BERTH_LOG_FORMAT": "json"}
     process = subprocess.Popen(
         [sys.executable, "-m", "berth.cli.main", *words], cwd=folder, env=environ
@@ -42,7 +42,7 @@ def berth(folder: Path, *words: str, **settings: str) -> Iterator[None]:
 
 
 def until(asked: Callable[[], bool]) -> None:
-    """Ask until it is so."""
+    """Call `asked` until it returns True, or fail the test after `READY_S`."""
     ends_s = time.monotonic() + READY_S
     while time.monotonic() < ends_s:
         try:
@@ -55,22 +55,22 @@ def until(asked: Callable[[], bool]) -> None:
 
 
 def get(url: str) -> httpx.Response:
-    """Ask past all proxies."""
+    """Send a GET request, ignoring proxy settings."""
     return httpx.get(url, trust_env=False)
 
 
 class Collector:
-    """Takes spans, as OpenTelemetry's collector does."""
+    """A server that receives spans, like OpenTelemetry's collector."""
 
     def __init__(self) -> None:
         self.found: list[tuple[str, Span]] = []
         spans = self.found
 
         class Handler(BaseHTTPRequestHandler):
-            """Keeps what comes."""
+            """Stores the spans that it receives."""
 
             def do_POST(self) -> None:
-                """Keep spans with the name of their service."""
+                """Store each span with the name of its service."""
                 length = int(self.headers["content-length"])
                 body = self.rfile.read(length)
                 if self.headers["content-encoding"] is None:
@@ -83,25 +83,25 @@ class Collector:
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as theirs
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = HTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     @property
     def url(self) -> str:
-        """Where spans go."""
+        """The URL to which processes send spans."""
         return f"http://127.0.0.1:{self._server.server_port}/v1/traces"
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
 
 
 @pytest.mark.parametrize("part", ["scheduler", "agent", "placement"])
 def test_every_process_has_an_address_for_probes(tmp_path: Path, part: str) -> None:
-    """With metrics and both probes, and nothing else."""
+    """A process serves its metrics and both probes at that address, and nothing else."""
     port = free_port()
     base = f"http://127.0.0.1:{port}"
     words = {
@@ -122,7 +122,7 @@ def test_every_process_has_an_address_for_probes(tmp_path: Path, part: str) -> N
 
 @pytest.fixture(params=["ledger", pytest.param("broker", marks=pytest.mark.rabbitmq)])
 def bus(request: pytest.FixtureRequest) -> dict[str, str]:
-    """Settings of what is between processes: the ledger alone, and a broker, too."""
+    """Return settings for communication by the ledger alone, or also by a broker."""
     if request.param == "ledger":
         return {}
     broker: RabbitBroker = request.getfixturevalue("broker")
@@ -132,7 +132,7 @@ def bus(request: pytest.FixtureRequest) -> dict[str, str]:
 def test_one_request_is_one_trace_through_all_processes(
     tmp_path: Path, bus: dict[str, str]
 ) -> None:
-    """Also where api, scheduler and agent tell each other of it by the ledger alone."""
+    """The spans of api, scheduler and agent form one trace, with or without a broker."""
     collector, port, ready = Collector(), free_port(), f"127.0.0.1:{free_port()}"
     base = f"http://127.0.0.1:{port}"
     settings = {"BERTH_TRACING_ENDPOINT": collector.url, **bus}

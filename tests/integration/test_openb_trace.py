@@ -1,58 +1,57 @@
-"""The openb trace itself, when it lies beside the checkout, counted again with csv alone."""
+"""The workload that is read from the openb trace agrees with counts made with csv alone."""
 
 import csv
 import gzip
 import itertools
-from pathlib import Path
 
 import pytest
 
+from bench.packing import TRACE
 from berth.lab.openb import read_openb
 from berth.lab.workload import ArrivalEvent, Workload, events
 
-FOLDER = Path(__file__).parents[3] / "shared" / "traces" / "openb"
 VARIANTS = sorted(
     path.name.removeprefix("openb_pod_list_").removesuffix(".csv.gz")
-    for path in FOLDER.glob("openb_pod_list_*.csv.gz")
+    for path in TRACE.glob("openb_pod_list_*.csv.gz")
 )
 
 pytestmark = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason="the openb trace is not in ../shared/traces/openb beside the repo"
+    not TRACE.is_dir(), reason="no folder with the openb trace: set BERTH_TEST_OPENB_TRACE"
 )
 
 
 @pytest.fixture(scope="module")
 def workload() -> Workload:
-    """Read the default variant once."""
-    return read_openb(FOLDER)
+    """Return the workload of the default variant."""
+    return read_openb(TRACE)
 
 
 def node_rows(nodes: str = "all") -> list[dict[str, str]]:
-    """Read a node file with nothing of ours."""
-    with (FOLDER / f"openb_node_list_{nodes}_node.csv").open(encoding="utf-8", newline="") as file:
+    """Return the rows of a node file, read with csv alone."""
+    with (TRACE / f"openb_node_list_{nodes}_node.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def pod_rows(variant: str = "default") -> list[dict[str, str]]:
-    """Read a pod file with nothing of ours."""
-    path = FOLDER / f"openb_pod_list_{variant}.csv.gz"
+    """Return the rows of a pod file, read with csv alone."""
+    path = TRACE / f"openb_pod_list_{variant}.csv.gz"
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 def total(rows: list[dict[str, str]], column: str) -> int:
-    """Sum one column."""
+    """Return the sum of one column."""
     return sum(int(row[column]) for row in rows)
 
 
 def test_every_gpu_is_a_device(workload: Workload) -> None:
-    """With a thousand thousandths of its own."""
+    """Every GPU of the node file is a device with 1,000 thousandths."""
     devices = [device for host in workload.hosts for device in host.devices]
     assert devices == [{"CUSTOM_GPU_MILLI": 1000}] * total(node_rows(), "gpu")
 
 
 def spec_total(workload: Workload, key: str) -> int:
-    """Sum one extra spec over all arrivals."""
+    """Return the sum of one extra spec over all arrivals."""
     specs = (workload.flavors[arrival.flavor].extra_specs for arrival in workload.arrivals)
     return sum(int(spec.get(key, "0")) for spec in specs)
 
@@ -60,7 +59,7 @@ def spec_total(workload: Workload, key: str) -> int:
 def test_trace_has_its_published_size(workload: Workload) -> None:
     """There are 1,523 hosts, 1,213 of them with GPUs, and 8,152 arrivals of one instance."""
     assert len(workload.hosts) == 1523
-    assert len(read_openb(FOLDER, nodes="gpu").hosts) == 1213
+    assert len(read_openb(TRACE, nodes="gpu").hosts) == 1213
     assert sum(bool(host.devices) for host in workload.hosts) == 1213
     assert len(workload.arrivals) == 8152
     assert {arrival.count for arrival in workload.arrivals} == {1}
@@ -73,13 +72,13 @@ def test_trace_has_its_published_size(workload: Workload) -> None:
 def test_fleet_totals_are_those_of_the_file(
     workload: Workload, resource_class: str, column: str
 ) -> None:
-    """The fleet has what the node file sums up to."""
+    """The fleet's total of each class is the sum of its column in the node file."""
     ours = sum(host.amounts.get(resource_class, 0) for host in workload.hosts)
     assert ours == total(node_rows(), column)
 
 
 def test_requests_sum_up_to_the_file(workload: Workload) -> None:
-    """CPU, memory and GPUs are those of all pods, shares of GPUs too."""
+    """The CPU, memory and GPU thousandths requested are the sums of the pod file."""
     rows = pod_rows()
     assert spec_total(workload, "resources:CUSTOM_CPU_MILLI") == total(rows, "cpu_milli")
     flavors = [workload.flavors[arrival.flavor] for arrival in workload.arrivals]
@@ -98,8 +97,8 @@ def test_requests_sum_up_to_the_file(workload: Workload) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_variant_is_read_in_its_order(variant: str) -> None:
-    """Requests come by creation time and then as in the file; without times as in the file."""
-    workload = read_openb(FOLDER, variant=variant)
+    """Requests are ordered by creation time and then as in the file; equal pods share a flavor."""
+    workload = read_openb(TRACE, variant=variant)
     rows = sorted(pod_rows(variant), key=lambda row: int(row.get("creation_time", "0")))
     assert [arrival.name for arrival in workload.arrivals] == [row["name"] for row in rows]
     distinct = {
@@ -116,8 +115,8 @@ def test_every_variant_is_read_in_its_order(variant: str) -> None:
 
 
 def test_accepted_models_are_asked_for() -> None:
-    """In gpuspec33 as many requests name models as in the file, and hosts have all of them."""
-    workload = read_openb(FOLDER, variant="gpuspec33")
+    """In gpuspec33 as many requests as pods name GPU models, and hosts have all of these."""
+    workload = read_openb(TRACE, variant="gpuspec33")
     specs = [workload.flavors[arrival.flavor].extra_specs for arrival in workload.arrivals]
     named = [
         value if key == "berth:any_trait" else key.removeprefix("trait:")

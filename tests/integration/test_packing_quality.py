@@ -16,7 +16,7 @@ from berth.lab.openb import GPU_MILLI, read_openb
 from berth.lab.workload import Workload
 
 SAMPLED = 8
-"""One of so many hosts and requests of the trace."""
+"""One in this many hosts and requests of the trace is in a sample."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -31,13 +31,13 @@ def refuses_nothing(name: str, workload: Workload, count: int) -> bool:
 
 
 def hosts_needed(name: str, seed: int) -> int:
-    """Return the least number of hosts that takes a workload with arrivals and departures."""
+    """Return the smallest number of hosts that can take a generated workload."""
     workload = generate(GeneratorSettings(hosts=HOSTS, requests=REQUESTS, seed=seed))
     return least(partial(refuses_nothing, name, workload), HOSTS // 2, 8 * HOSTS)
 
 
 def test_the_default_policy_needs_few_hosts() -> None:
-    """At most 1.1 times as many as best fit, and half as many as Nova's default."""
+    """The default policy needs at most 1.1 times the hosts of best fit and half those of Nova's."""
     needed = {
         name: fmean(hosts_needed(name, seed) for seed in (1, 2))
         for name in (BEST_FIT, "default", "nova")
@@ -48,7 +48,7 @@ def test_the_default_policy_needs_few_hosts() -> None:
 
 @pytest.fixture(scope="module")
 def samples() -> list[InflatedWorkload]:
-    """Two samples of the openb trace, inflated to 130 % of their GPUs."""
+    """Return two samples of the openb trace, inflated beyond the capacity of their GPUs."""
     trace = read_openb(TRACE, nodes="gpu", cpu_class="VCPU")
     parts = [
         Workload(
@@ -62,10 +62,10 @@ def samples() -> list[InflatedWorkload]:
 
 @pytest.mark.openb
 @pytest.mark.skipif(
-    not TRACE.is_dir(), reason="the openb trace is not in ../shared/traces/openb beside the repo"
+    not TRACE.is_dir(), reason="no folder with the openb trace: set BERTH_TEST_OPENB_TRACE"
 )
 def test_the_default_policy_fills_gpus(samples: list[InflatedWorkload]) -> None:
-    """More than First-Fit, and far more than Nova's default, when all GPUs are asked for once."""
+    """When all GPUs are requested, the default policy fills more than first fit and Nova's."""
     at_100 = {
         name: fmean(fill(name, demand).at_100 for demand in samples)
         for name in (FIRST_FIT, "default", "pack", "nova")

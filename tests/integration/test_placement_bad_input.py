@@ -1,4 +1,4 @@
-"""Bad input to the Placement API: an error of its own form, and nothing is changed."""
+"""Bad input to the Placement API gets an error in its own form and changes nothing."""
 
 import json
 from typing import Final
@@ -16,7 +16,7 @@ _FAILED: Final = 500
 
 @pytest.fixture
 async def world() -> World:
-    """Return a service with one of each noun."""
+    """Return a service with a record of each kind."""
     world = World()
     await furnish(world)
     return world
@@ -45,7 +45,7 @@ NO_JSON: Final = {
 
 
 def path_of(template: str) -> str:
-    """Return the path of something that is there."""
+    """Return a path in which each parameter names an existing record."""
     for part in template.split("{")[1:]:
         name = part.partition("}")[0]
         template = template.replace(f"{{{name}}}", known(name))
@@ -57,7 +57,7 @@ def path_of(template: str) -> str:
 async def test_bodies_that_nobody_can_mean(
     world: World, method: str, path: str, since: int, until: int, body: bytes
 ) -> None:
-    """They are refused in the form of this API, and nothing is changed."""
+    """An invalid body gets a 4xx in this API's form, and changes nothing."""
     before = await dump(world)
     headers = {"content-type": "application/json"}
     for minor in (since, until):
@@ -76,7 +76,7 @@ async def test_bodies_that_nobody_can_mean(
 async def test_what_is_refused_changes_nothing(
     world: World, method: str, path: str, body: object, status: int
 ) -> None:
-    """No generation is raised, no consumer is left behind, and no half of it is done."""
+    """A refused request changes no record and no version."""
     before = await dump(world)
     answer = await world.ask(method, path, body)
     assert answer.status_code == status, answer.text

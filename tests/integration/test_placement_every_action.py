@@ -1,4 +1,4 @@
-"""What holds of every action of the Placement API, in every version: headers, floors, who may."""
+"""Rules for every action of the Placement API in every version: headers, versions, roles."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -13,7 +13,7 @@ from tests.integration.placement_requests import RIGHT, Right, furnished
 from tests.unit.api.placement.world import World
 
 _CHANGES = (1, 3, 4, 7, 8, 11, 12, 14, 15, 18, 19, 20, 22, 23, 26, 27, 28, 33, 34, 36, 37, 38)
-"""Versions that something was changed in, besides those that actions have come with."""
+"""Versions with changes, besides those that introduced actions."""
 _WITH_LOCATION = {
     ("POST", "/resource_providers"),
     ("POST", "/resource_providers/{uuid}/inventories"),
@@ -39,7 +39,7 @@ async def ask(
     minor: int,
     headers: Mapping[str, str | None] | None = None,
 ) -> httpx.Response:
-    """Send that request, perhaps with other headers."""
+    """Send the request for an action, perhaps with other headers; return the answer."""
     right = right_for(action)
     body = None if right.body is None else right.body(minor)
     more = {} if body is None else {"json": body}
@@ -49,19 +49,19 @@ async def ask(
 
 
 def minors_of(action: PlacementRoute) -> list[int]:
-    """Return the first version, the last, and those in which something changes."""
+    """Return an action's first and last version and all with changes between, in order."""
     between = {minor for minor in _CHANGES if action.since <= minor <= action.until}
     return sorted({action.since, *between, action.until})
 
 
 def test_there_is_a_request_for_each() -> None:
-    """And none for what is not there."""
+    """There is a request for each action, and for no other method or path."""
     assert {(one.method, one.path) for one in ACTIONS} == RIGHT.keys()
 
 
 @every_action
 async def test_it_succeeds_in_all_its_versions(action: PlacementRoute) -> None:
-    """With the headers that belong to the version, and no others."""
+    """Each action succeeds in its versions, with the headers of the version and no others."""
     for minor in minors_of(action):
         answer = await ask(await furnished(), action, minor)
         assert answer.status_code == right_for(action).status_in(minor), (minor, answer.text)
@@ -89,7 +89,7 @@ async def test_it_succeeds_in_all_its_versions(action: PlacementRoute) -> None:
 
 @every_action
 async def test_outside_of_its_versions_it_is_not_there(action: PlacementRoute) -> None:
-    """404, but for DELETE of all inventories, whose path was there before: 405."""
+    """An action outside its versions gets its `missing` status, and its ranges have no gaps."""
     world = await furnished()
     same = [one for one in ACTIONS if (one.method, one.path) == (action.method, action.path)]
     there = {minor for one in same for minor in range(one.since, one.until + 1)}
@@ -104,7 +104,7 @@ async def test_outside_of_its_versions_it_is_not_there(action: PlacementRoute) -
 
 @every_action
 async def test_who_may(action: PlacementRoute) -> None:
-    """Administrators and services may, nobody else; without a token nobody is known."""
+    """Administrators and services succeed; other roles get 403, and a missing token 401."""
     is_public = action.rule == PUBLIC
     for headers, expected in (
         ({"x-auth-token": "somebody"}, 403),
@@ -121,7 +121,7 @@ async def test_who_may(action: PlacementRoute) -> None:
 
 @every_action
 async def test_what_is_sent_and_what_is_wanted(action: PlacementRoute) -> None:
-    """JSON, wherever there is a body: 415 and 406 else."""
+    """An Accept without JSON gets 406 if there is a body to show; another body type gets 415."""
     world = await furnished()
     answer = await ask(world, action, action.until, {"accept": "image/png"})
     assert (answer.status_code == 406) == action.shows
@@ -138,7 +138,7 @@ async def test_what_is_sent_and_what_is_wanted(action: PlacementRoute) -> None:
 
 @every_action
 async def test_no_other_method_is_meant(action: PlacementRoute) -> None:
-    """Neither HEAD, nor OPTIONS, nor one that a header names instead."""
+    """Other methods get 405, a trailing slash gets 404, and override headers are ignored."""
     world = await furnished()
     path = right_for(action).path
     there = {one.method for one in ACTIONS if one.path == action.path}

@@ -1,4 +1,4 @@
-"""The Placement API, whatever is sent to it (schemathesis): no server error, no half refusal."""
+"""The Placement API fails at no request, and refusals change nothing (schemathesis)."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -25,14 +25,14 @@ MEANT: Final = {
     "root_required": "^!?(CUSTOM_FAST|HW_CPU_X86_VMX)$",
     "member_of": "^!?[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$",
 }
-"""What parameters look like that are any text to the schema."""
+"""Patterns for parameters that the schema allows to be any text."""
 
 world = World()
 asyncio.run(furnish(world))
 
 
 def described(minor: int) -> Json:
-    """Describe the API of one microversion in OpenAPI, from its own table and schemas."""
+    """Return an OpenAPI document of one microversion, made from the API's routes and schemas."""
     paths: Json = {}
     for action in ACTIONS:
         if action.since <= minor <= action.until and action.path:
@@ -75,7 +75,7 @@ def _at(steps: Sequence[tuple[int, Any]] | None, minor: int) -> Json | None:
 
 
 def schema_of(minor: int) -> BaseSchema:
-    """Return what schemathesis makes cases of."""
+    """Return the schemathesis schema of one microversion."""
     schema = schemathesis.openapi.from_dict(described(minor))
     schema.app = build_placement_app(world.parts)
     return schema
@@ -85,7 +85,7 @@ oldest, middle, newest = map(schema_of, (0, 27, 39))
 
 
 def send(case: Case[Any], minor: int) -> None:
-    """Send a case, many about what is there; nothing fails, and a refusal changes nothing."""
+    """Send a case, often to an existing record; check that only a successful write changes data."""
     generated = "".join(str(value) for value in (case.path_parameters or {}).values())
     if case.method != "DELETE" and len(generated) % 2:
         case.path_parameters = {name: known(name) for name in case.path_parameters}
@@ -107,19 +107,19 @@ _ANY = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list
 @newest.parametrize()
 @_ANY
 def test_the_newest_version_fails_at_nothing(case: Case[Any]) -> None:
-    """Whatever is sent, right or wrong."""
+    """No request to version 1.39 is a server error, and no refusal changes anything."""
     send(case, 39)
 
 
 @middle.parametrize()
 @_ANY
 def test_a_version_between_fails_at_nothing(case: Case[Any]) -> None:
-    """Likewise."""
+    """No request to version 1.27 is a server error, and no refusal changes anything."""
     send(case, 27)
 
 
 @oldest.parametrize()
 @_ANY
 def test_the_oldest_version_fails_at_nothing(case: Case[Any]) -> None:
-    """Likewise."""
+    """No request to version 1.0 is a server error, and no refusal changes anything."""
     send(case, 0)

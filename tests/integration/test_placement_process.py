@@ -18,7 +18,7 @@ TOKEN = {"x-auth-token": "admin"}
 
 @contextmanager
 def placement(folder: Path, *words: str) -> Iterator[str]:
-    """Run the process until the end of the body, and give its URL."""
+    """Run the process until the end of the body, and yield its URL."""
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "berth.cli.main", "placement"),
@@ -43,13 +43,13 @@ def placement(folder: Path, *words: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One process for the tests that only ask."""
+    """Yield the URL of one process for the tests that change no settings."""
     with placement(tmp_path_factory.mktemp("placement"), "--ledger", "memory:") as url:
         yield url
 
 
 def ask(url: str, method: str, path: str, **more: object) -> httpx.Response:
-    """Send a request."""
+    """Send a request, as the administrator unless headers are given, and return the answer."""
     kept = {"headers": TOKEN, **more}
     return httpx.request(method, f"{url}{path}", trust_env=False, **kept)  # type: ignore[arg-type]
 
@@ -69,21 +69,21 @@ def raw(url: str, request: bytes) -> tuple[int, dict[str, object]]:
 
 
 def is_whole(answer: bytes) -> bool:
-    """Tell whether the body has come."""
+    """Tell whether the answer is complete."""
     head, end, body = answer.partition(b"\r\n\r\n")
     length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
     return bool(end) and len(body) >= int(length)
 
 
 def detail(answer: dict[str, object]) -> str:
-    """Return what an error says."""
+    """Return the detail of an error."""
     errors = answer["errors"]
     assert isinstance(errors, list)
     return str(errors[0]["detail"])
 
 
 def test_the_versions_document(url: str) -> None:
-    """Without a token."""
+    """The versions document is served without a token."""
     answer = httpx.get(f"{url}/", trust_env=False)
     assert answer.status_code == 200
     assert answer.json()["versions"][0]["max_version"] == "1.39"
@@ -91,7 +91,7 @@ def test_the_versions_document(url: str) -> None:
 
 
 def test_what_is_not_there(url: str) -> None:
-    """Paths, methods, tokens."""
+    """Unknown paths get 404, other methods 405, no token 401 and the wrong role 403."""
     assert ask(url, "GET", "/nowhere").status_code == 404
     assert ask(url, "GET", "/placement").status_code == 404
     answer = ask(url, "DELETE", "/resource_providers")
@@ -130,7 +130,7 @@ HEAD = (
 def test_bodies_as_they_come_over_the_wire(
     url: str, request_: bytes, status: int, text: str
 ) -> None:
-    """Whatever is wrong is told in Placement's form."""
+    """Malformed requests and bodies get an error in Placement's form."""
     found, answer = raw(url, request_)
     assert found == status
     assert text in detail(answer)
@@ -149,7 +149,7 @@ def test_bodies_as_they_come_over_the_wire(
     ],
 )
 def test_bodies_that_nobody_should_send(url: str, content: bytes, status: int, text: str) -> None:
-    """Refused, and the process lives on."""
+    """Oversized, deep and malformed bodies are refused, and the process serves on."""
     headers = {**TOKEN, "content-type": "application/json"}
     answer = ask(url, "POST", "/resource_providers", content=content, headers=headers)
     assert (answer.status_code, text in detail(answer.json())) == (status, True), answer.text
@@ -157,7 +157,7 @@ def test_bodies_that_nobody_should_send(url: str, content: bytes, status: int, t
 
 
 def test_settings_reach_the_process(tmp_path: Path) -> None:
-    """A ledger in a folder, a policy, CORS."""
+    """Options for the ledger's folder, the policy file and CORS take effect."""
     (tmp_path / "rules").write_text('"placement:resource_providers:list": "role:looker"\n')
     with placement(
         tmp_path,
@@ -181,7 +181,7 @@ def test_settings_reach_the_process(tmp_path: Path) -> None:
 
 
 def test_a_wrong_policy_starts_nothing(tmp_path: Path) -> None:
-    """And says where it is wrong."""
+    """A policy file with an unknown rule ends the process with 2 and names the rule."""
     (tmp_path / "rules").write_text('"placement:traits:list": "rule:nowhere"\n')
     words = ("placement", "--ledger", "memory:", "--listen", "127.0.0.1:0", "--policy-file")
     ended = subprocess.run(
@@ -197,7 +197,7 @@ def test_a_wrong_policy_starts_nothing(tmp_path: Path) -> None:
 
 
 def test_what_it_does_not_need_is_not_loaded() -> None:
-    """The process starts fast because of what it leaves out."""
+    """The process loads neither the scheduling code nor drivers that it does not need."""
     code = "import sys, berth.cli.commands.serving, berth.app.placement; print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = set(ended.stdout.split())

@@ -1,4 +1,4 @@
-"""PostgreSQL that refuses, says nothing, or breaks off: how its ledger takes that."""
+"""The PostgreSQL ledger when its server refuses, hangs or breaks connections."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -23,14 +23,14 @@ _TIMEOUT_S = 0.3
 
 @asynccontextmanager
 async def near(url: str) -> AsyncGenerator[tuple[PostgresLedger, Proxy]]:
-    """Open an empty ledger over a line that can be cut."""
+    """Yield an empty ledger that is reached through a proxy, and the proxy."""
     await migrate(url)
     await empty(url)
     parts = urlsplit(url)
     async with proxying(parts.hostname or "127.0.0.1", parts.port or 5432) as proxy:
         user = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
         netloc = f"{user}127.0.0.1:{proxy.port}"
-        # In the clear, so that the line can read what is said.
+        # Without TLS, so that the proxy can read the messages.
         there = parts._replace(netloc=netloc, query="sslmode=disable").geturl()
         ledger = await open_ledger(there, timeout_s=_TIMEOUT_S)
         assert isinstance(ledger, PostgresLedger)
@@ -39,7 +39,7 @@ async def near(url: str) -> AsyncGenerator[tuple[PostgresLedger, Proxy]]:
 
 
 async def check_refusals(ledger: PostgresLedger, words: str) -> None:
-    """Check that every way to ask ends, says why, and does not say where the server is."""
+    """Check that every call raises an error with these words and without the server's address."""
     asked = [
         ledger.get(Flavor, "1"),
         ledger.snapshot(0.0),
@@ -54,7 +54,7 @@ async def check_refusals(ledger: PostgresLedger, words: str) -> None:
 
 
 async def test_silence_is_given_up_and_got_over(postgres_url: str) -> None:
-    """Nobody waits for ever; new connections are made, for listening too."""
+    """Calls to a silent server time out, and work again later on new connections."""
     async with near(postgres_url) as (ledger, proxy):
         assert await ledger.commit([(Put(make_flavor(1)),)]) == [Committed(1)]
         proxy.is_silent = True
@@ -69,7 +69,7 @@ async def test_silence_is_given_up_and_got_over(postgres_url: str) -> None:
 
 
 async def test_whoever_stops_waiting_is_not_kept(postgres_url: str) -> None:
-    """Who is cancelled while nobody answers ends at once, and the next one is answered."""
+    """A call that is cancelled during silence ends immediately, and the next call succeeds."""
     async with near(postgres_url) as (ledger, proxy):
         proxy.is_silent = True
         asking = asyncio.create_task(ledger.version())
@@ -82,7 +82,7 @@ async def test_whoever_stops_waiting_is_not_kept(postgres_url: str) -> None:
 
 
 async def test_a_refusal_is_told_at_once(postgres_url: str) -> None:
-    """Without a server every way to ask says so, and all goes on when it is back."""
+    """Every call fails while the server refuses connections, and succeeds once it is back."""
     async with near(postgres_url) as (ledger, proxy):
         proxy.is_closed = True
         await proxy.cut()
@@ -96,7 +96,7 @@ async def test_a_refusal_is_told_at_once(postgres_url: str) -> None:
 async def test_a_commit_whose_answer_is_lost_may_have_arrived(
     postgres_url: str, *, arrives: bool
 ) -> None:
-    """Its sender is told that the ledger is away, and reads what has become of it."""
+    """A commit with a lost answer raises UnavailableError; a read shows whether it arrived."""
     async with near(postgres_url) as (ledger, proxy):
         if arrives:
             proxy.loses_answer_of = b"COMMIT"

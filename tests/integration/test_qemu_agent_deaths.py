@@ -1,4 +1,4 @@
-"""An agent that dies again and again, in the middle of whatever it does to real guests."""
+"""Agents that die repeatedly while they work on real guests."""
 
 import asyncio
 import random
@@ -26,7 +26,7 @@ LONGEST_S = 0.2
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncGenerator[QemuRig]:
-    """Two hosts."""
+    """Yield a rig with two hosts."""
     require_qemu()
     rig = QemuRig(tmp_path)
     async with clean(rig):
@@ -47,7 +47,7 @@ def check_processes(rig: QemuRig) -> None:
 
 
 async def check_guests(driver: QemuDriver) -> None:
-    """Check that each guest can be had, whatever has become of it."""
+    """Check that each guest can be started and stopped, whatever its state is."""
     for one in instances(STUB):
         found = (await powers(driver)).get(one.uuid)
         if found is Power.PAUSED:
@@ -60,7 +60,7 @@ async def check_guests(driver: QemuDriver) -> None:
 
 
 async def step(rig: QemuRig, driver: QemuDriver, dice: random.Random) -> QemuDriver:
-    """Do something; the agent may die of it, and then the next one takes over."""
+    """Call a random driver method; if the agent dies during it, return the driver of the next."""
     doing, one = dice.choice(DOINGS), dice.choice(instances(STUB))
     task = asyncio.ensure_future(doing(driver, one))
     dies = dice.random() < DEATHS
@@ -75,7 +75,7 @@ async def step(rig: QemuRig, driver: QemuDriver, dice: random.Random) -> QemuDri
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_whatever_an_agent_dies_of_the_next_one_goes_on(rig: QemuRig, seed: int) -> None:
-    """No guest runs twice, none is lost, and each can be had in the end."""
+    """No guest runs twice, and each can be started and stopped after random deaths of agents."""
     dice = random.Random(seed)
     driver = await rig.open()
     for _ in range(STEPS):
@@ -85,7 +85,7 @@ async def test_whatever_an_agent_dies_of_the_next_one_goes_on(rig: QemuRig, seed
 
 @pytest.mark.slow
 async def test_an_agent_may_be_killed_at_any_moment(rig: QemuRig) -> None:
-    """By SIGKILL, so that it cleans nothing up."""
+    """After SIGKILL of an agent no guest runs twice or is an orphan, and all can be started."""
     dice, host = random.Random(7), rig.hosts[HERE]
     given = [host.name, str(host.state_dir), str(rig.images[STUB].file)]
     for life in range(10):

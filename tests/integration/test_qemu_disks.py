@@ -32,7 +32,7 @@ MB = 1024**2
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncGenerator[QemuRig]:
-    """Two hosts."""
+    """Yield a rig with two hosts."""
     require_qemu()
     rig = QemuRig(tmp_path)
     async with clean(rig):
@@ -41,13 +41,13 @@ async def rig(tmp_path: Path) -> AsyncGenerator[QemuRig]:
 
 @pytest.fixture
 async def driver(rig: QemuRig) -> QemuDriver:
-    """The driver of the first one."""
+    """Return the driver of the first host."""
     return await rig.open()
 
 
 @pytest.fixture
 def instance() -> Instance:
-    """An instance of the stub guest, with a disk of each kind."""
+    """Return an instance of the stub guest, with a disk of each kind."""
     instance = stub_instance(Image(STUB))
     return sized(instance, root_gb=1, ephemeral_gb=1, swap_mb=16)
 
@@ -59,14 +59,14 @@ def sized(instance: Instance, **changes: int) -> Instance:
 
 
 async def sizes(rig: QemuRig, instance: Instance, host: int = HERE) -> dict[str, int]:
-    """Return how large the disks of a guest are, by name."""
+    """Return the sizes in bytes of a guest's disks, by name."""
     folder = rig.hosts[host].state_dir / instance.uuid
     files = sorted(folder.glob("*.qcow2"))
     return {file.stem: await virtual_bytes(str(file), "qcow2") for file in files}
 
 
 def fill(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have no file of a guest be written any more, as on a disk that is full."""
+    """Make every fsync fail, as on a full disk."""
 
     def fails(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -82,7 +82,7 @@ async def test_a_full_disk_fails_what_is_asked_and_the_guest_goes_on(
     monkeypatch: pytest.MonkeyPatch,
     verb: str,
 ) -> None:
-    """It is an error of the driver, so the server stays as it is, and its history tells why."""
+    """On a full disk a call raises DriverError, and except for a pause the guest stays as it is."""
     await start(driver, instance)
     if verb == "offer_disks":
         await driver.stop(instance.uuid, grace_s=0)
@@ -105,7 +105,7 @@ async def test_a_full_disk_fails_what_is_asked_and_the_guest_goes_on(
 async def test_a_guest_can_be_destroyed_on_a_full_disk(
     driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That is what makes room there."""
+    """A guest can be destroyed on a full disk, which frees space."""
     await start(driver, instance)
     fill(monkeypatch)
     await driver.destroy(instance.uuid)
@@ -115,7 +115,7 @@ async def test_a_guest_can_be_destroyed_on_a_full_disk(
 async def test_one_guest_that_ends_on_a_full_disk_hides_no_other(
     rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is what it was until that can be written down; nobody takes it for crashed."""
+    """A guest that ends on a full disk keeps its state until the new one can be stored."""
     await start(driver, instance)
     fill(monkeypatch)
     await rig.type(instance.uuid, "p")
@@ -135,7 +135,7 @@ async def test_one_guest_that_ends_on_a_full_disk_hides_no_other(
 async def test_disks_that_cannot_be_stored_are_an_error(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """The folder that all hosts share may be away, or another user's."""
+    """Storing disks raises DriverError if the shared folder cannot be used, and can be retried."""
     await start(driver, instance)
     await driver.stop(instance.uuid, grace_s=0)
     (rig.folder / "stored").write_text("no folder")
@@ -148,7 +148,7 @@ async def test_disks_that_cannot_be_stored_are_an_error(
 async def test_stored_disks_that_cannot_be_deleted_are_not_forgotten(
     rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody would find them any more."""
+    """Stored disks that cannot be deleted are listed as leftovers, and can be dropped later."""
     await start(driver, instance)
     await driver.stop(instance.uuid, grace_s=0)
     address = await driver.store_disks(instance.uuid)
@@ -166,7 +166,7 @@ async def test_stored_disks_that_cannot_be_deleted_are_not_forgotten(
 async def test_stored_disks_that_cannot_be_looked_at_fail_the_build(
     driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder that all hosts share may have gone away under this one."""
+    """A build raises BuildError if the stored disks cannot be read."""
     await start(driver, instance)
     await driver.stop(instance.uuid, grace_s=0)
     address = await driver.store_disks(instance.uuid)
@@ -185,7 +185,7 @@ async def test_stored_disks_that_cannot_be_looked_at_fail_the_build(
 async def test_all_disks_grow_with_the_flavor(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """A server gets what its claim holds for it, and not for the root disk alone."""
+    """All disks grow to the sizes of a larger flavor."""
     await start(driver, instance)
     await driver.stop(instance.uuid, grace_s=0)
     larger = sized(instance, root_gb=2, ephemeral_gb=3, swap_mb=32)
@@ -197,7 +197,7 @@ async def test_all_disks_grow_with_the_flavor(
 async def test_swap_shrinks_with_the_flavor(
     rig: QemuRig, driver: QemuDriver, instance: Instance, swap_mb: int
 ) -> None:
-    """Nothing on it is worth keeping, and a server may not keep what it holds no room for."""
+    """A resize shrinks or removes the swap disk, and the guest still starts and moves."""
     await start(driver, instance)
     await driver.stop(instance.uuid, grace_s=0)
     smaller = sized(instance, swap_mb=swap_mb)
@@ -213,7 +213,7 @@ async def test_swap_shrinks_with_the_flavor(
 async def test_a_guest_moves_live_after_it_has_grown(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """The other host makes disks as large as the flavor says."""
+    """A guest can move live after its disks have grown, and has them on the other host."""
     await start(driver, instance)
     await driver.stop(instance.uuid, grace_s=0)
     larger = sized(instance, ephemeral_gb=2, swap_mb=32)

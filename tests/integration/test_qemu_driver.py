@@ -44,7 +44,7 @@ GB = 1024**3
 
 @pytest.fixture
 async def rig(tmp_path: Path) -> AsyncGenerator[QemuRig]:
-    """Two hosts."""
+    """Yield a rig with two hosts."""
     require_qemu()
     rig = QemuRig(tmp_path)
     async with clean(rig):
@@ -53,13 +53,13 @@ async def rig(tmp_path: Path) -> AsyncGenerator[QemuRig]:
 
 @pytest.fixture
 async def driver(rig: QemuRig) -> QemuDriver:
-    """The driver of the first one."""
+    """Return the driver of the first host."""
     return await rig.open()
 
 
 @pytest.fixture
 def instance() -> Instance:
-    """An instance of the stub guest."""
+    """Return an instance of the stub guest."""
     return stub_instance(Image(STUB))
 
 
@@ -72,7 +72,7 @@ def with_host(rig: QemuRig, **changes: object) -> VirtDriver:
 async def test_a_guest_that_hangs_with_its_process_is_left_alone(
     rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody takes it for crashed and starts a second one; destroying it works."""
+    """A guest whose process hangs counts as running, is not started twice, and can be destroyed."""
     monkeypatch.setattr(machine, "_ANSWER_S", 0.2)
     await start(driver, instance)
     process = rig.process(instance.uuid)
@@ -92,7 +92,7 @@ async def test_a_guest_that_hangs_with_its_process_is_left_alone(
 async def test_a_process_that_hangs_is_adopted_when_it_answers(
     rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until then it is what it was."""
+    """A hanging process counts as running, and can be used once it answers."""
     await start(driver, instance)
     monkeypatch.setattr(machine, "_CONNECT_S", 0.2)
     process = rig.process(instance.uuid)
@@ -116,7 +116,7 @@ async def test_a_process_that_hangs_is_adopted_when_it_answers(
 async def test_a_build_that_fails_tells_what_qemu_said(
     rig: QemuRig, instance: Instance, changes: dict[str, str], told: str
 ) -> None:
-    """And leaves nothing."""
+    """A failed build raises BuildError with QEMU's message, and leaves no guest."""
     driver = with_host(rig, **changes)
     with pytest.raises(BuildError, match=told):
         await driver.spawn(instance)
@@ -129,7 +129,7 @@ async def test_a_build_that_fails_tells_what_qemu_said(
 async def test_a_guest_without_an_image_blames_no_host(
     driver: QemuDriver, instance: Instance
 ) -> None:
-    """No other host could build it, either."""
+    """A build without an image raises an error that does not blame the host."""
     with pytest.raises(BuildError) as raised:
         await driver.spawn(replace(instance, image=None))
     assert not raised.value.blames_host
@@ -138,7 +138,7 @@ async def test_a_guest_without_an_image_blames_no_host(
 async def test_what_an_agent_had_half_built_is_cleared_away(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """It never was a guest; the next build begins anew."""
+    """A half-built guest is not listed, and the next build starts afresh."""
     await driver.spawn(instance)
     await driver.stop(instance.uuid, grace_s=0)
     await rig.close()
@@ -155,7 +155,7 @@ async def test_what_an_agent_had_half_built_is_cleared_away(
 async def test_the_memory_of_a_suspended_guest_takes_room_no_longer_than_needed(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """It goes when the guest goes on, or is stopped."""
+    """The memory file of a suspended guest is deleted when the guest is resumed or stopped."""
     memory = QemuFolder(rig.hosts[HERE].state_dir, instance.uuid).memory
     await start(driver, instance)
     for go_on in (driver.resume(instance.uuid), driver.stop(instance.uuid, grace_s=0)):
@@ -168,7 +168,7 @@ async def test_the_memory_of_a_suspended_guest_takes_room_no_longer_than_needed(
 async def test_a_broken_spec_costs_one_guest_only(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """It is an orphan; its disks are not written over, and others are adopted."""
+    """A guest with a broken spec is an orphan whose disks are kept; others are adopted."""
     other = replace(instance, uuid=instance.uuid[:-1] + "9")
     await start(driver, instance)
     await driver.spawn(other)
@@ -189,7 +189,7 @@ async def test_a_broken_spec_costs_one_guest_only(
 async def test_a_move_goes_on_when_the_agent_has_died(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """The guest runs there; the next agent here clears away what is left."""
+    """The guest arrives though its agent died, and the next agent cleans up the source."""
     there = await rig.open(THERE)
     await start(driver, instance)
     address = await there.take_in(instance)
@@ -216,7 +216,7 @@ async def test_a_move_goes_on_when_the_agent_has_died(
 async def test_a_guest_stays_when_its_target_dies(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """In the middle of the move; what is left there goes by itself."""
+    """A guest whose target dies during a move stays, and nothing is left on the target."""
     there = await rig.open(THERE)
     await start(driver, instance)
     address = await there.take_in(instance)
@@ -234,7 +234,7 @@ async def test_a_guest_stays_when_its_target_dies(
 async def test_a_guest_stays_when_its_target_is_another_machine(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """Of another size, say; QEMU notices."""
+    """A move to a guest with another memory size fails, and the guest stays."""
     there = await rig.open(THERE)
     await start(driver, instance)
     larger = replace(instance, flavor=replace(instance.flavor, memory_mb=8))
@@ -254,7 +254,7 @@ async def test_a_guest_stays_when_its_target_is_another_machine(
 async def test_a_paused_guest_with_disks_does_not_move(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """It would run there."""
+    """A move of a paused guest with disks is refused, and the guest stays paused."""
     with_disk = replace(instance, flavor=replace(instance.flavor, root_gb=1))
     there = await rig.open(THERE)
     await driver.spawn(with_disk)
@@ -265,7 +265,7 @@ async def test_a_paused_guest_with_disks_does_not_move(
 
 
 async def disk_image(folder: Path, size: str = "2G") -> ImageFile:
-    """Make an image of a disk with something on it."""
+    """Create a disk image with some data, and return its record."""
     file = folder / "image.qcow2"
     await run("qemu-img", "create", "-q", "-f", "qcow2", str(file), size)
     await run("qemu-io", "-f", "qcow2", "-c", "write -q -P 5 0 64k", str(file))
@@ -275,7 +275,7 @@ async def disk_image(folder: Path, size: str = "2G") -> ImageFile:
 async def test_a_root_disk_rests_on_its_image(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """It holds what the image does, as large as the flavor says, and travels without the image."""
+    """A root disk has the image's data and the flavor's size, and moves without the image."""
     rig.images["disk"] = await disk_image(rig.folder)
     flavor = replace(instance.flavor, memory_mb=64, root_gb=3, ephemeral_gb=1, swap_mb=16)
     one = replace(instance, image=Image("disk"), flavor=flavor)
@@ -299,7 +299,7 @@ async def test_a_root_disk_rests_on_its_image(
 async def test_what_boots_no_disk_needs_its_image(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """It is not started from an empty disk in its place."""
+    """A guest that boots from a firmware image is not started without that image."""
     one = replace(instance, flavor=replace(instance.flavor, root_gb=1))
     await start(driver, one)
     await driver.stop(one.uuid, grace_s=0)
@@ -314,7 +314,7 @@ async def test_what_boots_no_disk_needs_its_image(
 async def test_a_disk_is_as_large_as_its_image_at_least(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """A flavor with less is refused, one that does not say takes what it needs."""
+    """A flavor with a smaller disk than the image is refused; one without a size is not."""
     rig.images["disk"] = await disk_image(rig.folder)
     flavor = replace(instance.flavor, memory_mb=64, root_gb=1)
     one = replace(instance, image=Image("disk"), flavor=flavor)
@@ -327,7 +327,7 @@ async def test_a_disk_is_as_large_as_its_image_at_least(
 
 
 async def test_without_a_shared_folder_nothing_is_stored(rig: QemuRig, instance: Instance) -> None:
-    """The error says what to set."""
+    """Without a shared folder, storing disks raises an error that names the setting."""
     driver = with_host(rig, storage_dir=None)
     assert isinstance(driver, QemuDriver)
     await driver.spawn(instance)
@@ -338,7 +338,7 @@ async def test_without_a_shared_folder_nothing_is_stored(rig: QemuRig, instance:
 
 
 async def test_the_probe_tells_what_works(rig: QemuRig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Emulation does; a program that is not there, or a guest that never is ready, does not."""
+    """The probe finds that TCG works, and fails for a missing program or a guest never ready."""
     host = rig.hosts[HERE]
     assert await boots(host, Accelerator.TCG)
     assert not await boots(replace(host, binary="no-such-qemu"), Accelerator.TCG)
@@ -355,7 +355,7 @@ async def test_the_probe_tells_what_works(rig: QemuRig, monkeypatch: pytest.Monk
 async def test_a_guest_that_has_moved_goes_on_before_anybody_looks(
     rig: QemuRig, driver: QemuDriver, instance: Instance, root_gb: int
 ) -> None:
-    """Agents look at their hosts now and then only."""
+    """A guest that has moved runs on the target before any agent looks at it."""
     one = replace(instance, flavor=replace(instance.flavor, root_gb=root_gb))
     there = await rig.open(THERE)
     await start(driver, one)
@@ -369,7 +369,7 @@ async def test_a_guest_that_has_moved_goes_on_before_anybody_looks(
 
 
 async def test_a_report_names_the_hypervisor(driver: QemuDriver) -> None:
-    """With the version of QEMU."""
+    """A report has the hypervisor's type, QEMU's version and the kinds of guests."""
     host = (await driver.report()).host
     assert host.hypervisor_type == "QEMU"
     assert host.hypervisor_version >= 2_000_000
@@ -379,7 +379,7 @@ async def test_a_report_names_the_hypervisor(driver: QemuDriver) -> None:
 async def test_many_guests_are_adopted_together(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """None is started again."""
+    """A new agent adopts eight running guests and starts none of them again."""
     many = [replace(instance, uuid=f"{instance.uuid[:-2]}{number:02d}") for number in range(8)]
     await asyncio.gather(*(start(driver, one) for one in many))
     driver = await rig.open()
@@ -390,7 +390,7 @@ async def test_many_guests_are_adopted_together(
 async def test_a_host_under_another_name_does_nothing_with_the_guests(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """The ledger has them on the first one, so its agent would destroy all of them."""
+    """A driver with another host name refuses to list or destroy the guests of a state folder."""
     await start(driver, instance)
     renamed = with_host(rig, name="another-host")
     with pytest.raises(DriverError, match="holds the guests of host"):

@@ -1,4 +1,4 @@
-"""The QEMU driver when agents die, and processes do not answer, at the worst moments."""
+"""The QEMU driver when agents die and processes hang at critical moments."""
 
 import asyncio
 import os
@@ -30,20 +30,20 @@ from berth.testing.driver_conformance.rig import (
 )
 from tests.conformance.qemu_rig import QemuRig
 
-# Fixtures, which pytest finds by their names here.
+# These fixtures are imported so that pytest finds them in this module.
 from tests.integration.test_qemu_driver import driver, instance, rig, with_host
 
 __all__ = ["driver", "instance", "rig"]
 
 
 def with_disks(instance: Instance, *, ephemeral_gb: int = 0, swap_mb: int = 0) -> Instance:
-    """Return an instance with a root disk of 1 GiB, and others as they are named."""
+    """Return an instance with a root disk of 1 GiB and other disks of the given sizes."""
     flavor = replace(instance.flavor, root_gb=1, ephemeral_gb=ephemeral_gb, swap_mb=swap_mb)
     return replace(instance, flavor=flavor)
 
 
 def dies_at(monkeypatch: pytest.MonkeyPatch, *commands: str, waits: bool = False) -> None:
-    """Have an agent die when it is about to have QEMU do something."""
+    """Make an agent die immediately before it sends one of these commands to QEMU."""
     execute = Machine.execute
 
     async def fail(
@@ -69,7 +69,7 @@ def memory_of(rig: QemuRig, instance: Instance) -> Path:
 async def test_what_an_agent_had_only_begun_to_suspend_goes_on(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """Also where QEMU says of an earlier migration that it is completed."""
+    """A guest runs on if its agent died before suspending it, though it was suspended before."""
     await start(driver, instance)
     await driver.suspend(instance.uuid)
     await driver.resume(instance.uuid)
@@ -86,7 +86,7 @@ async def test_what_an_agent_had_only_begun_to_suspend_goes_on(
 async def test_memory_that_cannot_be_read_is_kept(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """QEMU ends in the midst of it; the guest is suspended as before."""
+    """If QEMU ends while it loads saved memory, the guest stays suspended and can be resumed."""
     await start(driver, instance)
     memory = memory_of(rig, instance)
     await driver.suspend(instance.uuid)
@@ -114,7 +114,7 @@ async def test_memory_that_cannot_be_read_is_kept(
 async def test_a_guest_wakes_with_the_processor_that_it_had(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """Whatever the host's settings say by now; they count from its next start on."""
+    """A resumed guest keeps its CPU model; a changed setting applies from its next start."""
     await driver.close()
     old = with_host(rig, cpu_model="max")
     await old.spawn(instance)
@@ -138,7 +138,7 @@ async def test_a_guest_wakes_with_the_processor_that_it_had(
 async def test_a_process_that_hangs_is_cut_off(
     rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When its guest was asked to turn itself off for long enough."""
+    """A hanging process is killed when the grace period of a stop is over."""
     monkeypatch.setattr(machine, "_ANSWER_S", 0.2)
     monkeypatch.setattr(machine, "_CONNECT_S", 0.2)
     await start(driver, instance)
@@ -152,7 +152,7 @@ async def test_a_process_that_hangs_is_cut_off(
 async def test_a_guest_that_has_arrived_goes_on_whenever_its_agent_died(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """Also after the other side's copies had been ended."""
+    """A guest that has arrived runs once its agent is restarted, and is not started again."""
     instance = with_disks(instance)
     there = await rig.open(THERE)
     await start(driver, instance)
@@ -174,7 +174,7 @@ async def test_a_guest_that_has_arrived_goes_on_whenever_its_agent_died(
 async def test_copying_is_begun_anew_when_the_agent_has_died(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """What it has left behind in QEMU is in nobody's way."""
+    """The next agent can move a guest whose copying was interrupted."""
     instance = with_disks(instance)
     there = await rig.open(THERE)
     await start(driver, instance)
@@ -192,7 +192,7 @@ async def test_copying_is_begun_anew_when_the_agent_has_died(
 async def test_a_silent_qemu_has_not_said_that_its_guest_stays(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """It may have moved: it does not go on here, and the other host must not clear it away."""
+    """If QEMU does not report the end of a move, the guest stays paused here until a retry."""
     there = await rig.open(THERE)
     await start(driver, instance)
     address = await there.take_in(instance)
@@ -220,7 +220,7 @@ async def test_a_silent_qemu_has_not_said_that_its_guest_stays(
 async def test_a_guest_that_has_moved_does_not_stay_for_being_hard_to_clear_away(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """Who is told that it stays destroys it where it runs."""
+    """A failed cleanup after a move raises UnavailableError, not an error that the guest stays."""
     instance = with_disks(instance)
     there = await rig.open(THERE)
     await start(driver, instance)
@@ -241,7 +241,7 @@ async def test_a_guest_that_has_moved_does_not_stay_for_being_hard_to_clear_away
 async def test_disks_that_a_larger_flavor_has_are_made_and_move(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """In the same order on both sides."""
+    """Disks that a larger flavor adds are created in a fixed order and move live."""
     small, large = (
         with_disks(instance, swap_mb=64),
         with_disks(instance, swap_mb=64, ephemeral_gb=1),
@@ -261,7 +261,7 @@ async def test_disks_that_a_larger_flavor_has_are_made_and_move(
 async def test_a_guest_stays_where_the_target_has_other_disks(
     rig: QemuRig, driver: QemuDriver, instance: Instance
 ) -> None:
-    """QEMU would not notice where they are as many."""
+    """A move to a guest with other disks is refused, and the guest stays."""
     mine, theirs = with_disks(instance, swap_mb=64), with_disks(instance, ephemeral_gb=1)
     there = await rig.open(THERE)
     await start(driver, mine)

@@ -1,4 +1,4 @@
-"""The bus on RabbitMQ when connections break, servers die and messages come late."""
+"""The bus on RabbitMQ when connections break, servers die and messages are late."""
 
 import asyncio
 import secrets
@@ -27,20 +27,20 @@ _STRANGE: Command[list[str], Reply] = Command("post", "ask", list[str], Reply)
 
 @pytest.fixture
 async def proxy(broker: RabbitBroker) -> AsyncIterator[Proxy]:
-    """A line to the broker that can be cut."""
+    """Yield a proxy to the broker whose connections can be cut."""
     url = URL(broker.url)
     async with proxying(url.host or "", url.port or 5672) as made:
         yield made
 
 
 def behind(proxy: Proxy, broker: RabbitBroker) -> RabbitBroker:
-    """Return the broker as it is reached by a proxy."""
+    """Return the broker with a URL that leads through a proxy."""
     url = URL(broker.url).with_host("127.0.0.1").with_port(proxy.port)
     return replace(broker, url=str(url))
 
 
 async def call_until_answered(bus: RabbitBus, text: str) -> Reply:
-    """Call again and again, as whoever needs the answer would."""
+    """Call repeatedly until a reply arrives, and return it."""
     async with asyncio.timeout(_PATIENCE_S):
         while True:
             try:
@@ -50,7 +50,7 @@ async def call_until_answered(bus: RabbitBus, text: str) -> Reply:
 
 
 async def test_servers_are_back_after_a_break(broker: RabbitBroker, proxy: Proxy) -> None:
-    """Both ends come back by themselves, with all that is served, also while the broker is away."""
+    """After each break both ends reconnect and serve again; calls fail while the broker is away."""
     told = Told()
     near = behind(proxy, broker)
     async with riding(near, told) as caller, riding(near, told) as server:
@@ -75,7 +75,7 @@ async def test_servers_are_back_after_a_break(broker: RabbitBroker, proxy: Proxy
 
 
 async def test_a_broker_that_says_nothing_is_given_up(broker: RabbitBroker, proxy: Proxy) -> None:
-    """Who looks after calls in flight notices, long before heartbeats would tell."""
+    """A silent broker is noticed by the polling of calls in flight, and is usable again later."""
     told = Told()
     near = behind(proxy, broker)
     async with riding(near, told) as caller, riding(broker, Told()) as server:
@@ -94,7 +94,7 @@ async def test_a_broker_that_says_nothing_is_given_up(broker: RabbitBroker, prox
 async def test_calls_in_flight_fail_when_the_connection_breaks(
     broker: RabbitBroker, proxy: Proxy
 ) -> None:
-    """At once, with words that say that they may be carried out."""
+    """A call in flight fails when its connection breaks, and the error says it may be executed."""
     gate, begun = asyncio.Event(), asyncio.Event()
 
     async def take_time(letter: Letter) -> Reply:
@@ -117,7 +117,7 @@ async def test_calls_in_flight_fail_when_the_connection_breaks(
 async def test_what_a_server_dies_at_is_given_to_another(
     broker: RabbitBroker, proxy: Proxy
 ) -> None:
-    """Its caller never learns of the first."""
+    """A command whose server dies is executed by another server, and the caller is answered."""
     begun, told = asyncio.Event(), Told()
 
     async def never_end(letter: Letter) -> Reply:
@@ -139,7 +139,7 @@ async def test_what_a_server_dies_at_is_given_to_another(
 
 
 async def test_nobody_waits_long_for_servers_that_are_gone(broker: RabbitBroker) -> None:
-    """The queue is still there; callers learn in seconds that nobody serves it, then at once."""
+    """A call to a queue without servers fails within seconds, and later ones immediately."""
     told = Told()
     async with riding(broker, told) as caller:
         async with riding(broker, told) as server:
@@ -160,7 +160,7 @@ async def test_nobody_waits_long_for_servers_that_are_gone(broker: RabbitBroker)
 
 
 async def test_a_named_server_may_take_its_time(broker: RabbitBroker) -> None:
-    """Nobody gives it up, whatever the length of its name."""
+    """A call to a slow named server is not given up, even with a long name."""
     name = "host-" + "é" * 250
 
     async def take_time(letter: Letter) -> Reply:
@@ -175,7 +175,7 @@ async def test_a_named_server_may_take_its_time(broker: RabbitBroker) -> None:
 
 
 async def test_late_commands_are_dropped(broker: RabbitBroker) -> None:
-    """What waited longer than its caller is carried out by nobody."""
+    """A command that waited longer than its timeout is not executed."""
     told, kept = Told(), Keeping()
     async with riding(broker, told) as caller:
         async with riding(broker, told) as server:
@@ -190,7 +190,7 @@ async def test_late_commands_are_dropped(broker: RabbitBroker) -> None:
 
 
 async def test_a_server_drops_what_it_gets_too_late(broker: RabbitBroker) -> None:
-    """Although the broker did not see that it is late."""
+    """A server drops a command that its own clock finds late."""
     told, kept = Told(), Keeping()
     async with riding(broker, told) as caller:
         line = BrokerConnection(broker, told, Random())
@@ -207,7 +207,7 @@ async def test_a_server_drops_what_it_gets_too_late(broker: RabbitBroker) -> Non
 
 
 async def test_a_queue_that_is_taken_away_is_made_again(broker: RabbitBroker) -> None:
-    """An operator may delete it, or the broker lose it."""
+    """A queue that was deleted on the broker is declared again."""
     told = Told()
     async with riding(broker, told) as caller, riding(broker, told) as server:
         server.serve(ASK, answering(""))
@@ -219,7 +219,7 @@ async def test_a_queue_that_is_taken_away_is_made_again(broker: RabbitBroker) ->
 
 
 async def test_strange_messages_do_no_harm(broker: RabbitBroker) -> None:
-    """Rubbish in the queue is dropped, and what a server cannot read is answered."""
+    """Garbage in a queue is dropped, and unreadable arguments are answered with an error."""
     told = Told()
     async with riding(broker, told) as caller, riding(broker, told) as server:
         server.serve(ASK, answering(""))
@@ -243,7 +243,7 @@ async def test_strange_messages_do_no_harm(broker: RabbitBroker) -> None:
 async def test_the_password_is_told_nobody(
     broker: RabbitBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not in what is shown, nor in failures, nor in what libraries log."""
+    """The password appears in no repr, failure or log line."""
     wrong = replace(broker, url=str(URL(broker.url).with_password("s3same")))
     caplog.set_level("DEBUG")
     told = Told()

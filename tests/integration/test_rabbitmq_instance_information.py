@@ -1,4 +1,4 @@
-"""Instance information between processes: agents cast over RabbitMQ, and schedulers hear."""
+"""Instance information between processes: agents cast to schedulers over RabbitMQ."""
 
 import asyncio
 from dataclasses import replace
@@ -46,9 +46,9 @@ def _on(desk: Desk, host: str) -> dict[str, str]:
 
 
 async def test_two_schedulers_hear_what_an_agent_casts(broker: RabbitBroker) -> None:
-    """Each has what comes, is resized and goes, from the casts alone; also a scheduler that is new.
+    """Schedulers, new ones too, learn of created, resized and deleted instances by casts alone.
 
-    What the feed tells of instances is ignored on hosts that report, so it can only be the casts.
+    Instances in the feed are ignored for hosts that report, so the casts are the only source.
     """
     ledger = (await open_desk()).ledger
     first, second = await _open(ledger), await _open(ledger)
@@ -90,7 +90,7 @@ async def test_two_schedulers_hear_what_an_agent_casts(broker: RabbitBroker) -> 
 
 
 async def test_a_broken_connection_loses_no_list(broker: RabbitBroker) -> None:
-    """What changed while nobody could hear is known again after the next sync, or is read."""
+    """A scheduler that missed a cast doubts the list after the next sync, and reloads it."""
     ledger = (await open_desk()).ledger
     desk, tracker = await _open(ledger)
     one = replace(make_instance(1, host="host-1"), task=None, status=Status.ACTIVE)

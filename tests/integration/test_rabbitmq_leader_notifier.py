@@ -1,4 +1,4 @@
-"""Several processes know the same news, and one tells them."""
+"""Of several processes with the same events, only the leader sends notifications."""
 
 import asyncio
 from random import Random
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.rabbitmq
 
 
 def teller_of(broker: RabbitBroker, name: str) -> tuple[BrokerConnection, LeaderNotifier]:
-    """Return a process's line, and what tells by it."""
+    """Return a process's broker connection and its notifier."""
     line = BrokerConnection(broker, Told(), Random())
     return line, LeaderNotifier(RabbitNotifier(line, name), line)
 
 
 async def test_one_of_two_tells_and_the_other_takes_over(broker: RabbitBroker) -> None:
-    """Each event is told, and once, but for those around the change, which have the same ids."""
+    """Each event is sent, once or with the same id, also when the leader loses its connection."""
     url = URL(broker.url)
     async with proxying(url.host or "", url.port or 5672) as proxy:
         first_line, first = teller_of(behind(proxy, broker), "first")
@@ -104,7 +104,7 @@ async def test_only_one_leads_after_the_queue_was_deleted(broker: RabbitBroker) 
 
 
 async def test_what_another_has_told_is_not_kept_for_ever(broker: RabbitBroker) -> None:
-    """Who stands by keeps the last minute."""
+    """A notifier that does not lead keeps only the notifications of the last minute."""
     now_s = 1_000.0
     line, _ = teller_of(broker, "teller")
     other_line = BrokerConnection(broker, Told(), Random())

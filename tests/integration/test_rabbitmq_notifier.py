@@ -1,4 +1,4 @@
-"""Notifications on RabbitMQ, read as others would read them; and TLS on the way there."""
+"""Notifications on RabbitMQ, read as other services would, and TLS to the broker."""
 
 import asyncio
 import ssl
@@ -29,7 +29,7 @@ _PATIENCE_S = 20.0
 
 
 async def test_a_notification_tells_what_happened(broker: RabbitBroker) -> None:
-    """By a topic that readers choose, with its cause; a second of the same has the same id."""
+    """A notification has its topic, priority and request id; a repeated one has the same id."""
     line = BrokerConnection(broker, Told(), Random())
     notifier = RabbitNotifier(line, "scheduler.rack1", now_s=lambda: 1_700_000_000.5)
     CONTEXT.set(Context("req-1"))
@@ -54,7 +54,7 @@ async def test_a_notification_tells_what_happened(broker: RabbitBroker) -> None:
 
 
 async def test_what_happens_while_the_broker_is_away_is_told_later(broker: RabbitBroker) -> None:
-    """In order, once it is back."""
+    """Notifications of an outage are sent in order once the broker is back."""
     url = URL(broker.url)
     async with proxying(url.host or "", url.port or 5672) as proxy:
         line = BrokerConnection(behind(proxy, broker), Told(), Random())
@@ -71,7 +71,7 @@ async def test_what_happens_while_the_broker_is_away_is_told_later(broker: Rabbi
 
 
 async def test_notifications_never_fill_the_memory(broker: RabbitBroker) -> None:
-    """The oldest are dropped, which is told; what cannot be told at all is told, too."""
+    """The oldest notifications beyond the limit are dropped and logged, unreadable ones too."""
     told = Told()
     notifier = RabbitNotifier(BrokerConnection(broker, told, Random()), "x")
     for number in range(10_005):
@@ -83,7 +83,7 @@ async def test_notifications_never_fill_the_memory(broker: RabbitBroker) -> None
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
-    """Make a certificate for the loopback address, with its key in the same file."""
+    """Write a certificate for the loopback address, with its key, to a file; return its path."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""What the README shows must work as it stands there."""
+"""The examples of the README work as they are printed."""
 
 import re
 import subprocess

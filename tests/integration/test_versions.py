@@ -1,4 +1,4 @@
-"""What versions promise each other: records, messages and ledgers of neighbouring ones."""
+"""Compatibility between neighbouring versions: records, messages and ledgers."""
 
 import ast
 import base64
@@ -30,11 +30,11 @@ _COMMANDS = {f"{one.topic}.{one.name}": one for one in (PLACE, CONSOLE)}
 _NOTHING = HostsAlive((), 0.0)
 _ONLY_ADDS = {"create_table", "create_index", "add_column", "f", "get_context"}
 _LAST_OF_BEFORE = "0004"
-"""Migrations after this one say who can work with what they make."""
+"""Migrations after this one declare the oldest revision whose Berth can read the schema."""
 
 
 def holds_all(found: object, said: object) -> bool:
-    """Tell whether a JSON document has all that another has, and perhaps more fields."""
+    """Tell whether a JSON document has all values of another one, and perhaps more fields."""
     if isinstance(said, dict) and isinstance(found, dict):
         return all(key in found and holds_all(found[key], said[key]) for key in said)
     if isinstance(said, list) and isinstance(found, list):
@@ -44,14 +44,14 @@ def holds_all(found: object, said: object) -> bool:
 
 @pytest.mark.parametrize(("kind", "body"), _BEFORE["events"], ids=lambda one: str(one)[:20])
 def test_what_the_version_before_has_written_is_read_whole(kind: str, body: dict[str, Any]) -> None:
-    """No field is lost when it is written again; fields that are new take their defaults."""
+    """A record of the previous version loses no field when it is decoded and encoded."""
     event = decode_event(kind, json.dumps(body))
     assert holds_all(json.loads(encode_event(event)), body)
 
 
 @pytest.mark.parametrize(("name", "letter"), _BEFORE["letters"])
 def test_commands_of_the_version_before_are_understood(name: str, letter: str) -> None:
-    """With all that goes with them."""
+    """A command of the previous version is decoded with its context and all arguments."""
     wire = MessageCodec(1_000_000)
     read = wire.read_command(base64.b64decode(letter))
     assert (read.context.request_id, read.context.deadline_s) == ("req-1", 1000.0)
@@ -61,13 +61,13 @@ def test_commands_of_the_version_before_are_understood(name: str, letter: str) -
 
 
 def test_answers_of_the_version_before_are_understood() -> None:
-    """A decision comes back as it was made."""
+    """A reply of the previous version is decoded to the decision that it held."""
     answer = MessageCodec(1_000_000).read_reply(Decision, base64.b64decode(_BEFORE["answer"]))
     assert answer == make_decision(1)
 
 
 def test_fields_of_a_newer_version_are_left_out() -> None:
-    """Also inside of what a record holds."""
+    """Unknown fields of a record and of its parts are ignored."""
     body = json.loads(encode_event(make_instance(1)))
     body["colour"] = "blue"
     body["flavor"]["taste"] = ["sweet", 1]
@@ -75,7 +75,7 @@ def test_fields_of_a_newer_version_are_left_out() -> None:
 
 
 def test_records_of_a_kind_that_only_a_newer_version_keeps_are_passed_over() -> None:
-    """So a follower goes on, with the version counted; damage is still told."""
+    """Records of unknown kinds are decoded as an empty event; damaged ones raise LedgerError."""
     assert decode_event("teapot", '{"uuid": "t-1"}') == _NOTHING
     assert decode_event("gone", '{"kind": "teapot", "key": "t-1"}') == _NOTHING
     for kind, body in (("gone", '{"kind": "host"}'), ("gone", "{"), ("host", "{}")):
@@ -84,7 +84,7 @@ def test_records_of_a_kind_that_only_a_newer_version_keeps_are_passed_over() -> 
 
 
 def test_names_that_only_a_newer_version_knows_are_kept() -> None:
-    """An instance with them is read, is in no known state, and is written back as it was."""
+    """An unknown status or task of an instance is read and is written back unchanged."""
     body = json.loads(encode_event(make_instance(1)))
     body |= {"status": "HIBERNATED", "task": "hibernating"}
     instance = decode_event("instance", json.dumps(body))
@@ -95,7 +95,7 @@ def test_names_that_only_a_newer_version_knows_are_kept() -> None:
 
 
 def test_a_command_may_have_more_at_its_end() -> None:
-    """Newer versions may add to it there."""
+    """A command with further elements at its end is decoded."""
     wire = MessageCodec(1_000_000)
     letter = msgspec.msgpack.decode(base64.b64decode(_BEFORE["letters"][0][1]))
     read = wire.read_command(msgspec.msgpack.encode([*letter, "more"]))
@@ -111,7 +111,7 @@ def revisions() -> list[Script]:
 
 @pytest.mark.parametrize("script", revisions(), ids=lambda script: script.revision)
 def test_a_migration_says_who_can_work_with_what_it_makes(script: Script) -> None:
-    """One that older versions can work with only adds what they may leave empty."""
+    """A migration declares `readable_by`; if older versions can read it, it only adds."""
     assert script.revision == f"{int(script.revision):04}"
     if script.revision <= _LAST_OF_BEFORE:
         return
@@ -134,13 +134,13 @@ _SET_READABLE_BY = "UPDATE alembic_version SET version_num = ?"
 
 
 def rewrite(path: Path, statement: str, revision: str) -> None:
-    """Write another revision into a file."""
+    """Write another revision to a ledger file."""
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(statement, (revision,))
 
 
 async def test_a_newer_ledger_that_serves_is_opened_and_left_as_it_is(tmp_path: Path) -> None:
-    """The version after this one has upgraded it, for processes of this one, too."""
+    """A newer ledger that this version can read is opened, and its schema is not changed."""
     path = tmp_path / "ledger.db"
     url = f"sqlite:///{path}"
     await migrate(url)
@@ -158,7 +158,7 @@ async def test_a_newer_ledger_that_serves_is_opened_and_left_as_it_is(tmp_path: 
 
 
 async def test_a_ledger_that_is_too_new_is_refused(tmp_path: Path) -> None:
-    """Whether it is opened or upgraded; the error says what is needed, and what is here."""
+    """Opening or upgrading a ledger that is too new raises an error with both revisions."""
     path = tmp_path / "ledger.db"
     url = f"sqlite:///{path}"
     await migrate(url)
@@ -170,7 +170,7 @@ async def test_a_ledger_that_is_too_new_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_new_ledger_says_who_can_work_with_it(tmp_path: Path) -> None:
-    """The newest schema, and the oldest that goes with all the steps to it."""
+    """A new ledger has the newest revision, and the oldest that can read all migrations."""
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     assert await schema_of(url) is None
     await migrate(url)
@@ -179,7 +179,7 @@ async def test_a_new_ledger_says_who_can_work_with_it(tmp_path: Path) -> None:
 
 
 async def test_a_ledger_of_before_gets_both_numbers(tmp_path: Path) -> None:
-    """It had one; a ledger that was made anew has the same."""
+    """A ledger with one revision number is upgraded to the two numbers of a new ledger."""
     path = tmp_path / "old.db"
     with closing(sqlite3.connect(path)) as connection:
         dump = Path(__file__).with_name("ledger_0003.sql").read_text("utf-8")

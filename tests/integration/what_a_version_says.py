@@ -1,7 +1,7 @@
-"""What a version writes into the ledger and on the bus, as JSON, for the versions after it.
+"""Prints what a version writes to the ledger and the bus as JSON, to test later versions.
 
-`PYTHONPATH=SOURCES python tests/integration/what_a_version_says.py` prints that of the sources of a
-version; tests keep what the version before this one says in `said_before.json`.
+Run `PYTHONPATH=SOURCES python tests/integration/what_a_version_says.py` with the sources of a
+version. The output of the previous version is kept in `said_before.json`.
 """
 
 import base64
@@ -43,7 +43,7 @@ def _letters() -> Iterator[tuple[Command[Any, Any], object]]:
 
 
 def say() -> dict[str, Any]:
-    """Return all of it."""
+    """Return this version's records, commands and an answer, encoded."""
     wire = MessageCodec(_BODY_BYTES_MAX)
     context = Context("req-1", 1000.0, None)
     letters = [

@@ -1,4 +1,4 @@
-"""Random forests of providers, and random queries for candidates of them."""
+"""Random forests of providers, and random candidate queries about them."""
 
 from collections.abc import Sequence
 from random import Random
@@ -18,7 +18,7 @@ NAMED_ONLY = "_NAMED"
 
 
 def random_forest(random: Random, providers_max: int = 12) -> list[Provider]:
-    """Make some trees, among them providers that share; parents come first."""
+    """Return the providers of some random trees, some of them sharing; parents come first."""
     depth, sharing, grouped = (
         random.choice((0.0, 0.4, 0.8)),
         random.choice((0.0, 0.1, 0.3)),
@@ -46,7 +46,7 @@ def random_forest(random: Random, providers_max: int = 12) -> list[Provider]:
 
 
 def random_query(random: Random, forest: Sequence[Provider]) -> CandidateQuery:
-    """Ask for something, with any of the parameters."""
+    """Return a random candidate query that may use any of the parameters."""
     suffixes = SUFFIXES[: random.choice((0, 0, 1, 2, 2, 3))]
     groups = [_group(random, forest, suffix, random.choice((1, 1, 2))) for suffix in suffixes]
     if not suffixes or random.random() < 0.5:
@@ -72,7 +72,7 @@ def random_query(random: Random, forest: Sequence[Provider]) -> CandidateQuery:
 
 
 def crowded_tree(random: Random) -> list[Provider]:
-    """Make one tree of devices of which several are alike, for groups that compete for them."""
+    """Return one tree in which several devices are alike, for groups that compete for them."""
     root, *numa = (
         Provider(str(UUID(int=n)), f"cell-{n}", None if n == 1 else str(UUID(int=1)))
         for n in range(1, random.randint(3, 4))
@@ -93,7 +93,7 @@ def crowded_tree(random: Random) -> list[Provider]:
 
 
 def crowding_query(random: Random) -> CandidateQuery:
-    """Let three to five groups compete for the devices of a tree."""
+    """Return a query in which three to five groups compete for the devices of a tree."""
     suffixes = [f"_{number}" for number in range(random.randint(3, 4))]
     groups = [
         CandidateGroup(
@@ -117,7 +117,7 @@ def crowding_query(random: Random) -> CandidateQuery:
 
 
 def table_of(random: Random, providers: Sequence[Provider]) -> ProviderTable:
-    """Put providers into a table, in any order."""
+    """Return a table of these providers, which are added in random order."""
     table = ProviderTable()
     for provider in random.sample(list(providers), len(providers)):
         table.put(provider)

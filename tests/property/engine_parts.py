@@ -1,4 +1,4 @@
-"""What the small cloud of `engine_world` is made of: hosts and requests drawn at random."""
+"""Random hosts and requests for the small cloud of `engine_world`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +34,7 @@ _SPECS: Sequence[Mapping[str, str]] = (
 
 
 def lean_box(box: Box) -> Box:
-    """Return the host with CPUs alone, as a table looks that has heard of no other class yet."""
+    """Return the host with VCPU as its only class, so that its table knows no other class."""
     used = {VCPU: box.used.get(VCPU, 0)}
     return replace(box, inventories={VCPU: Inventory(16)}, used=used, children=())
 
@@ -86,7 +86,7 @@ def _children(draw: Random) -> tuple[Child, ...]:
 
 
 def random_request(draw: Random, number: int, groups: Sequence[str], *, hardware: bool) -> Request:
-    """Draw a request, perhaps of one of the server groups."""
+    """Draw a request, sometimes with one of the server groups."""
     flavor = Flavor(
         f"f{number}", "f", draw.choice((0, 1, 2)), draw.choice((0, 512, 2048)),
         root_gb=draw.choice((0, 10)), extra_specs=draw.choice(_SPECS),

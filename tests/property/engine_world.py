@@ -1,4 +1,4 @@
-"""A small cloud that changes at random, for holding the engine against a full evaluation."""
+"""A small cloud that changes at random, for comparing the engine with a full evaluation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ from tests.property.engine_parts import METRICS, lean_box, random_box, random_re
 SIZES = (1, 2, 3, 7, 40, 63, 64, 65, 130, 300)
 MULTIPLIERS = (1.0, 1.0, 1.0, -1.0, 0.5, 3.0, -100.0, 0.0)
 ENDS = (None, 0.0, 0.0, -3.5, 2.0, 1e4)
-"""Fixed ends of scales that weighers may be given in place of their own."""
+"""Fixed floors and ceilings that a weigher's scale may have in place of its own ends."""
 
 KEYS = (
     "max_io_ops_per_host",
@@ -137,7 +137,7 @@ class World:
     # ---- what happens ---------------------------------------------------------------------
 
     def step(self) -> None:
-        """Let one thing happen."""
+        """Make one random change or decision."""
         happenings = (
             *[self.decide] * 6,
             *[self.release] * 2,
@@ -153,7 +153,7 @@ class World:
         self.random.choice(happenings)()
 
     def decide(self) -> None:
-        """Hold the engine's plan against the full one, and perhaps claim it."""
+        """Check that the engine's plan equals that of a full evaluation, and often claim it."""
         draw = self.random
         self.asked += 1
         count = draw.choice((1, 1, 1, 1, 2, 5, 12))
@@ -194,7 +194,7 @@ class World:
         )
 
     def _rebuilt(self, request: Request) -> Request:
-        """Ask again for what failed somewhere, with the alternates that were named then."""
+        """Return the request as a retry of a failed build, with alternates."""
         pairs = [(box.name, box.host.node) for box in self.boxes]
         pairs = self.random.sample(pairs, min(len(pairs), 3))
         return replace(request, retried=tuple(pairs[:1]), alternates=tuple(pairs[1:]))
@@ -211,7 +211,7 @@ class World:
             self.claims.append((row, request, uuid, plan))
 
     def release(self) -> None:
-        """Give back one claim."""
+        """Release one claim, if there is one."""
         if not self.claims:
             return
         row, _, uuid, plan = self.claims.pop(self.random.randrange(len(self.claims)))
@@ -232,7 +232,7 @@ class World:
                 apply_event(self.hosts, new.host)
 
     def use(self) -> None:
-        """Have the ledger tell another usage."""
+        """Apply another usage of a host and its children, as the ledger would report it."""
         box = self._any()
         if box is not None:
             used = {VCPU: self.random.randint(0, 12), MEMORY_MB: self.random.randint(0, 9000)}
@@ -258,7 +258,7 @@ class World:
         self.hosts.put_seen(names, self.now_s)
 
     def gather(self) -> None:
-        """Change an aggregate."""
+        """Change or remove an aggregate."""
         number = self.random.randint(1, 4)
         if self.random.random() < 0.2:
             self.hosts.remove_aggregate(number)
@@ -271,11 +271,11 @@ class World:
         self.hosts.put_aggregate(Aggregate(number, f"a{number}", f"a{number}", members, metadata))
 
     def pass_time(self) -> None:
-        """Let heartbeats grow old; clocks may be set back, too."""
+        """Move the clock forward, or sometimes back."""
         self.now_s += self.random.choice((0.5, 5.0, 29.0, 61.0, -3.0))
 
     def come_or_go(self) -> None:
-        """Add or remove a host, seldom."""
+        """Add or remove a host in about three of ten calls."""
         if self.random.random() < 0.7:
             return
         if self.random.random() < 0.5 and len(self.boxes) > 1:
@@ -291,7 +291,7 @@ class World:
                 apply_event(self.hosts, record)
 
     def turn(self) -> None:
-        """Let something count more or less than it did: the pool gets another kind of request."""
+        """Replace one request of the pool with a new random one."""
         self.pool[self.random.randrange(len(self.pool))] = self._request(len(self.pool))
 
     def _any(self) -> Box | None:

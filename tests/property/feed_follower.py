@@ -1,4 +1,4 @@
-"""What the feed tells, put together again by somebody who knows nothing else."""
+"""A follower that rebuilds the ledger's records from the change feed alone."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,14 +13,14 @@ from berth.domain.ledger.record import Kind, Record, key_of, kind_of
 
 
 class Follower:
-    """Replays the feed from nothing, checking every version on the way."""
+    """Replays the feed from version 0 and checks every version on the way."""
 
     def __init__(self) -> None:
         self.version = 0
         self.records: dict[Kind, dict[str, Record]] = {kind: {} for kind in Kind}
 
     def follow(self, changes: Sequence[Change]) -> None:
-        """Apply changes, which go on where the last ended."""
+        """Apply changes that continue after the last applied version."""
         for change in changes:
             assert change.version in {self.version, self.version + 1}
             self.version = change.version
@@ -53,7 +53,7 @@ class Follower:
         return provider
 
     def check(self, snapshot: Snapshot) -> None:
-        """Check that a snapshot is what the feed has told."""
+        """Check that a snapshot equals the records rebuilt from the feed."""
         assert snapshot.version == self.version
         for kind, found in (
             (Kind.HOST, snapshot.hosts),

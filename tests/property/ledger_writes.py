@@ -1,4 +1,4 @@
-"""Strategies for writes of the Placement API and of moves, in a world where they meet often."""
+"""Strategies for writes by the Placement API and by moves; few ids make them often collide."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,7 +29,7 @@ CONSUMERS: Final = (
     make_uuid("instance", 1),
     make_uuid("migration", 1),
 )
-"""Instances are consumers too, with a record or without, and so are moves."""
+"""Uuids of consumers, among them an instance and a move."""
 
 _hosts = st.integers(1, 2).map(lambda number: make_uuid("host", number))
 _amounts: st.SearchStrategy[Mapping[str, int]] = st.dictionaries(
@@ -50,12 +50,12 @@ _shares = st.builds(
 
 
 def reallocates() -> st.SearchStrategy[Write]:
-    """Draw what replaces the allocations of one to three consumers."""
+    """Draw a write that replaces the allocations of one to three consumers."""
     return st.lists(_shares, min_size=1, max_size=3).map(lambda one: Reallocate(tuple(one)))
 
 
 def hand_overs() -> st.SearchStrategy[Write]:
-    """Draw what has one consumer hold what another one held, often an instance and its move."""
+    """Draw a transfer of one consumer's allocations to another, often an instance and its move."""
     consumers = st.sampled_from((*CONSUMERS, *CONSUMERS[2:], *CONSUMERS[2:]))
     takers = st.builds(
         lambda uuid, kind: replace(make_consumer(1), uuid=uuid, consumer_type=kind, generation=7),
@@ -79,14 +79,14 @@ def moves() -> st.SearchStrategy[Migration]:
 
 
 def withins() -> st.SearchStrategy[Write]:
-    """Limits of the project that all instances are in, of which a unit may pass some."""
+    """Draw a quota check of a project with low limits."""
     limit = st.sampled_from((UNLIMITED, 0, 1, 2, 3))
     limits = st.builds(Footprint, limit, limit, st.sampled_from((UNLIMITED, 1_024)))
     return st.builds(QuotaCheck, st.sampled_from(("project-1", "project-2")), limits)
 
 
 def actions() -> st.SearchStrategy[Action]:
-    """Draw what was asked of one of few instances, done or not."""
+    """Draw an action on one of few instances, ended or not."""
     return st.builds(
         lambda number, of, ended_at_s: replace(make_action(number, of=of), ended_at_s=ended_at_s),
         st.integers(1, 3),
@@ -96,16 +96,16 @@ def actions() -> st.SearchStrategy[Action]:
 
 
 def frees() -> st.SearchStrategy[Write]:
-    """Draw what frees a consumer."""
+    """Draw a write that frees a consumer."""
     return st.builds(Free, st.sampled_from(CONSUMERS), st.booleans())
 
 
 def guards() -> st.SearchStrategy[Write]:
-    """Draw uses of few guards, shared or not."""
+    """Draw a use of one of two guards, shared or not."""
     return st.builds(Guard, st.sampled_from(("g", "h")), st.integers(0, 20), st.booleans())
 
 
 def revises(providers: st.SearchStrategy[Provider]) -> st.SearchStrategy[Write]:
-    """Draw what replaces one of these providers."""
+    """Draw a write that replaces one of these providers."""
     generations = st.sampled_from((None, None, 0, 1, 2, 3))
     return st.builds(ReplaceProvider, providers, generations, st.integers(0, 1))

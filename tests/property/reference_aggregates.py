@@ -2,8 +2,8 @@
 
 Like `reference_model`, on which it builds, it was written from docs/reference/nova-behaviour.md
 alone.
-Differences from Nova that Berth has on purpose: text that is no number is passed over, and so is
-a ratio that is not above 0; every image property counts; the empty project is on no list.
+Deliberate differences from Nova: text that is not a number is ignored, and so is a ratio that is
+not above 0; every image property is compared; an empty project id is on no list.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,43 +17,43 @@ from tests.property.reference_model import ModelHost, is_number, matches, model_
 
 @dataclass
 class Facts:
-    """One host with its aggregates, and what is asked of it."""
+    """One host with its aggregates, and the request."""
 
     model: ModelHost
     aggregates: list[Aggregate]
     request: Request
 
     def texts(self, key: str) -> list[str]:
-        """Values of a key, as they stand."""
+        """Return the values of a key, unchanged."""
         return [one.metadata[key] for one in self.aggregates if key in one.metadata]
 
     def words(self, key: str) -> list[str]:
-        """Values of a key, split and stripped."""
+        """Return the values of a key, split at commas and stripped."""
         return [word.strip() for text in self.texts(key) for word in text.split(",")]
 
     def numbers(self, key: str) -> list[float]:
-        """Values of a key that are numbers."""
+        """Return the values of a key that are numbers."""
         return [float(text) for text in self.texts(key) if is_number(text)]
 
     def taken(self, name: str) -> int:
-        """Reserved and used of a class."""
+        """Return the sum of the reserved and used amounts of a class."""
         inventory = self.model.inventories.get(name)
         return self.model.used.get(name, 0) + (inventory.reserved if inventory else 0)
 
     def ratio(self, name: str) -> float:
-        """The host's own ratio."""
+        """Return the host's own allocation ratio of a class, 0 without an inventory."""
         inventory = self.model.inventories.get(name)
         return inventory.allocation_ratio if inventory else 0
 
     def asked(self, name: str) -> float:
-        """What the flavor asks for of a class, disk with parts of a GB."""
+        """Return the amount of a class that the flavor asks for, disk in fractions of a GB."""
         flavor = self.request.flavor
         disk_mb = 1024 * (flavor.root_gb + flavor.ephemeral_gb) + flavor.swap_mb
         return {"VCPU": flavor.vcpus, "MEMORY_MB": flavor.memory_mb}.get(name, disk_mb / 1024)
 
 
 def under_ratio(name: str, key: str | None) -> Callable[[Facts], bool]:
-    """CoreFilter, RamFilter, DiskFilter, and Aggregate* with a key."""
+    """Return the rule of CoreFilter, RamFilter or DiskFilter, or of Aggregate* with a key."""
 
     def passes(facts: Facts) -> bool:
         total, asked = total_of(facts.model, name), facts.asked(name)
@@ -67,7 +67,7 @@ def under_ratio(name: str, key: str | None) -> Callable[[Facts], bool]:
 
 
 def exact(name: str) -> Callable[[Facts], bool]:
-    """ExactCoreFilter, ExactRamFilter, ExactDiskFilter."""
+    """Return the rule of ExactCoreFilter, ExactRamFilter or ExactDiskFilter."""
 
     def passes(facts: Facts) -> bool:
         total = total_of(facts.model, name)
@@ -79,7 +79,7 @@ def exact(name: str) -> Callable[[Facts], bool]:
 
 
 def few(count: Callable[[ModelHost], int], limit: int, key: str | None) -> Callable[[Facts], bool]:
-    """IoOpsFilter, NumInstancesFilter, and Aggregate* with a key."""
+    """Return the rule of IoOpsFilter or NumInstancesFilter, or of Aggregate* with a key."""
 
     def passes(facts: Facts) -> bool:
         return count(facts.model) < min(facts.numbers(key or "") or [limit])
@@ -88,7 +88,7 @@ def few(count: Callable[[ModelHost], int], limit: int, key: str | None) -> Calla
 
 
 def meets_specs(facts: Facts) -> bool:
-    """AggregateInstanceExtraSpecsFilter."""
+    """Tell whether AggregateInstanceExtraSpecsFilter keeps the host."""
     for name, requirement in facts.request.flavor.extra_specs.items():
         scope, *rest = name.split(":", 1)
         if rest and scope != "aggregate_instance_extra_specs":
@@ -100,7 +100,7 @@ def meets_specs(facts: Facts) -> bool:
 
 
 def admits_tenant(facts: Facts) -> bool:
-    """AggregateMultiTenancyIsolation."""
+    """Tell whether AggregateMultiTenancyIsolation keeps the host."""
     keys = {key for one in facts.aggregates for key in one.metadata}
     lists = [facts.words(key) for key in keys if key.startswith("filter_tenant_id")]
     project = facts.request.project_id
@@ -108,7 +108,7 @@ def admits_tenant(facts: Facts) -> bool:
 
 
 def admits_image(facts: Facts) -> bool:
-    """AggregateImagePropertiesIsolation without a namespace."""
+    """Tell whether AggregateImagePropertiesIsolation without a namespace keeps the host."""
     properties = facts.request.image.properties if facts.request.image else {}
     return all(
         not properties.get(key) or properties[key] in facts.words(key)
@@ -118,7 +118,7 @@ def admits_image(facts: Facts) -> bool:
 
 
 def admits_type(facts: Facts) -> bool:
-    """AggregateTypeAffinityFilter."""
+    """Tell whether AggregateTypeAffinityFilter keeps the host."""
     words = facts.words("instance_type")
     return not words or facts.request.flavor.name in words
 
@@ -150,11 +150,11 @@ RULES: dict[str, Callable[[Facts], bool]] = {
     "AggregateImagePropertiesIsolation": admits_image,
     "AggregateTypeAffinityFilter": admits_type,
 }
-"""By the name of the filter; options that are no limits have their defaults."""
+"""The rule of each filter, by its name; options other than limits have their defaults."""
 
 
 def facts_of(snapshot: Snapshot, request: Request) -> Iterator[Facts]:
-    """Put together what the rules read of each host."""
+    """Yield what the rules read about each host."""
     for model in model_hosts(snapshot):
         mine = [one for one in snapshot.aggregates if model.host.name in one.hosts]
         yield Facts(model, mine, request)

@@ -1,6 +1,6 @@
 """Allocation candidates worked out by trying every arrangement; slow and plain.
 
-It reads provider records and a query, and nothing of the tables or the search.
+The module reads provider records and a query, and uses neither the tables nor the search.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 
 class Candidate(NamedTuple):
-    """Who gives what: (provider, class, amount) triples, and the providers of each group."""
+    """One candidate: (provider, class, amount) triples, and the providers of each group."""
 
     amounts: frozenset[tuple[str, str, int]]
     mappings: tuple[frozenset[str], ...]
@@ -29,7 +29,7 @@ class _Choice(NamedTuple):
 
 
 class Fleet:
-    """Providers by uuid, and how they hang together."""
+    """Providers by uuid, with their trees and aggregates."""
 
     def __init__(self, providers: Iterable[Provider]) -> None:
         self.all: Mapping[str, Provider] = {one.uuid: one for one in providers}
@@ -46,7 +46,7 @@ class Fleet:
         return self.lineage(uuid)[-1]
 
     def anchors(self, uuid: str) -> set[str]:
-        """Return the roots of the trees that a provider serves: its own, and shared ones."""
+        """Return the roots of the trees that a provider serves: its own, and any it shares with."""
         mine = self.all[uuid]
         roots = {self.root(uuid)}
         if SHARES in mine.traits:
@@ -70,7 +70,7 @@ class Fleet:
         return all(one & set(self.all[uuid].aggregates) for one in wanted)
 
     def takes(self, sums: Mapping[tuple[str, str], int]) -> bool:
-        """Tell whether all amounts together have room, and are no more than one may ask for."""
+        """Tell whether each sum fits the free capacity and the largest unit of its inventory."""
         for (uuid, name), amount in sums.items():
             inventory = self.all[uuid].inventories[name]
             if amount > inventory.unit_max:
@@ -81,7 +81,7 @@ class Fleet:
 
 
 def candidates(providers: Iterable[Provider], query: CandidateQuery) -> set[Candidate]:
-    """Return every candidate there is; the limit of the query is not looked at."""
+    """Return every candidate; the limit of the query is ignored."""
     fleet = Fleet(providers)
     return {
         found

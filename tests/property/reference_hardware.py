@@ -1,6 +1,6 @@
-"""What fits on NUMA cells and devices, worked out by trying everything; slow and plain.
+"""An exhaustive model of what fits on NUMA cells and devices; slow and plain.
 
-It reads domain objects and what instances have, and nothing of the tables or the fit.
+It reads domain objects and assignments, and uses neither the tables nor the fitting code.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from berth.domain.hardware.pci import DeviceNeed, DeviceType, NumaPolicy, PciAli
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A host, what its instances have, and how far it overcommits."""
+    """A host, the assignments of its instances, and its overcommit ratios."""
 
     host: Host
     used: Sequence[Assignment]
@@ -143,7 +143,7 @@ def _devices_fit(
     aliases: Mapping[str, PciAlias],
     cells: Sequence[NumaCell] | None,
 ) -> bool:
-    """Take devices need by need from the first pools that will do, as Nova does."""
+    """Tell whether the first suitable pools, taken need by need as in Nova, have all devices."""
     pools = sorted(place.host.pci_pools, key=lambda one: len(one.tags) + bool(one.address))
     used: Counter[str] = Counter()
     for one in place.used:

@@ -1,10 +1,10 @@
 """A slow, plain model of the scheduler's rules.
 
 It is written from docs/reference/nova-behaviour.md alone.
-It reads the records of a snapshot and knows nothing of tables, rules or drivers. Hosts are
-objects, rules are methods, numbers are Python's own. Differences from Nova that Berth has on
-purpose: every instance of a request starts from all hosts again; numbers that cannot be read
-match nothing; equal scores are told apart by name.
+It reads the records of a snapshot and uses no tables, rules or drivers. Hosts are objects, rules
+are methods, numbers are Python's own. Deliberate differences from Nova: every instance of a
+request starts from all hosts again; numbers that cannot be read match nothing; equal scores are
+ordered by name.
 """
 
 import json
@@ -55,24 +55,24 @@ class ModelHost:
     traits: frozenset[str]
     zones: set[str]
     groups: dict[str, str | None] = field(default_factory=dict)
-    """Instance uuid -> the group it is in."""
+    """The group of each instance, by instance uuid."""
     building: set[str] = field(default_factory=set)
     images: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Instance uuid -> the properties of its image."""
+    """The image properties of each instance, by instance uuid."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Name and node."""
+        """The host's name and node."""
         return self.host.name, self.host.node
 
     def free(self, name: str) -> float:
-        """Physical total - reserved - used."""
+        """Return total - reserved - used of a class, without the allocation ratio."""
         inventory = self.inventories.get(name)
         used = self.used.get(name, 0)
         return -used if inventory is None else inventory.total - inventory.reserved - used
 
     def free_cpus(self) -> float:
-        """Total x ratio - reserved - used."""
+        """Return total x ratio - reserved - used of VCPU."""
         inventory = self.inventories.get("VCPU")
         used = self.used.get("VCPU", 0)
         if inventory is None:
@@ -81,7 +81,7 @@ class ModelHost:
 
 
 def model_hosts(snapshot: Snapshot) -> list[ModelHost]:
-    """Read a snapshot."""
+    """Return a model of each host in a snapshot."""
     services = {service.host: service for service in snapshot.services}
     providers = {provider.uuid: provider for provider in snapshot.providers}
     hosts: list[ModelHost] = []
@@ -119,7 +119,7 @@ class Wants:
 
 
 def wants_of(request: Request) -> Wants:
-    """Resolve flavor and image."""
+    """Return what the flavor and the image of a request ask for."""
     flavor = request.flavor
     megabytes = (flavor.root_gb + flavor.ephemeral_gb) * 1024 + flavor.swap_mb
     amounts = {
@@ -152,7 +152,7 @@ def is_number(text: str) -> bool:
 
 
 def matches(value: str, requirement: str) -> bool:
-    """Apply an extra spec operator."""
+    """Tell whether a value meets the requirement of an extra spec."""
     first, *rest = requirement.split() or [""]
     known = {*NUMERIC, *TEXTUAL, "<in>", "<all-in>", "<or>"}
     if first not in known:
@@ -179,12 +179,12 @@ class Step:
     scores: dict[tuple[str, str], float]
 
     def best(self) -> tuple[str, str]:
-        """The host with the best score, the first by name among equals."""
+        """Return the host with the best score, the first by name among equals."""
         return min(self.scores, key=lambda key: (-self.scores[key], key))
 
 
 class Model:
-    """Places one request, an instance at a time; the caller says where each goes."""
+    """A model of placing one request, instance by instance; the caller chooses the hosts."""
 
     def __init__(
         self, snapshot: Snapshot, request: Request, multipliers: dict[str, float], now_s: float
@@ -205,7 +205,7 @@ class Model:
         self.forced = forced
 
     def step(self, uuid: str) -> Step:
-        """Filter and weigh for one instance."""
+        """Return the surviving hosts for one instance, with their values and scores."""
         passed = [
             model
             for model in self.start
@@ -253,7 +253,7 @@ class Model:
     # ---- which hosts the request names (2.2) --------------------------------------------------
 
     def is_named(self, model: ModelHost) -> bool:
-        """Destination, ignored hosts, forced hosts, forced nodes."""
+        """Tell whether the request's destination, ignored hosts and forced hosts admit a host."""
         request, name, node = self.request, model.host.name, model.host.node
         if request.destination and name != request.destination.host:
             return False
@@ -269,19 +269,19 @@ class Model:
     # ---- filters (2.6, 6.1) -------------------------------------------------------------------
 
     def is_up(self, model: ModelHost) -> bool:
-        """ComputeFilter."""
+        """Tell whether ComputeFilter keeps the host."""
         service = model.service
         if service is None or service.disabled or service.forced_down:
             return False
         return abs(self.now_s - service.last_seen_s) <= 60
 
     def in_zone(self, model: ModelHost) -> bool:
-        """AvailabilityZoneFilter."""
+        """Tell whether AvailabilityZoneFilter keeps the host."""
         asked = self.request.availability_zone
         return not asked or asked in (model.zones or {"nova"})
 
     def has_traits(self, model: ModelHost) -> bool:
-        """TraitsFilter."""
+        """Tell whether TraitsFilter keeps the host."""
         wants = self.wants
         return (
             wants.required <= model.traits
@@ -290,7 +290,7 @@ class Model:
         )
 
     def fits(self, model: ModelHost) -> bool:
-        """ResourcesFilter: capacity (3), step size and the largest single request."""
+        """Tell whether ResourcesFilter keeps the host: capacity (3), units and step size."""
         for name, amount in self.wants.amounts.items():
             inventory = model.inventories.get(name)
             if inventory is None:
@@ -304,7 +304,7 @@ class Model:
         return True
 
     def attribute(self, model: ModelHost, path: list[str]) -> str | None:
-        """Find what a capability key names."""
+        """Return what a capability key names as text, None if the host does not have it."""
         host = model.host
         numbers: dict[str, object] = {
             "vcpus_total": total_of(model, "VCPU"),
@@ -321,7 +321,7 @@ class Model:
         return None if found is None else str(found)
 
     def demands(self) -> Iterator[tuple[list[str], str, bool]]:
-        """Extra specs that the capability filter looks at: path, requirement, scoped."""
+        """Yield (path, requirement, is scoped) for the extra specs of ComputeCapabilitiesFilter."""
         for key, requirement in self.request.flavor.extra_specs.items():
             path = key.split(":")
             if len(path) == 1:
@@ -330,7 +330,7 @@ class Model:
                 yield path[1:], requirement, True
 
     def is_capable(self, model: ModelHost) -> bool:
-        """ComputeCapabilitiesFilter."""
+        """Tell whether ComputeCapabilitiesFilter keeps the host."""
         for path, requirement, scoped in self.demands():
             value = self.attribute(model, path)
             if value is None and scoped:
@@ -340,7 +340,7 @@ class Model:
         return True
 
     def runs_image(self, model: ModelHost) -> bool:
-        """ImagePropertiesFilter."""
+        """Tell whether ImagePropertiesFilter keeps the host."""
         properties = self.request.image.properties if self.request.image else {}
         asked = [
             ALIASES[key].get(properties[key], properties[key])
@@ -355,26 +355,26 @@ class Model:
         ) and (not version or version_fits(model.host.hypervisor_version, version))
 
     def is_elsewhere(self, model: ModelHost) -> bool:
-        """DifferentHostFilter."""
+        """Tell whether DifferentHostFilter keeps the host."""
         return not set(self.request.hints.get("different_host", ())) & set(model.groups)
 
     def is_together(self, model: ModelHost) -> bool:
-        """SameHostFilter."""
+        """Tell whether SameHostFilter keeps the host."""
         asked = set(self.request.hints.get("same_host", ()))
         return not asked or bool(asked & set(model.groups))
 
     def is_untried(self, model: ModelHost) -> bool:
-        """RetryFilter."""
+        """Tell whether RetryFilter keeps the host."""
         return model.key not in self.request.retried
 
     def is_apart(self, model: ModelHost, uuid: str) -> bool:
-        """ServerGroupAntiAffinityFilter."""
+        """Tell whether ServerGroupAntiAffinityFilter keeps the host."""
         if self.group is None or self.group.policy != "anti-affinity" or uuid in model.groups:
             return True
         return self.count(model) < self.group.max_server_per_host
 
     def is_with_group(self, model: ModelHost) -> bool:
-        """ServerGroupAffinityFilter."""
+        """Tell whether ServerGroupAffinityFilter keeps the host."""
         if self.group is None or self.group.policy != "affinity":
             return True
         return not any(self.count(other) for other in self.hosts) or self.count(model) > 0
@@ -382,29 +382,29 @@ class Model:
     # ---- weighing (2.4, 2.7) --------------------------------------------------------------------
 
     def count(self, model: ModelHost) -> int:
-        """Members of the request's group on a host."""
+        """Return the number of members of the request's group on a host."""
         return sum(1 for group in model.groups.values() if self.group and group == self.group.uuid)
 
     def members(
         self, passed: list[ModelHost], policy: str, sign: int
     ) -> dict[tuple[str, str], float]:
-        """Raw values of the soft group weighers."""
+        """Return the raw values of a soft group weigher."""
         applies = self.group is not None and self.group.policy == policy
         return {m.key: sign * self.count(m) if applies else 0 for m in passed}
 
     def nearness(self, model: ModelHost) -> int:
-        """CrossCellWeigher."""
+        """Return CrossCellWeigher's raw value."""
         if not self.request.source_cell:
             return 0
         return 1 if model.host.cell == self.request.source_cell else -1
 
     def likeness(self, model: ModelHost) -> int:
-        """ImagePropertiesWeigher, all properties alike."""
+        """Return ImagePropertiesWeigher's raw value, with equal weights for all properties."""
         asked = properties_of(self.request.image)
         return sum(len(asked.items() & image.items()) for image in model.images.values())
 
     def measure(self, model: ModelHost) -> float:
-        """MetricsWeigher, both metrics in the ratio 0.5."""
+        """Return MetricsWeigher's raw value, with a ratio of 0.5 for each metric."""
         metrics = model.host.metrics
         if not {"cpu.percent", "temperature"} <= metrics.keys():
             return -10_000
@@ -412,18 +412,18 @@ class Model:
 
 
 def properties_of(image: Image | None) -> dict[str, str]:
-    """Properties of an image, none without an image."""
+    """Return the properties of an image, an empty dict without an image."""
     return dict(image.properties) if image else {}
 
 
 def total_of(model: ModelHost, name: str) -> int:
-    """Physical total of a class."""
+    """Return the physical total of a class, 0 without an inventory."""
     inventory = model.inventories.get(name)
     return inventory.total if inventory else 0
 
 
 def scaled(raw: dict[tuple[str, str], float], floor: float | None) -> dict[tuple[str, str], float]:
-    """Normalise by Nova's rule."""
+    """Return the values normalised by Nova's rule."""
     if not raw:
         return {}
     clamped = {key: value if floor is None else max(value, floor) for key, value in raw.items()}
@@ -435,7 +435,7 @@ def scaled(raw: dict[tuple[str, str], float], floor: float | None) -> dict[tuple
 
 
 def version_fits(version: int, predicate: str) -> bool:
-    """Compare 6002000 with ">=6.0,<7"; a host without a version passes."""
+    """Tell whether a version such as 6002000 meets ">=6.0,<7"; a host without a version passes."""
     if not version:
         return True
     have = (version // 1_000_000, version // 1000 % 1000, version % 1000)

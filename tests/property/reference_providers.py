@@ -1,7 +1,7 @@
-"""What the changes of providers and of their names mean, as plainly as can be said.
+"""A plain model of changes to providers, resource classes and traits.
 
-One dictionary of plain records, changed in place; written from the API's documents, and knows
-nothing of tables, guards or ledgers.
+The model is a dictionary of plain records, changed in place. It was written from the API's
+documents and uses no tables, guards or ledgers.
 """
 
 from copy import deepcopy
@@ -25,25 +25,25 @@ class Node:
 
 
 class RefusedError(Exception):
-    """A change that may not be; its text is the name of the rule."""
+    """The model refuses a change; the text is the name of the broken rule."""
 
 
 @dataclass
 class World:
-    """All providers by uuid, and the names that were made."""
+    """All providers by uuid, and the custom resource classes and traits."""
 
     nodes: dict[str, Node] = field(default_factory=dict[str, Node])
     classes: frozenset[str] = frozenset()
     traits: frozenset[str] = frozenset()
 
     def copy(self) -> "World":
-        """Return a world of its own that is equal."""
+        """Return an independent copy."""
         return deepcopy(self)
 
     # ---- providers ---------------------------------------------------------------------------
 
     def create(self, uuid: str, name: str, parent: str | None) -> int:
-        """Make a provider; return its generation."""
+        """Create a provider and return its generation."""
         if parent == uuid:
             raise RefusedError("OWN_PARENT")
         if parent is not None and parent not in self.nodes:
@@ -55,7 +55,7 @@ class World:
         return 0
 
     def change(self, uuid: str, name: str, parent: str | None, may_move: bool) -> int:
-        """Name a provider and put it below another one."""
+        """Give a provider a name and a parent, and return its generation."""
         node = self._node(uuid)
         if parent != node.parent:
             self._check_move(uuid, node, parent, may_move)
@@ -95,10 +95,10 @@ class World:
                 raise RefusedError("LOOP")
             above = self.nodes[above].parent
 
-    # ---- what they have ------------------------------------------------------------------------
+    # ---- inventories, traits and aggregates ------------------------------------------------------
 
     def set_all(self, uuid: str, totals: dict[str, int], generation: int | None) -> int:
-        """Replace all inventories."""
+        """Replace all inventories and return the new generation."""
         node = self._node(uuid, generation)
         for name in totals:
             self._check_class(name)
@@ -108,7 +108,7 @@ class World:
         return self._raised(node)
 
     def add(self, uuid: str, name: str, total: int) -> int:
-        """Add an inventory."""
+        """Add an inventory and return the new generation."""
         node = self._node(uuid)
         if name in node.totals:
             raise RefusedError("INVENTORY_EXISTS")
@@ -117,7 +117,7 @@ class World:
         return self._raised(node)
 
     def set_one(self, uuid: str, name: str, total: int, generation: int) -> int:
-        """Replace one inventory."""
+        """Replace one inventory and return the new generation."""
         node = self._node(uuid, generation)
         self._check_class(name)
         if name not in node.totals:
@@ -126,7 +126,7 @@ class World:
         return self._raised(node)
 
     def remove_one(self, uuid: str, name: str) -> int:
-        """Remove one inventory."""
+        """Remove one inventory and return the new generation."""
         node = self._node(uuid)
         self._check_class(name)
         if name not in node.totals:
@@ -137,7 +137,7 @@ class World:
         return self._raised(node)
 
     def take(self, uuid: str, name: str, amount: int) -> bool:
-        """Use some of a provider; tell whether there was so much."""
+        """Use an amount of a class if that much is free; tell whether it was."""
         node = self.nodes.get(uuid)
         if node is None or name not in node.totals:
             return False
@@ -148,7 +148,7 @@ class World:
         return True
 
     def set_traits(self, uuid: str, traits: frozenset[str], generation: int | None) -> int:
-        """Replace the traits."""
+        """Replace the traits and return the generation, which equal traits leave unchanged."""
         node = self._node(uuid, generation)
         if traits - self.traits - STANDARD_TRAITS:
             raise RefusedError("NO_TRAIT")
@@ -158,7 +158,7 @@ class World:
         return self._raised(node)
 
     def set_aggregates(self, uuid: str, uuids: tuple[str, ...], generation: int | None) -> int:
-        """Replace the aggregates."""
+        """Replace the aggregates and return the generation."""
         node = self._node(uuid, generation)
         node.aggregates = uuids
         return node.generation if generation is None else self._raised(node)
@@ -170,18 +170,18 @@ class World:
     # ---- names -----------------------------------------------------------------------------------
 
     def ensure_class(self, name: str) -> bool:
-        """Make a class unless it is there."""
+        """Create a class unless it exists; tell whether it is new."""
         is_new = name not in self.classes | STANDARD_CLASSES
         self.classes |= {name} - STANDARD_CLASSES
         return is_new
 
     def create_class(self, name: str) -> None:
-        """Make a class."""
+        """Create a class."""
         if not self.ensure_class(name):
             raise RefusedError("CLASS_EXISTS")
 
     def rename_class(self, old: str, new: str) -> None:
-        """Give a class another name, wherever it is."""
+        """Rename a class, in all inventories too."""
         self._check_own_class(old)
         if old == new:
             return
@@ -195,20 +195,20 @@ class World:
                 node.totals[new] = node.totals.pop(old)
 
     def remove_class(self, name: str) -> None:
-        """Remove a class that nobody has."""
+        """Remove a class that no provider has an inventory of."""
         self._check_own_class(name)
         if any(name in node.totals for node in self.nodes.values()):
             raise RefusedError("CLASS_IN_USE")
         self.classes -= {name}
 
     def ensure_trait(self, name: str) -> bool:
-        """Make a trait unless it is there."""
+        """Create a trait unless it exists; tell whether it is new."""
         is_new = name not in self.traits | STANDARD_TRAITS
         self.traits |= {name} - STANDARD_TRAITS
         return is_new
 
     def remove_trait(self, name: str) -> None:
-        """Remove a trait that nobody has."""
+        """Remove a trait that no provider has."""
         if name in STANDARD_TRAITS:
             raise RefusedError("TRAIT_IS_STANDARD")
         if name not in self.traits:

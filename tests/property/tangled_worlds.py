@@ -1,4 +1,4 @@
-"""Random deep forests with many that share, and queries whose groups hold each other back."""
+"""Random deep forests with many sharing providers, and queries with groups that interfere."""
 
 from collections.abc import Sequence
 from math import log
@@ -24,11 +24,11 @@ STOCKS = (
     Inventory(total=6, max_unit=2),
 )
 ARRANGEMENTS_MAX = 10_000
-"""More than these are not all tried."""
+"""A query with more arrangements than this is not compared with the reference."""
 
 
 def tangled_forest(random: Random, providers_max: int = 9) -> list[Provider]:
-    """Make trees of chains and branches, in many aggregates; parents come first."""
+    """Return trees of chains and branches, in many aggregates; parents come first."""
     deep, chained = random.choice((0.5, 0.9)), random.random()
     sharing, grouped = random.choice((0.0, 0.2, 0.6)), random.choice((0.1, 0.4, 0.7))
     traits, rich = random.choice((0.3, 0.6)), random.choice((0.3, 0.6, 0.9))
@@ -54,7 +54,7 @@ def tangled_forest(random: Random, providers_max: int = 9) -> list[Provider]:
 
 
 def tangled_query(random: Random, forest: Sequence[Provider]) -> CandidateQuery:
-    """Ask for two to five groups, some without resources, in several subtrees."""
+    """Return a query with two to five suffixed groups, some without resources, and subtrees."""
     groups = [_single(random, forest, f"_{n}") for n in range(random.choice((2, 3, 3, 4, 5)))]
     suffixes = [group.suffix for group in groups]
     if random.random() < 0.5 or not any(group.amounts for group in groups):
@@ -78,7 +78,7 @@ def tangled_query(random: Random, forest: Sequence[Provider]) -> CandidateQuery:
 
 
 def can_all_be_tried(forest: Sequence[Provider], query: CandidateQuery) -> bool:
-    """Whether the reference is done with it soon."""
+    """Tell whether the reference can try every arrangement in reasonable time."""
     slots = sum(1 if group.suffix else len(group.amounts) for group in query.groups)
     return slots * log(len(forest)) <= log(ARRANGEMENTS_MAX)
 

@@ -1,4 +1,4 @@
-"""The laws of the audit: a cloud that kept to the rules is clean, a damaged one is not."""
+"""Laws of the audit: it finds nothing in an undamaged cloud, and finds freed allocations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,7 +24,7 @@ from tests.unit.services.wiring import order_of, running
 
 INSTANCES = 2
 LOOKS = 10
-"""Audits after each step."""
+"""The number of audits after each step."""
 MID_WAY = settings(
     max_examples=25,
     deadline=None,
@@ -32,7 +32,6 @@ MID_WAY = settings(
 )
 FAILING = ("stop", "fetch_disks", "spawn", "take_in", "hand_over")
 SLOW = (*FAILING, "destroy")
-# "stop", "fetch_disks", "spawn", "destroy", "take_in", "hand_over")
 _BEGUN = {
     "stop": lifecycle.STOP,
     "start": lifecycle.START,
@@ -52,7 +51,7 @@ _ASKED: Mapping[str, Ask] = {
     "reset": lambda operations, uuid, by: operations.reset_state(uuid, Status.ACTIVE, by),
 }
 Step = tuple[str, int, float]
-"""What is asked, of which instance, and how many seconds later the next thing is asked."""
+"""An operation, the number of its instance, and the seconds until the next operation."""
 
 _COURSES = [
     *(("create",), ("delete",), *((name,) for name in (*_BEGUN, *_ASKED))),
@@ -64,7 +63,7 @@ _COURSES = [
 
 @st.composite
 def histories(draw: st.DrawFn, courses_max: int) -> list[Step]:
-    """Return what is asked of some instances, often in an order that leads somewhere."""
+    """Draw operations on some instances, often in an order in which they can succeed."""
     steps: list[Step] = [("create", 1, 30.0)]
     for _ in range(draw(st.integers(1, courses_max))):
         number = draw(st.integers(1, INSTANCES))
@@ -74,7 +73,7 @@ def histories(draw: st.DrawFn, courses_max: int) -> list[Step]:
 
 
 async def slow_town(seed: int) -> Town:
-    """Open a town in which everything takes a while, and a fifth of it fails."""
+    """Open a town whose drivers take 5 s for some operations and fail a fifth of most of these."""
     faults = DriverFaults(
         delay_s=dict.fromkeys(SLOW, 5.0), share=dict.fromkeys(FAILING, 0.2), seed=seed
     )
@@ -84,7 +83,7 @@ async def slow_town(seed: int) -> Town:
 
 
 async def ask(town: Town, what: str, number: int, request: int) -> None:
-    """Ask for one thing; what may not begin is refused."""
+    """Request one operation; raise if the state of the instance forbids it."""
     uuid, by = make_uuid("instance", number), caller(request)
     if what == "create":
         await create(town, number)
@@ -97,13 +96,13 @@ async def ask(town: Town, what: str, number: int, request: int) -> None:
 
 
 async def create(town: Town, number: int) -> None:
-    """Place an instance, once."""
+    """Place an instance unless it exists."""
     if await town.ledger.get(Instance, make_uuid("instance", number)) is None:
         await town.desk.placer.place(order_of(make_request(number)))
 
 
 async def live(town: Town, steps: list[Step], auditing: AuditService) -> None:
-    """Let a town live through a history, with audits after each step."""
+    """Run a history in a town, and check that audits after each step find nothing."""
     loops = (town.desk.follower.run, town.desk.pending.run, town.pool.run)
     async with running(*loops):
         for request, (what, number, pause_s) in enumerate(steps, 1):
@@ -118,13 +117,13 @@ async def live(town: Town, steps: list[Step], auditing: AuditService) -> None:
 
 
 async def audit(auditing: AuditService, *, mends: bool = False) -> AuditReport:
-    """Audit without any grace for what has just begun."""
+    """Return an audit's report, with a grace period of 0."""
     ages = AuditAges(grace_s=0.0)
     return await auditing.audit(ages, service_down_time_s=DOWN_S, mends=mends)
 
 
 def auditing_of(town: Town) -> AuditService:
-    """Return who audits a town."""
+    """Return the audit service of a town."""
     return AuditService(
         ledger=town.ledger,
         replica=town.desk.replica,
@@ -137,7 +136,7 @@ def auditing_of(town: Town) -> AuditService:
 @MID_WAY
 @given(histories(8), st.integers(0, 9))
 def test_a_cloud_that_keeps_to_the_rules_is_clean(steps: list[Step], seed: int) -> None:
-    """At every moment of every history, in the midst of every move, nothing is found."""
+    """Audits during and after a random history find no discrepancy and nothing lost."""
 
     async def main() -> None:
         town = await slow_town(seed)
@@ -154,7 +153,7 @@ def test_a_cloud_that_keeps_to_the_rules_is_clean(steps: list[Step], seed: int) 
 def test_what_was_taken_away_is_found_and_mended(
     steps: list[Step],
 ) -> None:
-    """After a history an allocation is freed behind the ledger's back; afterwards it is there."""
+    """An audit finds the freed allocations of all instances, and restores them when it mends."""
 
     async def main() -> None:
         town = await open_town()

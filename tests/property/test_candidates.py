@@ -1,4 +1,4 @@
-"""Allocation candidates: the answer is the one that trying every arrangement gives."""
+"""Laws of allocation candidates: the search finds what trying every arrangement finds."""
 
 from dataclasses import replace
 from random import Random
@@ -33,11 +33,11 @@ from tests.property.tangled_worlds import can_all_be_tried, tangled_forest, tang
 
 SEEDS = st.integers(0, 2**32)
 QUERIES = 8
-"""Queries of each forest."""
+"""The number of queries for each forest."""
 
 
 def listed(table: ProviderTable, query: CandidateQuery, found: Candidates) -> list[Candidate]:
-    """What was found, as the reference tells it."""
+    """Return the found candidates in the reference's form."""
     alone = [
         Candidate(
             frozenset((table.uuid(row), name, amount) for name, amount in found.amounts),
@@ -60,7 +60,7 @@ def listed(table: ProviderTable, query: CandidateQuery, found: Candidates) -> li
 
 
 def check_all(random: Random, forest: list[Provider], query: CandidateQuery) -> None:
-    """Hold all candidates, and some, against the reference."""
+    """Compare all candidates, and a limited number of them, with the reference."""
     table = table_of(random, forest)
     expected = candidates(forest, query)
     event("some" if expected else "none")
@@ -75,13 +75,13 @@ def check_all(random: Random, forest: list[Provider], query: CandidateQuery) -> 
 
 
 def limited(query: CandidateQuery, limit: int) -> CandidateQuery:
-    """The same query with a limit."""
+    """Return the same query with a limit."""
     return replace(query, limit=limit)
 
 
 @given(SEEDS)
 def test_finds_every_candidate_once(seed: int) -> None:
-    """All that every arrangement gives, each once; with a limit, so many of them."""
+    """The search returns every candidate once, and no more than the limit if there is one."""
     random = Random(seed)
     forest = random_forest(random)
     for _ in range(QUERIES):
@@ -90,14 +90,14 @@ def test_finds_every_candidate_once(seed: int) -> None:
 
 @given(SEEDS)
 def test_groups_that_compete(seed: int) -> None:
-    """What is remembered of dead ends takes nothing away, however many rows look alike."""
+    """The search loses no candidate to its memory of dead ends when several rows are alike."""
     random = Random(seed)
     check_all(random, crowded_tree(random), crowding_query(random))
 
 
 @given(SEEDS)
 def test_groups_that_hold_each_other_back(seed: int) -> None:
-    """In deep trees, apart and in several subtrees, lent from one tree to another."""
+    """The search is right for deep trees, isolated groups, subtrees and sharing providers."""
     random = Random(seed)
     forest = tangled_forest(random)
     for _ in range(QUERIES):
@@ -108,7 +108,7 @@ def test_groups_that_hold_each_other_back(seed: int) -> None:
 
 @given(SEEDS)
 def test_looking_ahead_takes_no_candidate_away(seed: int) -> None:
-    """Not at any step, whatever was found before, and however often the search begins again."""
+    """The search loses no candidate when it looks ahead often and restarts early."""
     random = Random(seed)
     forest, query = crowded_tree(random), crowding_query(random)
     if random.random() < 0.7:
@@ -139,7 +139,7 @@ def test_a_limit_spreads_over_trees(seed: int) -> None:
 
 @given(SEEDS)
 def test_an_explanation_adds_up(seed: int) -> None:
-    """Steps only take away, in one chain a group, and end with the trees that have candidates."""
+    """Steps never add providers or trees, and the last one keeps the trees that have candidates."""
     random = Random(seed)
     forest = random_forest(random)
     fleet = Fleet(forest)
@@ -169,7 +169,7 @@ def _not_shared(fleet: Fleet, candidate: Candidate) -> list[str]:
 
 @given(SEEDS)
 def test_every_candidate_is_one_that_a_claim_takes(seed: int) -> None:
-    """The ledger takes candidate after candidate, each found after what the last one used."""
+    """The ledger accepts a claim of a candidate, and of further ones found after each claim."""
     random = Random(seed)
     forest = [replace(one, used={}) for one in random_forest(random)]
     table, books = table_of(random, forest), WorkingSet()

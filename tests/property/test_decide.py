@@ -1,4 +1,4 @@
-"""Laws of inspecting: the explanation of a decision is true to the decision."""
+"""Laws of inspection: the explanation of a decision agrees with the decision."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ POLICIES = st.one_of(WEIGHING, WEIGHING.map(by_chance))
 def explain(
     hosts: HostTable, request: Request, policy: Policy, seed: int, hosts_max: int | None = None
 ) -> Inspection:
-    """Inspect, or throw the example away when the request contradicts itself."""
+    """Return the inspection; discard the example when the request contradicts itself."""
     try:
         return inspect(hosts, request, policy, now_s=NOW_S, seed=seed, hosts_max=hosts_max)
     except InvalidInputError:
@@ -44,7 +44,7 @@ def explain(
 def test_the_choice_is_the_drivers(
     snapshot: Snapshot, request: Request, policy: Policy, seed: int
 ) -> None:
-    """What is inspected is the driver's own plan: placements, refusal and filter counts."""
+    """An inspection has the placements, refusal and filter counts of the driver's own plan."""
     hosts = table_of(snapshot)
     found = explain(hosts, request, policy, seed)
     plan = policy.driver.plan(hosts, request, policy, now_s=NOW_S, seed=seed)
@@ -63,7 +63,7 @@ def test_the_choice_is_the_drivers(
 def test_inspecting_changes_nothing(
     snapshot: Snapshot, request: Request, policy: Policy, seed: int
 ) -> None:
-    """The table is as it was, and inspecting it again says the same."""
+    """An inspection leaves the table unchanged, and a second one returns the same."""
     hosts = table_of(snapshot)
     before = dump(hosts)
     found = explain(hosts, request, policy, seed)
@@ -75,7 +75,7 @@ def test_inspecting_changes_nothing(
 def test_verdicts_tell_candidates_from_removed_hosts(
     snapshot: Snapshot, request: Request, policy: Policy, seed: int
 ) -> None:
-    """Every host is listed once; a candidate passes every filter, a removed one says why not."""
+    """Every host is listed once, as a candidate with its place or as removed with a reason."""
     hosts = table_of(snapshot)
     found = explain(hosts, request, policy, seed)
     everyone = {(host.name, host.node) for host in snapshot.hosts}
@@ -92,7 +92,10 @@ def test_verdicts_tell_candidates_from_removed_hosts(
 def test_counterfactuals_alone_are_those_of_the_whole_explanation(
     snapshot: Snapshot, request: Request, policy: Policy, seed: int
 ) -> None:
-    """Of the first instance, when a plan was made by the weighers; and the table is as it was."""
+    """`counterfactuals_of` returns what the inspection lists for the first instance.
+
+    It returns nothing without a plan made by weight, and leaves the table unchanged.
+    """
     hosts = table_of(snapshot)
     first, *_ = explain(hosts, request, policy, seed).instances
     plan = policy.driver.plan(hosts, request, policy, now_s=NOW_S, seed=seed)

@@ -1,4 +1,4 @@
-"""The engine's law: what it keeps gives the plan that a full evaluation gives, to the last bit."""
+"""The engine's law: its cached values give exactly the plan of a full evaluation."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ _WEIGHERS = st.lists(st.sampled_from(plugin_names(WEIGHERS)), unique=True, max_s
 def test_the_engine_and_a_full_evaluation_make_the_same_plans(
     seed: int, filters: list[str], weighers: list[str], steps: int
 ) -> None:
-    """Whatever happens between requests, with every rule and mode; `World.decide` compares."""
+    """After random changes, both plans are equal for any filters and weighers (`World.decide`)."""
     world = World(seed, filters, weighers)
     for _ in range(steps):
         world.step()

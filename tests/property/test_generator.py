@@ -37,7 +37,7 @@ def test_equal_settings_give_an_equal_workload(drawn: GeneratorSettings) -> None
 @settings(deadline=None)
 @given(SETTINGS)
 def test_the_workload_is_what_was_asked_for(drawn: GeneratorSettings) -> None:
-    """There are as many hosts and requests as asked for, all within the time."""
+    """The workload has the requested numbers of hosts and arrivals, all within the given days."""
     workload = generate(drawn)
     assert len(workload.hosts) == drawn.hosts
     assert len(workload.arrivals) == drawn.requests
@@ -65,7 +65,7 @@ def test_requests_repeat_the_flavor_before(drawn: GeneratorSettings) -> None:
 @settings(max_examples=20, deadline=None)
 @given(LARGE)
 def test_most_instances_live_minutes_and_some_months(drawn: GeneratorSettings) -> None:
-    """More than half of the requests live less than an hour, and at most 40 % for months."""
+    """More than half of the requests last under an hour; some, but under 40 %, over 30 days."""
     lives_s = [arrival.lifetime_s or 0 for arrival in generate(drawn).arrivals]
     assert sum(life_s < 3600 for life_s in lives_s) > len(lives_s) / 2
     assert 0 < sum(life_s > 30 * 86400 for life_s in lives_s) < 0.4 * len(lives_s)
@@ -74,7 +74,7 @@ def test_most_instances_live_minutes_and_some_months(drawn: GeneratorSettings) -
 @settings(deadline=None)
 @given(SETTINGS)
 def test_events_are_in_order_and_complete(drawn: GeneratorSettings) -> None:
-    """Time never runs back, and each arrival comes once and goes once after it."""
+    """Events are in order of time, and each arrival has one departure after it."""
     workload = generate(drawn)
     told = list(events(workload))
     assert all(left.at_s <= right.at_s for left, right in itertools.pairwise(told))
@@ -97,7 +97,7 @@ def test_the_auditor_never_accepts_overcommit(
 ) -> None:
     """A placement is reported if and only if the host was not among those that fit.
 
-    As long as nothing was reported nothing is overcommitted, summed here anew.
+    The accepted placements, summed up here again, never exceed a host's capacity.
     """
     auditor = Auditor(fleet, ratios)
     used: dict[tuple[str, str], int] = {}
@@ -131,7 +131,7 @@ def test_all_that_left_leaves_an_empty_fleet(
 
 
 def accepts(auditor: Auditor, instance_id: str, host: str, amounts: dict[str, int]) -> bool:
-    """Enter a placement and say whether the auditor let it pass."""
+    """Report a placement to the auditor, and tell whether the auditor accepts it."""
     try:
         auditor.placed(instance_id, host, amounts)
     except AuditError:

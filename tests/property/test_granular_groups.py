@@ -1,4 +1,4 @@
-"""Granular groups: the answer is the one that trying all ways gives."""
+"""Laws of granular groups: the verdict is the one that trying every arrangement gives."""
 
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -26,7 +26,7 @@ Left = dict[tuple[int, str], int]
 
 
 def room(provider: Provider, name: str) -> int:
-    """The most that one consumer may get of a class of a provider."""
+    """Return the most that one consumer may get of a provider's class, -1 without an inventory."""
     inventory = provider.inventories.get(name)
     if inventory is None:
         return -1
@@ -34,7 +34,7 @@ def room(provider: Provider, name: str) -> int:
 
 
 def could_give(provider: Provider, name: str, amount: int) -> bool:
-    """Whether a provider could give one group that amount, were it the only one."""
+    """Tell whether a provider could give one group that amount if the group were the only one."""
     inventory = provider.inventories.get(name)
     if inventory is None or amount < inventory.min_unit or amount % inventory.step_size:
         return False
@@ -44,7 +44,7 @@ def could_give(provider: Provider, name: str, amount: int) -> bool:
 def arrangements(
     needs: Needs, tree: tuple[Provider, ...]
 ) -> Iterator[tuple[dict[str, int], tuple[int, ...]]]:
-    """Every way to give each class of the unsuffixed group, and each group, from a provider."""
+    """Yield every choice of a provider for each unsuffixed class and for each group."""
     names = [
         name
         for name, amount in needs.amounts.items()
@@ -62,7 +62,7 @@ def is_right(  # noqa: PLR0911 - one return for each rule
     unsuffixed: Mapping[str, int],
     groups: tuple[int, ...],
 ) -> bool:
-    """Whether an arrangement keeps every rule."""
+    """Tell whether an arrangement keeps every rule."""
     root = tree[0]
     asked: dict[tuple[int, str], int] = {}
     used_traits: set[str] = set(root.traits)
@@ -94,12 +94,12 @@ def is_right(  # noqa: PLR0911 - one return for each rule
 
 
 def expected(needs: Needs, tree: tuple[Provider, ...]) -> bool:
-    """Whether any arrangement is right."""
+    """Tell whether any arrangement is right."""
     return any(is_right(needs, tree, *one) for one in arrangements(needs, tree))
 
 
 def query_of(flavor: Flavor) -> Query:
-    """The query of a request for one instance."""
+    """Return the query of a request for one instance."""
     request = asking(flavor)
     return Query(request, request.needs, NOW_S, None, request.instance_uuids[0])
 
@@ -108,7 +108,7 @@ def query_of(flavor: Flavor) -> Query:
 def test_a_host_gives_exactly_when_some_arrangement_is_right(
     boxes: list[Box], flavor: Flavor, data: st.DataObject
 ) -> None:
-    """Bounds hold, the search between them is exact, and a row is judged by itself."""
+    """The verdict is the exhaustive one, lies within the bounds, and ignores the other rows."""
     hosts = table_of(snapshot_of(boxes))
     needs = query_of(flavor).needs
     verdict = fits_groups(hosts, needs, hosts.all_rows)
@@ -130,7 +130,7 @@ def test_a_host_gives_exactly_when_some_arrangement_is_right(
 
 @given(boxes=tree_boxes(), flavor=granular_flavors())
 def test_what_is_assigned_is_right(boxes: list[Box], flavor: Flavor) -> None:
-    """Amounts come from the providers of the row, fit there, and sum up to what was asked."""
+    """Assigned amounts come from the providers of the row, fit there, and sum to the request."""
     hosts = table_of(snapshot_of(boxes))
     query = query_of(flavor)
     needs = query.needs
@@ -147,7 +147,7 @@ def test_what_is_assigned_is_right(boxes: list[Box], flavor: Flavor) -> None:
 
 
 def check(needs: Needs, tree: tuple[Provider, ...], assignment: Assignment | None) -> None:
-    """Compare an assignment with what was asked and what there is."""
+    """Check an assignment against the needs and the tree."""
     by_uuid = {provider.uuid: provider for provider in tree}
     places = {provider.uuid: place for place, provider in enumerate(tree)}
     given_out = allocations_by_provider(tree[0].uuid, needs.amounts, assignment)
@@ -180,7 +180,7 @@ def check(needs: Needs, tree: tuple[Provider, ...], assignment: Assignment | Non
 
 @given(boxes=tree_boxes(), flavor=granular_flavors())
 def test_changes_are_offered_for_hosts_that_cannot_give(boxes: list[Box], flavor: Flavor) -> None:
-    """They win some of the rows that were asked about, and no other; less is asked each time."""
+    """A change helps only rows that were asked about, and never increases what is asked for."""
     hosts = table_of(snapshot_of(boxes))
     needs = query_of(flavor).needs
     rows = np.flatnonzero(~fits_groups(hosts, needs, hosts.all_rows))
@@ -191,7 +191,7 @@ def test_changes_are_offered_for_hosts_that_cannot_give(boxes: list[Box], flavor
 
 @given(boxes=tree_boxes(), flavor=granular_flavors())
 def test_the_order_of_children_makes_no_difference(boxes: list[Box], flavor: Flavor) -> None:
-    """Whoever finds a way finds one from the other end too."""
+    """The search succeeds with the children in reverse order exactly if it succeeds in order."""
     hosts = table_of(snapshot_of(boxes))
     ask = tree_request_of(query_of(flavor).needs)
     for row in range(len(boxes)):

@@ -63,7 +63,7 @@ class HardwareWorld(World):
             uuid = placement.instance_uuid
             if row is None or self.hosts.occupants.by_uuid.get(uuid) is not None:
                 continue
-            # What is held counts by itself, so the resident comes without it.
+            # The hold counts the assignment, so the resident is added without it.
             hold(self.hosts, row, plan.amounts, placement.assignment)
             self.hosts.put_instance(placement.provider_uuid, resident_of(request, uuid))
             self.claims.append((row, request, uuid, plan))
@@ -74,7 +74,7 @@ class HardwareWorld(World):
 @pytest.mark.usefixtures("engine")
 @given(seed=st.integers(0, 2**63 - 1), steps=st.integers(1, 60))
 def test_the_engine_and_a_full_evaluation_make_the_same_plans(seed: int, steps: int) -> None:
-    """Whatever happens between requests; `World.decide` compares plans with their assignments."""
+    """After random changes, both plans and their assignments are equal (see `World.decide`)."""
     world = HardwareWorld(seed, [], ["RAMWeigher", "CPUWeigher"])
     for _ in range(steps):
         world.step()

@@ -1,4 +1,4 @@
-"""NUMA cells and devices: the fast answer is the exhaustive one, and nothing is given twice."""
+"""Laws of NUMA cells and devices: verdicts are the exhaustive ones; nothing is given twice."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ RATIOS = ((16.0, 1.5), (1.0, 1.0), (2.0, 1.0), (4.0, 0.9))
 
 
 def instance(host: Host, number: int, assignment: Assignment) -> Instance:
-    """Return an instance that has something of a host."""
+    """Return an active instance that has this assignment of a host."""
     return Instance(
         uuid=f"old-{host.name}-{number}",
         name="old",
@@ -70,7 +70,7 @@ def provider(host: Host, cpu_ratio: float, memory_ratio: float) -> Provider:
 
 
 def snapshot_of(places: Sequence[Place]) -> Snapshot:
-    """Return the snapshot of hosts with what is used of them."""
+    """Return a snapshot of the places' hosts, providers and instances."""
     return Snapshot(
         version=1,
         now_s=0.0,
@@ -85,14 +85,14 @@ def snapshot_of(places: Sequence[Place]) -> Snapshot:
 
 
 def random_place(rng: Random, name: str = "host") -> Place:
-    """Return a host with what is used of it."""
+    """Return a random host with random assignments and allocation ratios."""
     host = random_host(rng, name)
     used = random_use(rng, host.numa_cells, host.pci_pools)
     return Place(host, used, *rng.choice(RATIOS))
 
 
 def random_query(rng: Random) -> Query | None:
-    """Return a query, None when its flavor contradicts itself."""
+    """Return a random query, None when its flavor contradicts itself."""
     request = Request("req", ("new",), random_flavor(rng), image=random_image(rng))
     try:
         return Query(request, request.needs, 0.0, None, "new")
@@ -102,7 +102,7 @@ def random_query(rng: Random) -> Query | None:
 
 @given(generators())
 def test_the_masks_say_what_trying_everything_says(rng: Random) -> None:
-    """For many hosts at once, for some of them, and for a host alone, asked again or not."""
+    """Both filters keep what the model keeps, for all rows and for some, when asked repeatedly."""
     places = [random_place(rng, f"h{number}") for number in range(rng.randint(1, 4))]
     query = random_query(rng)
     if query is None:
@@ -128,7 +128,7 @@ def test_the_masks_say_what_trying_everything_says(rng: Random) -> None:
 
 @given(generators(), st.booleans())
 def test_what_is_assigned_is_free_and_what_was_asked_for(rng: Random, packs: bool) -> None:
-    """CPUs nobody has, in the way the policies want them; memory; devices near enough."""
+    """An assignment has free CPUs by the policies, the memory asked for, and free devices."""
     place, query = random_place(rng), random_query(rng)
     if query is None:
         return
@@ -144,7 +144,7 @@ def test_what_is_assigned_is_free_and_what_was_asked_for(rng: Random, packs: boo
     devices = Counter(share.alias for share in given_.devices for _ in range(share.count))
     assert devices == Counter(need.alias for need in needs.devices for _ in range(need.count))
     _check_cells(place, query, given_)
-    # With all that, the same instance once more must still be judged rightly.
+    # The verdict on one more such instance must be right after the assignment is used.
     hosts.put_instance(place.host.uuid, Resident("new", assignment=given_))
     after = Place(place.host, [*place.used, given_], place.cpu_ratio, place.memory_ratio)
     again = rule.keep(hosts, query, hosts.all_rows)
@@ -210,7 +210,7 @@ def _check_threads(
 
 @given(generators(), st.integers(1, 30))
 def test_a_table_that_followed_changes_equals_one_that_was_loaded(rng: Random, steps: int) -> None:
-    """Hosts report themselves anew, come and go, instances too, in any order."""
+    """After random changes of hosts and instances, the table equals one loaded from a snapshot."""
     hosts = HostTable()
     places: dict[str, Place] = {}
     for _ in range(steps):

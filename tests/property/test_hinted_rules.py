@@ -1,4 +1,4 @@
-"""Rules about hints, images, flavors and trust keep what plain models keep, and explain it."""
+"""Rules about hints, images, flavors and trust agree with plain models and explain removals."""
 
 import json
 import operator
@@ -91,7 +91,7 @@ METADATA: Sequence[Mapping[str, str]] = (
 
 
 class World:
-    """A fleet and a request that every one of the rules has something to say of."""
+    """A random fleet and a random request, with values that each rule reads."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -106,7 +106,7 @@ class World:
 
     @property
     def query(self) -> Query:
-        """The request, made ready."""
+        """The query for the request's instance."""
         return Query(self.request, self.request.needs, NOW_S, None, "new-0")
 
     def _some(self, choices: Mapping[str, str], share: float) -> dict[str, str]:
@@ -166,7 +166,7 @@ TERMS = (
 
 
 def expression(draw: Random, depth: int) -> list[object]:
-    """Draw a query."""
+    """Draw a query for JsonFilter."""
 
     def term() -> object:
         if depth and draw.random() < 0.4:
@@ -183,7 +183,7 @@ WORLDS = st.integers(0, 2**32).map(World)
 
 @given(world=WORLDS)
 def test_a_verdict_is_that_of_the_row_alone(world: World) -> None:
-    """Whichever rows are asked about together, and however often."""
+    """A rule's verdict on a row does not depend on which rows are asked about together."""
     hosts, query = world.hosts, world.query
     rows = np.array(world.random.choices(range(len(hosts)), k=9))
     for rule in RULES:
@@ -200,7 +200,7 @@ def test_a_verdict_is_that_of_the_row_alone(world: World) -> None:
 
 @given(world=WORLDS)
 def test_what_a_rule_removes_it_explains(world: World) -> None:
-    """Each host has a reason, and a relaxation names hosts that were removed."""
+    """Each removed host has a reason, and relaxations name only removed hosts."""
     hosts, query = world.hosts, world.query
     for rule in RULES:
         kept = rule.keep(hosts, query, hosts.all_rows)
@@ -214,11 +214,11 @@ def test_what_a_rule_removes_it_explains(world: World) -> None:
             assert relaxation.text.startswith("without ")
 
 
-# ---- how to do what a relaxation says ---------------------------------------------------------
+# ---- applying a relaxation --------------------------------------------------------------------
 
 
 def without_specs(request: Request, *keys: str) -> Request:
-    """Drop extra specs and image properties."""
+    """Return the request without these extra specs and image properties."""
     specs = {key: text for key, text in request.flavor.extra_specs.items() if key not in keys}
     request = replace(request, flavor=replace(request.flavor, extra_specs=specs))
     if request.image is None:
@@ -228,7 +228,7 @@ def without_specs(request: Request, *keys: str) -> Request:
 
 
 def with_less(request: Request, subject: str) -> Request:
-    """Drop what InstanceTypeFilter names."""
+    """Return the request without what a relaxation of InstanceTypeFilter names."""
     if subject.startswith("the extra spec "):
         return without_specs(request, subject.removeprefix("the extra spec ").partition("=")[0])
     is_memory = subject.endswith("MB of memory")
@@ -238,7 +238,7 @@ def with_less(request: Request, subject: str) -> Request:
 
 
 def without_part(request: Request, text: str) -> Request:
-    """Drop one part of the query, or all of it."""
+    """Return the request with a query that lacks one part, or with an empty query."""
     (query,) = request.hints["query"]
     part = json.loads(text.removeprefix("without ").rpartition(" in the query: ")[0])
     document = json.loads(query)
@@ -248,7 +248,7 @@ def without_part(request: Request, text: str) -> Request:
 
 
 def parsed(document: object) -> object:
-    """Return a query as it is understood."""
+    """Return a query as the filter parses it; return any other value unchanged."""
     return parse(json.dumps(document)) if isinstance(document, list) else document
 
 
@@ -271,7 +271,7 @@ CHANGES: Mapping[str, Callable[[Request, Relaxation], Request]] = {
 
 @given(world=WORLDS)
 def test_each_relaxation_is_true(world: World) -> None:
-    """After the one change that it names, as many of the removed hosts pass as it counts."""
+    """After the change that a relaxation names, as many removed hosts pass as it counts."""
     hosts, query = world.hosts, world.query
     for rule in RULES:
         kept = rule.keep(hosts, query, hosts.all_rows)
@@ -319,7 +319,7 @@ JUNCTIONS: Mapping[str, Callable[[list[object]], bool]] = {
 
 
 def compares(name: str, values: list[object]) -> bool:
-    """Hold the first against all others."""
+    """Tell whether the first value compares with all others; False with fewer than two values."""
     if len(values) < 2:
         return False
     if name == "in":
@@ -332,7 +332,7 @@ def compares(name: str, values: list[object]) -> bool:
 
 @given(world=WORLDS, seed=st.integers(0, 2**32))
 def test_a_query_holds_as_it_does_host_by_host(world: World, seed: int) -> None:
-    """Whatever is put together, and whatever is missing."""
+    """`satisfies` agrees with the model on each host, for any query."""
     hosts = world.hosts
     document = expression(Random(seed), 4)
     query = parse(json.dumps(document))
@@ -352,7 +352,7 @@ def test_a_query_holds_as_it_does_host_by_host(world: World, seed: int) -> None:
 
 
 def is_near(host: Host, request: Request) -> bool:
-    """SimpleCIDRAffinityFilter."""
+    """Tell whether SimpleCIDRAffinityFilter keeps the host."""
     hints = request.hints
     if "build_near_host_ip" not in hints:
         return True
@@ -365,19 +365,19 @@ def is_near(host: Host, request: Request) -> bool:
 
 
 def is_isolated_alike(host: Host, request: Request) -> bool:
-    """IsolatedHostsFilter."""
+    """Tell whether IsolatedHostsFilter keeps the host."""
     image_id = request.image.image_id if request.image else None
     return (host.name in ("h0", "h2")) == (image_id == "i1")
 
 
 def is_of_one_flavor(hosts: HostTable, row: int, request: Request) -> bool:
-    """TypeAffinityFilter."""
+    """Tell whether TypeAffinityFilter keeps the host."""
     found = [hosts.occupants.by_uuid.get(uuid) for uuid in hosts.occupants.on_row(row)]
     return {one.resident.flavor_id for one in found if one} <= {request.flavor.flavor_id}
 
 
 def is_trusted(box: Box, request: Request) -> bool:
-    """TrustedFilter, for the one level that requests ask for."""
+    """Tell whether TrustedFilter keeps the host, for requests that ask for level "trusted"."""
     if "trust:trusted_host" not in request.flavor.extra_specs:
         return True
     one = box.attestation
@@ -386,7 +386,7 @@ def is_trusted(box: Box, request: Request) -> bool:
 
 @given(world=WORLDS)
 def test_rules_keep_what_plain_models_keep(world: World) -> None:
-    """Host by host."""
+    """Five filters keep exactly the hosts that their models keep."""
     hosts, request = world.hosts, world.request
     models: Mapping[str, Callable[[int, Box], bool]] = {
         "SimpleCIDRAffinityFilter": lambda row, box: is_near(box.host, request),

@@ -1,4 +1,4 @@
-"""Instance information: whatever becomes of messages and agents, no list is trusted wrongly."""
+"""Instance information: no list is trusted wrongly, whatever happens to messages and agents."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ _NEWER = FORMAT + 1
 
 
 async def live(world: World) -> None:
-    """Have things happen for a while."""
+    """Make random changes in a world."""
     rng = world.rng
     for _ in range(_STEPS):
         await asyncio.sleep(rng.choice((0, 0, 0.05, 1, 10)))
@@ -33,7 +33,7 @@ async def live(world: World) -> None:
 
 
 async def quiet(world: World) -> None:
-    """Let everything come to rest, with a bus that carries everything."""
+    """Make the bus reliable, and wait until everything has settled."""
     world.faults.lost = world.faults.doubled = world.faults.delay_s = 0.0
     await asyncio.sleep(QUIET_S)
 
@@ -41,10 +41,10 @@ async def quiet(world: World) -> None:
 @pytest.mark.parametrize("seed", _SEEDS)
 @pytest.mark.parametrize("by_casts", [False, True], ids=["feed", "casts"])
 def test_no_list_is_trusted_that_is_known_to_be_wrong(seed: int, *, by_casts: bool) -> None:
-    """Messages are lost, doubled, late and out of order, and agents change their version.
+    """Decisions use only up-to-date lists while messages are lost, doubled, late and out of order.
 
-    Every decision rests on lists that are no older than what their agents told last, and in the
-    end the table has what the ledger has.
+    Agents change their version meanwhile. No decision uses a list that is older than its agent's
+    last message, and in the end the table equals the ledger.
     """
 
     async def main() -> None:
@@ -63,7 +63,7 @@ def test_no_list_is_trusted_that_is_known_to_be_wrong(seed: int, *, by_casts: bo
 @pytest.mark.parametrize("seed", _SEEDS)
 @pytest.mark.parametrize("by_casts", [False, True], ids=["feed", "casts"])
 def test_a_table_that_loses_instances_gets_them_back(seed: int, *, by_casts: bool) -> None:
-    """A mistake of the scheduler's own shows in the digests, and is put right from the ledger."""
+    """A table that lost instances differs in its digests and is reloaded from the ledger."""
 
     async def main() -> None:
         world = await open_world(seed, by_casts=by_casts)

@@ -1,4 +1,4 @@
-"""The kernel's boards: what numpy works out of the same values, after any changes."""
+"""The kernel's boards equal what numpy computes from the same values, after any changes."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -35,7 +35,7 @@ def the_kernel() -> Kernel:
 
 @dataclass
 class Small:
-    """A board of few rows beside the arrays that it works on, and a plain model of them."""
+    """A board of few rows with the arrays that it works on, and a plain model of its results."""
 
     random: Random
     own: bool
@@ -44,7 +44,7 @@ class Small:
     rows: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Draw a state."""
+        """Draw the arrays and create the board."""
         draw = self.random
         self.rows = draw.randint(1, 40)
         blocks = (self.rows >> SHIFT) + 1
@@ -101,11 +101,11 @@ class Small:
         return self.mine if number < 0 else self.kept[number]
 
     def signed(self, index: int, sign: int) -> np.ndarray:
-        """Return what an extreme is the greatest of."""
+        """Return a weigher's values times the sign for passed rows, -inf for the others."""
         return np.where(self.stage == PASSED, sign * self.line(index), -np.inf)
 
     def change(self) -> int:
-        """Change some rows, and tell the board."""
+        """Change some rows and update the board; return the flags of the update."""
         draw = self.random
         rows = draw.sample(range(self.rows), draw.randint(0, self.rows))
         for row in rows:
@@ -125,7 +125,7 @@ class Small:
         )
 
     def expected_scores(self) -> list[float]:
-        """Score every row one by one."""
+        """Return the score of every row, computed one by one."""
         found: list[float] = []
         for row in range(self.rows):
             total = 0.0
@@ -149,7 +149,7 @@ class Small:
 def test_a_board_is_what_its_rows_are(
     seed: int, own: bool, by_share: bool, ordered: bool, steps: int
 ) -> None:
-    """Stages, counts, extremes, scores and the best, whatever changed."""
+    """After any changes, counts, extremes, scores and best rows equal those of the model."""
     small = Small(Random(seed), own, by_share, ordered)
     for _ in range(steps):
         before = small.stage.copy(), small.board.extremes()
@@ -197,7 +197,7 @@ def test_a_board_is_what_its_rows_are(
 
 @needs_kernel
 def test_values_that_are_not_finite_are_told() -> None:
-    """Before anything is made of them, so that the class can be evaluated in full."""
+    """`update` flags a value that is not finite, and `tell` raises ArithmeticError."""
     small = Small(Random(3), own=False, by_share=False, ordered=False)
     small.kept[0, 0] = np.nan
     changes = Changes([0], None, small.kept, [], LIMITED, None, [], None, lambda *_: np.zeros(0))
@@ -234,7 +234,7 @@ def test_values_that_are_not_finite_are_told() -> None:
 def test_what_does_not_fit_is_an_error_and_no_crash(
     field_: str, value: object, error: type[Exception]
 ) -> None:
-    """Sizes, types and row numbers are looked at before anything is read."""
+    """Wrong sizes, types, row indices and counts raise an error."""
     small = Small(Random(1), own=True, by_share=False, ordered=False)
     good = Changes([0], None, small.kept, [], LIMITED, None, [[0.0]], None, lambda *_: np.zeros(0))
     other: Any = {field_: value}
@@ -253,7 +253,7 @@ def test_what_does_not_fit_is_an_error_and_no_crash(
 
 @needs_kernel
 def test_an_error_of_whoever_is_asked_for_values_is_handed_on() -> None:
-    """As when a plugin's weigher fails."""
+    """`update` passes on an error that the search callback raises."""
     small = Small(Random(5), own=True, by_share=False, ordered=False)
     small.stage[:] = small.settled[:] = PASSED
     small.mine[:] = 1.0
@@ -268,7 +268,7 @@ def test_an_error_of_whoever_is_asked_for_values_is_handed_on() -> None:
 
 
 def test_a_kernel_of_another_time_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its calls may mean something else."""
+    """`find` ignores a kernel with another API number, because its calls may differ."""
     from berth.scheduling.engine import kernel as module  # noqa: PLC0415
 
     other = ModuleType("berth_kernel")
@@ -280,7 +280,7 @@ def test_a_kernel_of_another_time_is_not_used(monkeypatch: pytest.MonkeyPatch) -
 
 @given(snapshot=snapshots(least=1), request_=requests())
 def test_limits_remove_what_the_filter_removes(snapshot: Snapshot, request_: Request) -> None:
-    """For every filter that says its verdict so, on every row."""
+    """For every filter that gives limits, they admit exactly the rows that the filter keeps."""
     hosts = table_of(snapshot)
     try:
         needs = request_.needs
@@ -298,5 +298,5 @@ def test_limits_remove_what_the_filter_removes(snapshot: Snapshot, request_: Req
 
 
 def test_some_filter_has_limits() -> None:
-    """Or the law above says nothing."""
+    """At least one filter gives limits, so the test above checks something."""
     assert any(rule.limits is not None for rule in all_filters())

@@ -25,7 +25,7 @@ from berth.testing.strategies import decisions, placements, records
 
 @given(st.lists(records(), max_size=5))
 def test_the_batch_encoder_writes_what_encode_event_writes(batch: list[Record]) -> None:
-    """A record has the same text whatever was encoded before it."""
+    """A BatchEncoder writes the text of `encode_event`, whatever it encoded before."""
     scribe = BatchEncoder()
     for record in batch * 2:
         assert scribe.encode_event(record) == encode_event(record)
@@ -35,7 +35,7 @@ def test_the_batch_encoder_writes_what_encode_event_writes(batch: list[Record]) 
 def test_decisions_that_share_hosts_are_written_whole(
     decision: Decision, all_placements: list[Placement]
 ) -> None:
-    """A host encoded as a runner-up is the chosen one in the next decision."""
+    """Decisions that swap chosen hosts and runners-up are encoded in full and decode equal."""
     hosts = tuple(host for one in all_placements for host in (one.chosen, *one.runners_up))
     scribe = BatchEncoder()
     for chosen in hosts:
@@ -56,12 +56,12 @@ _placed = st.builds(
 def test_a_number_that_json_cannot_hold_is_refused_wherever_it_stands(
     drawn: st.SearchStrategy[Record], data: st.DataObject, bad: float
 ) -> None:
-    """Where null is allowed it is stored instead: every stored text can be decoded."""
+    """Encoding nan or inf raises LedgerError, unless the field can be decoded from null."""
     record = data.draw(drawn)
     places = list(_floats(record))
     assume(places)
     damaged: Any = None
-    with suppress(BerthError, ValueError, OverflowError):  # it checks its numbers when it is made
+    with suppress(BerthError, ValueError, OverflowError):  # some records check their numbers
         damaged = _with(record, data.draw(st.sampled_from(places)), bad)
     assume(damaged is not None)
     for write in (encode_event, BatchEncoder().encode_event):

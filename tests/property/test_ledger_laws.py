@@ -1,4 +1,4 @@
-"""The laws of the ledger, for any sequence of writes, on every adapter."""
+"""Laws of the ledger, for any sequence of writes, on every adapter."""
 
 import asyncio
 import itertools
@@ -64,7 +64,7 @@ from tests.property.ledger_writes import (
 
 NOW_S = 1_000.0
 
-# --- a small world, where writes meet often ---
+# --- a small world, in which writes often collide ---
 
 _numbers = st.integers(1, 3)
 _amounts = st.dictionaries(
@@ -192,7 +192,7 @@ async def _check_used(ledger: Ledger, snapshot: Snapshot) -> None:
 
 
 async def _check_holdings(ledger: Ledger) -> None:
-    """Check that consumers hold the allocations, and that no other consumer has a record."""
+    """Check that each holder of allocations has a consumer, and that no other consumer exists."""
     held: dict[str, dict[str, Mapping[str, int]]] = {}
     for one in await ledger.allocations():
         held.setdefault(one.consumer_uuid, {})[one.provider_uuid] = one.amounts
@@ -234,7 +234,7 @@ _with_a_store = settings(
 
 @given(history=_histories)
 async def test_laws_hold_in_memory(history: list[list[Unit]]) -> None:
-    """No overcommit, usage adds up, keys claim once, the feed is gapless and replays."""
+    """MemoryLedger keeps every law: usage adds up, keys claim once, the feed is complete."""
     await check_laws(MemoryLedger(), history)
 
 
@@ -307,7 +307,7 @@ def test_postgres_answers_as_memory_does(
 
 @given(record=records())
 def test_every_record_survives_being_written_down(record: Record) -> None:
-    """Any record is decoded as it was encoded."""
+    """An encoded record is decoded to an equal record."""
     assert decode_event(event_kind(record), encode(record)) == record
 
 
@@ -333,7 +333,7 @@ async def _check_stored(url: str, record: Record) -> None:
 def test_every_record_survives_sqlite(
     record: Record, empty_file: Path, loop: asyncio.Runner
 ) -> None:
-    """SQLite returns any record as it was stored."""
+    """A SQLite ledger returns any record as it was stored."""
     loop.run(_check_stored(_new_file(empty_file), record))
 
 
@@ -343,7 +343,7 @@ def test_every_record_survives_sqlite(
 def test_every_record_survives_postgres(
     record: Record, postgres_url: str, loop: asyncio.Runner
 ) -> None:
-    """PostgreSQL returns any record as it was stored."""
+    """A PostgreSQL ledger returns any record as it was stored."""
 
     async def check() -> None:
         await migrate(postgres_url)

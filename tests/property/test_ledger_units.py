@@ -60,7 +60,7 @@ _units: st.SearchStrategy[Unit] = st.lists(_writes, max_size=3).map(tuple)
 
 
 def fleet() -> WorkingSet:
-    """Return the working set of two small hosts."""
+    """Return a working set with two small hosts."""
     working_set = WorkingSet()
     apply_units(working_set, make_fleet(2, vcpus=4))
     working_set.take_changes()
@@ -69,7 +69,7 @@ def fleet() -> WorkingSet:
 
 @given(st.lists(_units, max_size=6), _units)
 def test_a_refused_unit_leaves_the_working_set_as_it_was(before: list[Unit], unit: Unit) -> None:
-    """Records, capacities, holdings, claim keys and changes are those from before the unit."""
+    """A rejected unit leaves the working set equal to a copy made before it."""
     working_set = fleet()
     apply_units(working_set, before)
     expected = copy.deepcopy(working_set)
@@ -86,7 +86,7 @@ def test_a_batch_is_its_units_one_after_another(units: list[Unit]) -> None:
 
 
 def test_a_placement_takes_one_version() -> None:
-    """A claim, its instance and its decision are one unit; repeating it takes nothing."""
+    """A claim, its instance and its decision take one version; the repeated unit takes none."""
     take = Take(
         Claim("c", (Allocation(make_uuid("instance", 1), make_uuid("host", 1), {VCPU: 1}),))
     )

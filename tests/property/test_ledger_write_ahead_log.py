@@ -1,4 +1,4 @@
-"""The write-ahead log of SQLite ledgers: its batches count, whichever process wrote them."""
+"""The write-ahead log of SQLite ledgers: every process reads its batches, and none is lost."""
 
 import asyncio
 import itertools
@@ -59,7 +59,7 @@ from tests.property.ledger_writes import (
 HOSTS = 2
 NUMBERS = range(1, 4)
 
-# --- a small world in which batches wait for one another ---
+# --- a small world in which batches often touch the same records ---
 
 _numbers = st.sampled_from(NUMBERS)
 _instances = st.builds(
@@ -136,7 +136,7 @@ async def _check_equal(ledger: Ledger, memory: Ledger) -> None:
 
 
 async def _check_all_equal(ledger: Ledger, memory: Ledger) -> None:
-    """Check lists and sums, too."""
+    """Check that records, lists and sums of a ledger equal those of the one in memory."""
     await _check_equal(ledger, memory)
     assert await ledger.snapshot(0.0) == await memory.snapshot(0.0)
     assert await ledger.allocations() == await memory.allocations()
@@ -176,7 +176,7 @@ def loop() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture(scope="module")
 def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a file with the schema and a fleet, to be copied."""
+    """Return a SQLite ledger with a fleet, to be copied for each example."""
     path = tmp_path_factory.mktemp("ledger") / "empty.db"
 
     async def fill() -> None:
@@ -205,7 +205,7 @@ def _copy(source: Path, folder: Path) -> Path:
 
 @pytest.fixture(params=[10**6, 12], ids=["in one go", "step by step"])
 def _rows_max(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have checkpoints done on request only, or a few rows at a time between batches."""
+    """Make checkpoints run only on request, or a few rows at a time between batches."""
     monkeypatch.setattr(transactor_module, "_ROWS_MAX", request.param)
 
 
@@ -234,14 +234,14 @@ def test_ledgers_on_one_file_are_one_ledger(
     tmp_path: Path,
     loop: asyncio.Runner,
 ) -> None:
-    """Whichever of two writes, both return at every moment what one ledger in memory returns."""
+    """Two ledgers on one file return what one ledger in memory does, whichever of them writes."""
     loop.run(_check_sharing(_copy(empty_file, tmp_path), turns, looks))
 
 
 def _keep(
     path: Path, batches: Sequence[tuple[list[Unit], int]], *, memory: MemoryLedger | None = None
 ) -> Iterator[Transactor]:
-    """Commit batches, with so many steps of a checkpoint after each."""
+    """Commit batches, each followed by its number of checkpoint steps; yield the transactor."""
     with closing(connect(path)) as connection:
         transactor = Transactor(connection, retention=Retention(), now_s=lambda: 7.0)
         for units, steps in batches:
@@ -266,9 +266,9 @@ _stepped = st.lists(st.tuples(_batches, st.integers(0, 5)), max_size=10)
 def test_logged_batches_survive_a_crash(
     batches: list[tuple[list[Unit], int]], empty_file: Path, tmp_path: Path, loop: asyncio.Runner
 ) -> None:
-    """A killed process leaves behind everything that it acknowledged.
+    """A killed process leaves all committed batches, whatever checkpoint steps were done.
 
-    That holds at any step of a checkpoint, and for any part of its steps that survived.
+    The files are copied while the process is running, and opened as another ledger.
     """
     memory, path = loop.run(_memory()), _copy(empty_file, tmp_path)
 
@@ -284,9 +284,9 @@ def test_logged_batches_survive_a_crash(
 
 
 def _tables_of(path: Path) -> dict[str, list[list[object]]]:
-    """Read all tables, with JSON decoded, since the order of its keys has no meaning.
+    """Return the rows of all tables, with JSON decoded, since the order of its keys has no meaning.
 
-    Of the generations in inventories only the highest one of each provider counts.
+    Every inventory of a provider gets the highest generation among them, which alone counts.
     """
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(
@@ -316,7 +316,7 @@ def _read(value: object) -> object:
 def test_merged_batches_equal_single_ones(
     batches: list[tuple[list[Unit], int]], empty_file: Path, tmp_path: Path
 ) -> None:
-    """The tables are the same if batches are checkpointed together, in steps, or each by itself."""
+    """The tables are equal if batches are checkpointed together, in steps, or one by one."""
     found = []
     for steps_max in (0, 5, 100):
         path = _copy(empty_file, tmp_path)
@@ -333,7 +333,7 @@ def test_merged_batches_equal_single_ones(
 
 
 def test_the_newest_generation_is_written_if_usage_cancels_out() -> None:
-    """A class that was taken and released may be the only one with that generation."""
+    """A merge keeps each provider's newest generation, even on a class whose usage cancels out."""
     pages = [
         RowBatch(1, 1, spent=[("p", "A", 1, 1)], generations=[1]),
         RowBatch(2, 2, spent=[("p", "B", 1, 1), ("q", "A", 2, 2)], generations=[2, 5]),
@@ -348,7 +348,7 @@ def test_the_newest_generation_is_written_if_usage_cancels_out() -> None:
 
 
 def test_only_checkpoint_steps_are_not_flushed(empty_file: Path, tmp_path: Path) -> None:
-    """A batch is flushed to disk even right after a step that was not."""
+    """`begin` flushes to disk unless told otherwise, also after a step that was not flushed."""
     units: list[Unit] = [(Put(make_instance(1)),)]
     for transactor in _keep(_copy(empty_file, tmp_path), [(units, 1), (units, 1), (units, 1)]):
         for is_flushed in (True, False, True):
@@ -359,7 +359,7 @@ def test_only_checkpoint_steps_are_not_flushed(empty_file: Path, tmp_path: Path)
 
 
 async def test_a_closed_ledger_leaves_an_empty_log(tmp_path: Path) -> None:
-    """Other programs then find everything in the tables."""
+    """Closing a ledger moves its logged batches to the tables."""
     path = tmp_path / "ledger.db"
     await migrate(f"sqlite:///{path}")
     ledger = await open_ledger(f"sqlite:///{path}")

@@ -1,4 +1,4 @@
-"""The law of merged plans: zones together choose what one scheduler would that sees all hosts."""
+"""The law of merged plans: zones together choose as one scheduler with all hosts would."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, all_weighers, asking, policy_of, sized, snapshot_of
 
 WEIGHERS = all_weighers()
-"""As shares each looks at one host at a time, those about groups, too."""
+"""As a share, each weigher reads one host at a time, also those about groups."""
 
 GROUPS = (
     None,
@@ -27,13 +27,13 @@ GROUPS = (
 
 
 def shared_policy(weighers: Sequence[int]) -> Policy:
-    """Return a policy whose scores mean the same in every zone."""
+    """Return a policy whose scores are comparable between zones."""
     policy = policy_of(weighers=[WEIGHERS[number] for number in weighers])
     return replace(policy, normalisation=Normalisation.SHARE, alternates=0, runners_up=0)
 
 
 def cost_policy(weights: Sequence[float]) -> Policy:
-    """Return a policy whose sums of costs mean the same in every zone."""
+    """Return a policy whose sums of costs are comparable between zones."""
     costs = (compute_fill_first.build(weight=weights[0]), noop.build(weight=weights[-1]))
     return replace(shared_policy([0]), driver=least_cost.build(), costs=costs)
 
@@ -41,7 +41,7 @@ def cost_policy(weights: Sequence[float]) -> Policy:
 def weights_of(
     boxes: Sequence[Box], request: Request, policy: Policy, group: ServerGroup | None = None
 ) -> list[float]:
-    """Return the weights of a zone's offers: as many of the request's instances as it takes."""
+    """Return the weights of a zone's offers, for as many instances of the request as fit."""
     hosts = table_of(snapshot_of(boxes, groups=() if group is None else (group,)))
     for count in range(len(request.instance_uuids), 0, -1):
         part = replace(request, instance_uuids=request.instance_uuids[:count])
@@ -53,7 +53,7 @@ def weights_of(
 
 @st.composite
 def fleets(draw: st.DrawFn) -> list[list[Box]]:
-    """Draw up to four zones of up to four hosts, none of them alike."""
+    """Draw up to four zones of up to four hosts, all with different names."""
     zones = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     numbers = iter(range(100))
     return [
@@ -81,7 +81,7 @@ def fleets(draw: st.DrawFn) -> list[list[Box]]:
 def test_a_merged_plan_is_that_of_one_scheduler(
     zones: list[list[Box]], count: int, weighers: list[int], group: ServerGroup | None
 ) -> None:
-    """Host by host: equal weights are told apart by names, in every zone and in all."""
+    """Merged offers of zones have the weights of one scheduler's plan, instance by instance."""
     request = replace(asking(count=count), group_uuid=None if group is None else group.uuid)
     check(zones, request, shared_policy(weighers), group)
 
@@ -92,7 +92,7 @@ def test_a_merged_plan_is_that_of_one_scheduler(
     st.lists(st.floats(-2, 2).map(lambda weight: round(weight, 3)), min_size=1, max_size=2),
 )
 def test_so_is_one_of_costs(zones: list[list[Box]], count: int, weights: list[float]) -> None:
-    """Costs that are not divided by those of other hosts."""
+    """The same law holds for the least-cost driver, whose costs do not depend on other hosts."""
     check(zones, asking(count=count), cost_policy(weights))
 
 
@@ -102,7 +102,7 @@ def check(
     policy: Policy,
     group: ServerGroup | None = None,
 ) -> None:
-    """Compare the plan of all zones with that of one scheduler that has all their hosts."""
+    """Check that the merged weights equal those of one scheduler with the hosts of all zones."""
     count = len(request.instance_uuids)
     merged = merge_offers([weights_of(boxes, request, policy, group) for boxes in zones], count)
     whole = weights_of([box for boxes in zones for box in boxes], request, policy, group)

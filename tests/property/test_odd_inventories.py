@@ -1,4 +1,4 @@
-"""Inventories with nothing to give, or less, are inventories in every table."""
+"""Inventories with no or negative capacity are stored and judged like any other."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ STOCKS = st.lists(
 
 
 def table_of(stocks: list[dict[str, Inventory]], used: int) -> HostTable:
-    """Return hosts with these inventories, on the root and on a child, and so much used of each."""
+    """Return hosts with these inventories on root and child, each with this amount used."""
     hosts = HostTable()
     for number, stock in enumerate(stocks):
         host = make_host(number)
@@ -34,7 +34,7 @@ def table_of(stocks: list[dict[str, Inventory]], used: int) -> HostTable:
 
 @given(stocks=STOCKS, used=st.integers(0, 9))
 def test_a_table_tells_what_it_was_told(stocks: list[dict[str, Inventory]], used: int) -> None:
-    """All inventories and nothing else, with what a request may get at most filled in."""
+    """The table returns each host's inventories, with `max_unit` filled in, and its usage."""
     hosts = table_of(stocks, used)
     for row, stock in enumerate(stocks):
         filled = {name: replace(one, max_unit=one.unit_max) for name, one in stock.items()}
@@ -46,7 +46,7 @@ def test_a_table_tells_what_it_was_told(stocks: list[dict[str, Inventory]], used
 def test_room_is_what_the_inventory_says(
     stocks: list[dict[str, Inventory]], used: int, amount: int
 ) -> None:
-    """On roots and children alike; who has no inventory has room for nothing."""
+    """Columns of roots and children equal their inventory; without one, nothing fits."""
     hosts = table_of(stocks, used)
     for name in CLASSES:
         for row, stock in enumerate(stocks):
@@ -58,7 +58,7 @@ def test_room_is_what_the_inventory_says(
 def check(
     columns: ClassColumns | None, row: int, inventory: Inventory | None, used: int, amount: int
 ) -> None:
-    """Compare one class of a row with its inventory."""
+    """Check one class of a row against its inventory."""
     if columns is None or inventory is None:
         assert columns is None or not columns.fits(1, slice(0, row + 1))[row]
         return

@@ -1,4 +1,4 @@
-"""What is plain is right: the checks by hand never accept what a schema refuses."""
+"""Laws of `Shape.is_plain`: the handwritten checks never accept what the schema refuses."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -31,7 +31,7 @@ UUIDS = st.uuids().map(str)
 
 
 def mostly(usual: st.SearchStrategy[Any], odd: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Draw what is right, and now and then what is not."""
+    """Draw a usual value, or an odd one in about one of 16 draws."""
     return st.integers(0, 15).flatmap(lambda lot: odd if lot == 0 else usual)
 
 
@@ -53,7 +53,7 @@ FAULTS = st.sampled_from(["right"] * 9 + ["less", "other", "more"])
 
 @st.composite
 def near(draw: st.DrawFn, fields: Mapping[str, st.SearchStrategy[Any]]) -> dict[str, Any]:
-    """Draw an object near one with all fields."""
+    """Draw an object with all fields, or with one missing, replaced or added."""
     value = {name: draw(field) for name, field in fields.items()}
     match draw(FAULTS):
         case "less":
@@ -68,7 +68,7 @@ def near(draw: st.DrawFn, fields: Mapping[str, st.SearchStrategy[Any]]) -> dict[
 
 
 def objects(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Draw objects near those with all fields: one may be missing, another, or one too many."""
+    """Draw objects with all fields, or with one missing, replaced or added."""
     return near(fields)
 
 
@@ -104,7 +104,7 @@ SEEN: dict[str, st.SearchStrategy[Any]] = {"consumer_generation": st.just(1) | N
 
 @cache
 def claims(since: int) -> st.SearchStrategy[object]:
-    """Draw bodies near those of a version."""
+    """Draw bodies that are valid, or nearly valid, for a version."""
     fields = GOOD | (SEEN if since >= 28 else {})
     fields |= {"consumer_type": NAMES} if since >= 38 else {}
     mapped = {**fields, "mappings": MAPPINGS}
@@ -141,11 +141,11 @@ QUERIES = st.dictionaries(
     st.sampled_from(["", "1", "0", "01", "1\n", "none", "isolate", "VCPU:1", "9" * 30]),
     max_size=3,
 )
-"""Queries near those for candidates."""
+"""Candidate queries, valid or nearly so."""
 
 
 def check_law(shape: Shape, value: object) -> None:
-    """Hold the check by hand against the schema."""
+    """Check that the schema accepts a value if the handwritten check does."""
     assert shape.is_plain is not None
     is_plain = shape.is_plain(value)
     event(f"plain: {is_plain}")
@@ -156,7 +156,7 @@ def check_law(shape: Shape, value: object) -> None:
 @pytest.mark.parametrize("step", [step for step in PUT_ALLOCATIONS if step[0] >= 12])
 @given(data=st.data())
 def test_a_plain_claim_is_a_claim(step: tuple[int, Shape], data: st.DataObject) -> None:
-    """In every version whose bodies are objects."""
+    """A plain body of PUT /allocations is valid, in every version whose bodies are objects."""
     since, shape = step
     check_law(shape, data.draw(claims(since)))
 
@@ -164,7 +164,7 @@ def test_a_plain_claim_is_a_claim(step: tuple[int, Shape], data: st.DataObject) 
 @pytest.mark.parametrize("step", POST_ALLOCATIONS)
 @given(data=st.data())
 def test_plain_claims_are_claims(step: tuple[int, Shape], data: st.DataObject) -> None:
-    """Of several consumers, or of none."""
+    """A plain body of POST /allocations is valid, for any number of consumers."""
     since, shape = step
     check_law(shape, data.draw(st.dictionaries(UUID_LIKE, claims(since), max_size=2) | VALUES))
 
@@ -172,7 +172,7 @@ def test_plain_claims_are_claims(step: tuple[int, Shape], data: st.DataObject) -
 @pytest.mark.parametrize("step", POST_RESHAPER)
 @given(data=st.data())
 def test_a_plain_reshape_is_a_reshape(step: tuple[int, Shape], data: st.DataObject) -> None:
-    """Of inventories and claims."""
+    """A plain body of POST /reshaper is valid."""
     since, shape = step
     reshape = objects(
         inventories=st.dictionaries(UUID_LIKE, INVENTORIES, max_size=2),
@@ -183,12 +183,12 @@ def test_a_plain_reshape_is_a_reshape(step: tuple[int, Shape], data: st.DataObje
 
 @given(value=INVENTORIES)
 def test_plain_inventories_are_inventories(value: object) -> None:
-    """Whatever else they could be."""
+    """A plain body of PUT inventories is valid."""
     check_law(PUT_INVENTORIES[0][1], value)
 
 
 @pytest.mark.parametrize("step", [step for step in LIST_CANDIDATES if step[0] >= 25])
 @given(values=QUERIES)
 def test_a_plain_query_is_a_query(step: tuple[int, Shape], values: dict[str, str]) -> None:
-    """In every version with groups."""
+    """A plain query for candidates is valid, in every version with groups."""
     check_law(step[1], values)

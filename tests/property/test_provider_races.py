@@ -1,8 +1,8 @@
-"""Providers changed by several at once: as if one had come after the other.
+"""Concurrent changes of providers have the same effect as changes made one after another.
 
-Two processes follow one ledger, and each is slow to commit, so that whatever one of them has
-decided on may be changed by then. What comes of it, the answers too, must be what a plain model
-gives for one of the orders.
+Two processes follow one ledger, and each is slow to commit, so the records on which one has
+decided may change before its commit. The records and answers must be those of a plain model for
+one of the orders.
 """
 
 import asyncio
@@ -35,18 +35,18 @@ from tests.property.reference_providers import (
 from tests.unit.api.cloud import CountedIds, FakeClock
 
 Deed = tuple[str, dict[str, Any]]
-"""A method of the model and of a process, and what it is given."""
+"""The name of a method that the model and a process have, and its arguments."""
 
 
 class SlowLedger(MemoryLedger):
-    """Lets others come between a decision and its commit."""
+    """A ledger that lets other tasks run between a decision and its commit."""
 
     def __init__(self, delays: Sequence[int]) -> None:
         super().__init__(now_s=lambda: 0.0)
         self._delays = cycle(delays)
 
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit after a while."""
+        """Commit after a number of turns of the event loop."""
         for _ in range(next(self._delays)):
             await asyncio.sleep(0)
         return await super().commit(units)
@@ -76,7 +76,7 @@ class Process:
         self._claims = 0
 
     async def do(self, deed: Deed) -> object:
-        """Do something and return what the model returns; a refusal is the name of its rule."""
+        """Call a method and return its answer in the model's form; a refusal is its rule's name."""
         name, given = deed
         try:
             found = await getattr(self, f"_{name}")(**given)
@@ -168,12 +168,12 @@ _moves = _of("change", uuid=_there, name=_names, parent=_parents, may_move=st.bo
 
 
 def _moved(uuid: str, name: str) -> st.SearchStrategy[Deed]:
-    """Draw where to put a provider that keeps its name."""
+    """Draw a change of a provider's parent that keeps its name."""
     keeps = {"uuid": st.just(uuid), "name": st.just(name), "may_move": _one_of(True)}
     return _of("change", parent=_parents, **keeps)
 
 
-# Each round is about one thing, so that what is done at once meets.
+# Each round has one topic, so that its concurrent changes collide.
 _TOPICS = {
     "names": (
         _of("create", uuid=_one_of("u4", "u5"), name=_one_of("d"), parent=_one_of(None, "u1")),
@@ -233,11 +233,11 @@ _BEFORE: Sequence[Deed] = (
     ("create", {"uuid": "u3", "name": "c", "parent": None}),
     ("set_all", {"uuid": "u2", "totals": {"VCPU": 4}, "generation": 0}),
 )
-"""What is there at the start: with nothing, nearly all is refused."""
+"""The changes made before the rounds; in an empty world, nearly every change is refused."""
 
 
 def _told(world: World, deed: Deed) -> object:
-    """Do something to a model and return its answer."""
+    """Call a method of the model and return its answer; for a refusal, return the rule's name."""
     name, given = deed
     try:
         return getattr(world, name)(**given)
@@ -258,7 +258,7 @@ def _node(provider: Provider) -> Node:
 
 
 async def _world_of(ledger: MemoryLedger) -> World:
-    """Return what the ledger says as a model of it."""
+    """Return a model with the records of the ledger."""
     providers = await ledger.all(Provider)
     return World(
         {provider.uuid: _node(provider) for provider in providers},
@@ -268,7 +268,7 @@ async def _world_of(ledger: MemoryLedger) -> World:
 
 
 def _orders(world: World, deeds: list[Deed], answers: list[object]) -> list[World]:
-    """Return the worlds that come of the orders which give these answers."""
+    """Return the worlds that result from each order of deeds that gives these answers."""
     found: list[World] = []
     for order in permutations(range(len(deeds))):
         then = world.copy()
@@ -278,7 +278,7 @@ def _orders(world: World, deeds: list[Deed], answers: list[object]) -> list[Worl
 
 
 async def _check(rounds: Sequence[list[Deed]], delays: Sequence[int]) -> None:
-    """Do what each round says at once, and look for an order that it could have been done in."""
+    """Run each round's deeds concurrently, and check that some order gives the same result."""
     ledger = SlowLedger(delays)
     processes = [Process(ledger), Process(ledger)]
     world = World()
@@ -365,7 +365,7 @@ def _deed(deed: str, /, **given: object) -> Deed:
     ],
 )
 async def test_of_two_at_once_one_comes_later(deeds: Sequence[Deed], delays: tuple[int]) -> None:
-    """Where they stand in each other's way, the second is decided on what the first has left."""
+    """Two conflicting concurrent changes give the records and answers of one of their orders."""
     await _check([list(deeds)], delays)
 
 
@@ -374,5 +374,5 @@ async def test_of_two_at_once_one_comes_later(deeds: Sequence[Deed], delays: tup
 def test_what_happens_at_once_happens_in_some_order(
     rounds: list[list[Deed]], delays: list[int]
 ) -> None:
-    """No name is taken twice, nothing is below itself or below nothing, generations are counted."""
+    """Random concurrent changes give the records and answers of one of their orders."""
     asyncio.run(_check(rounds, delays))

@@ -1,4 +1,4 @@
-"""A provider table is what the ledger told last, in whatever order it was told."""
+"""Laws of the provider table: it equals the latest records, in whatever order they arrived."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ class Truth:
             self.take(event)
 
     def take(self, event: Event) -> None:
-        """Bring the providers up to an event."""
+        """Apply an event to the providers and names."""
         match event:
             case Provider():
                 self.providers[event.uuid] = event
@@ -60,7 +60,7 @@ class Truth:
         )
 
     def chain(self, uuid: str) -> list[str]:
-        """Return a provider and what is above it, the root last; empty when there is no root."""
+        """Return a provider and its ancestors, the root last; empty without a known root."""
         chain: list[str] = []
         at: str | None = uuid
         while at is not None:
@@ -80,7 +80,7 @@ class Truth:
 
 
 def follow(events: Sequence[Event]) -> ProviderReplica:
-    """Make a replica that was told events alone, and asked for its trees after each."""
+    """Return a replica that applied these events and built its trees after each."""
     replica = ProviderReplica(STANDARD)
     for version, event in enumerate(events, 1):
         replica.apply([Change(version, event)])
@@ -90,14 +90,14 @@ def follow(events: Sequence[Event]) -> ProviderReplica:
 
 
 def loaded(truth: Truth) -> ProviderReplica:
-    """Return the replica of who starts anew."""
+    """Return a replica that has just loaded the snapshot."""
     replica = ProviderReplica(STANDARD)
     replica.load(truth.snapshot())
     return replica
 
 
 def words(replica: ProviderReplica) -> dict[str, object]:
-    """Describe a vocabulary."""
+    """Describe a replica's vocabulary."""
     known = replica.vocabulary
     return {
         "classes": known.classes.all(),
@@ -108,7 +108,7 @@ def words(replica: ProviderReplica) -> dict[str, object]:
 
 
 def terms(columns: ClassColumns, row: int) -> list[object]:
-    """Return everything that the columns of a class say of a row."""
+    """Return the values of a class's columns in a row."""
     names = (
         *("total", "used", "capacity", "room", "free", "physical_free", "ratio_free"),
         *("reserved", "min_unit", "unit_max", "step_size", "ratio"),
@@ -118,7 +118,7 @@ def terms(columns: ClassColumns, row: int) -> list[object]:
 
 
 def plain(provider: Provider) -> Provider:
-    """Return a provider without classes of which nothing is used."""
+    """Return the provider without zero amounts in its usage."""
     return replace(provider, used={name: n for name, n in provider.used.items() if n})
 
 
@@ -165,7 +165,7 @@ def dump(table: ProviderTable) -> dict[str, object]:
 def test_any_history_makes_the_table_of_the_snapshot(
     history: list[Event], data: st.DataObject
 ) -> None:
-    """Whatever was told, and however often trees were asked for meanwhile."""
+    """A replica that followed any history equals one that loaded its final snapshot."""
     replica = ProviderReplica(STANDARD)
     for version, event in enumerate(history, 1):
         replica.apply([Change(version, event)])
@@ -180,7 +180,7 @@ def test_any_history_makes_the_table_of_the_snapshot(
 
 @given(told=st.lists(told_providers(), max_size=9), data=st.data())
 def test_the_order_of_events_does_not_matter(told: list[Provider], data: st.DataObject) -> None:
-    """Children may come before their parents, and some twice."""
+    """Provider events give the same table in any order, even if some come twice."""
     providers = list({one.uuid: one for one in told}.values())
     shuffled = data.draw(st.permutations(providers))
     table = follow([*shuffled, *shuffled[:3]]).table
@@ -189,7 +189,7 @@ def test_the_order_of_events_does_not_matter(told: list[Provider], data: st.Data
 
 @given(history=provider_histories())
 def test_a_provider_is_there_when_its_parents_lead_to_a_root(history: list[Event]) -> None:
-    """All others wait, and the record is what was told."""
+    """A provider has a row if its chain leads to a root, and is else unattached, unchanged."""
     truth, table = Truth(history), follow(history).table
     for uuid, provider in truth.providers.items():
         row = table.row_of(uuid)
@@ -201,7 +201,7 @@ def test_a_provider_is_there_when_its_parents_lead_to_a_root(history: list[Event
 
 @given(history=provider_histories())
 def test_the_forest_equals_a_naive_one(history: list[Event]) -> None:
-    """Trees by climbing from each provider."""
+    """The forest's trees equal those found by climbing from each provider."""
     table = follow(history).table
     forest = table.forest()
     found = {
@@ -214,7 +214,7 @@ def test_the_forest_equals_a_naive_one(history: list[Event]) -> None:
 
 @given(history=provider_histories())
 def test_sharing_equals_a_naive_one(history: list[Event]) -> None:
-    """Each provider that shares against each tree, by the aggregates of its members."""
+    """Sharing equals a comparison of each sharing provider's aggregates with every tree."""
     truth, table = Truth(history), follow(history).table
     trees = truth.trees()
     anchors: dict[str, set[str]] = {}
@@ -251,7 +251,7 @@ def _in_any(
 
 @given(history=provider_histories())
 def test_an_edition_stands_for_one_statement(history: list[Event]) -> None:
-    """What is said of a row, and its root, are the same objects as long as it has the edition."""
+    """While a revision is current, the row has the same base record and the same root."""
     replica = ProviderReplica(STANDARD)
     seen: dict[int, tuple[object, ...]] = {}
     for version, event in enumerate(history, 1):
@@ -260,14 +260,14 @@ def test_an_edition_stands_for_one_statement(history: list[Event]) -> None:
         for row in table.alive_rows().tolist():
             stated = table.base_record(row)
             said = (id(stated), row, stated.uuid, table.uuid(table.root[row]))
-            # The record is kept, so that nothing else can get its number.
+            # The record is kept so that no other object can get its id().
             kept = seen.setdefault(int(table.revisions[row]), (*said, stated))
             assert kept[:-1] == said
 
 
 @given(history=provider_histories())
 def test_what_is_used_alone_leaves_the_edition(history: list[Event]) -> None:
-    """So nothing is made anew for a claim; nor for a provider that is told as it is."""
+    """A change of usage or of generation alone does not change a row's revision."""
     table = follow(history).table
     revisions = table.revisions.copy()
     for row in table.alive_rows().tolist():
@@ -280,7 +280,7 @@ def test_what_is_used_alone_leaves_the_edition(history: list[Event]) -> None:
 
 @given(history=provider_histories())
 def test_rows_and_numbers_are_given_again(history: list[Event]) -> None:
-    """Never more rows than there were providers at once, and no more numbers than aggregates."""
+    """A table reuses rows and aggregate numbers, so neither exceeds the most in use together."""
     replica, truth = ProviderReplica(STANDARD), Truth()
     rows_max = numbers_max = 0
     for version, event in enumerate(history, 1):
@@ -300,7 +300,7 @@ def test_rows_and_numbers_are_given_again(history: list[Event]) -> None:
 
 @given(history=provider_histories())
 def test_a_table_that_loses_everybody_has_nothing(history: list[Event]) -> None:
-    """No class, trait, aggregate, name, tree or sum is left."""
+    """A table whose providers are all removed equals an empty one."""
     table = follow(history).table
     for uuid in Truth(history).providers:
         table.remove(uuid)
@@ -314,7 +314,7 @@ def test_a_table_that_loses_everybody_has_nothing(history: list[Event]) -> None:
 
 @given(history=provider_histories(), amount=st.integers(1, 9))
 def test_what_fits_is_what_an_inventory_says(history: list[Event], amount: int) -> None:
-    """Also where there is nothing to give, or less; room and capacity stay within their bounds."""
+    """Columns fit the amounts that the inventory allows, also with no or negative capacity."""
     table = follow(history).table
     for name in table.resource_classes:
         columns = table.resource(name)
@@ -335,7 +335,7 @@ def test_what_fits_is_what_an_inventory_says(history: list[Event], amount: int) 
 
 @given(history=provider_histories(), other=provider_histories())
 def test_who_loads_again_forgets_what_it_was(history: list[Event], other: list[Event]) -> None:
-    """A replica that was torn is like one that has just started."""
+    """A replica that loads another snapshot equals one that has just started from it."""
     replica, truth = follow(history), Truth(other)
     replica.load(truth.snapshot())
     assert replica.table.version == 1
@@ -345,7 +345,7 @@ def test_who_loads_again_forgets_what_it_was(history: list[Event], other: list[E
 
 @given(history=provider_histories())
 def test_known_names_are_standard_made_or_in_use(history: list[Event]) -> None:
-    """In that order, those made by number, and each name once."""
+    """The vocabulary lists each name once: standard ones, created ones by number, others in use."""
     truth, replica = Truth(history), follow(history)
     here = [truth.providers[uuid] for uuid in truth.providers if truth.chain(uuid)]
     cases = (

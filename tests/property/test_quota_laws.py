@@ -1,4 +1,4 @@
-"""What a project's instances come to is what they are, and never passes a limit."""
+"""Laws of quotas: a project's footprint is the sum of its instances and keeps to the limits."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _NUMBERS = st.integers(1, 6)
 
 
 class _Step(NamedTuple):
-    """One thing done with an instance, within limits or without."""
+    """A write or removal of an instance, perhaps with a quota check."""
 
     number: int
     project: str
@@ -47,7 +47,7 @@ _BATCHES = st.lists(st.lists(st.lists(_STEPS, min_size=1, max_size=3), min_size=
 
 
 def _unit(steps: Sequence[_Step], known: dict[str, Instance]) -> Unit:
-    """Make a unit of steps, each of which is about what the ones before have left."""
+    """Return a unit of steps, each of which applies to the result of the ones before."""
     unit: Unit = ()
     for step in steps:
         fresh = make_instance(step.number)
@@ -72,7 +72,7 @@ def _unit(steps: Sequence[_Step], known: dict[str, Instance]) -> Unit:
 
 
 def _sums(instances: dict[str, Instance]) -> dict[str, tuple[int, int, int]]:
-    """Sum up by hand what each project has."""
+    """Return (instances, VCPUs, MB of memory) of each project, summed up from its instances."""
     sums = dict.fromkeys(_PROJECTS, (0, 0, 0))
     for one in instances.values():
         if one.status is not Status.DELETED:
@@ -115,5 +115,5 @@ async def _check(batches: Sequence[Sequence[Sequence[_Step]]]) -> None:
 def test_usage_is_the_sum_of_instances_and_stays_within_limits(
     batches: list[list[list[_Step]]],
 ) -> None:
-    """After each version usage is what the feed has told of instances; no unit passes its limit."""
+    """A project's footprint is the sum of the instances in the feed; no unit exceeds its limit."""
     asyncio.run(_check(batches))

@@ -1,8 +1,8 @@
-"""Trees that agents report and clients rearrange at once: nothing is lost from sight.
+"""Concurrent reports by agents and changes by clients keep provider trees consistent.
 
-Agents and clients of the Placement API are in processes of their own, and each is slow to commit.
-Whatever they do, every provider's parents lead to a root, no two have a name, and what is below a
-host in one door's table is below it in the other's.
+Each of two processes takes reports and requests of the Placement API, and is slow to commit.
+Every provider's parents must lead to a root, no two providers may have the same name, and the
+provider table and the host table must agree on what is below a host.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ Deed = tuple[str, dict[str, Any]]
 
 
 class Agents(Process):
-    """A process with agents, beside the services of the Placement API."""
+    """A process that takes reports of agents as well as requests of the Placement API."""
 
     def __init__(self, ledger: SlowLedger) -> None:
         super().__init__(ledger)
@@ -50,14 +50,14 @@ class Agents(Process):
         )
 
     async def do(self, deed: Deed) -> object:
-        """Do something; what is refused is not done."""
+        """Call a method and return its answer, None if it is refused."""
         try:
             return await super().do(deed)
         except BerthError:
             return None
 
     async def _report(self, number: int, above: dict[str, str]) -> None:
-        """Report parts by the parts that they are below; a part of no such name is the host."""
+        """Report parts with the names of their parents; a name of no part means the host."""
         children = tuple(
             ChildReport(name, {VCPU: Inventory(4)}, parent=parent if parent in above else "")
             for name, parent in above.items()
@@ -133,7 +133,7 @@ async def _check_trees(ledger: SlowLedger, process: Agents) -> None:
 
 
 def _parts(providers: Sequence[Provider], uuid: str) -> set[str]:
-    """Return the providers below one, but for other hosts' own and what is below those."""
+    """Return the providers below one, except for root providers of hosts and all below them."""
     found, hosts = [uuid], HOSTS.values()
     for above in found:
         found += (o.uuid for o in providers if o.parent_uuid == above and o.uuid not in hosts)
@@ -145,5 +145,5 @@ def _parts(providers: Sequence[Provider], uuid: str) -> set[str]:
 def test_whatever_is_reported_and_moved_at_once_leads_to_a_root(
     rounds: list[list[Deed]], delays: list[int]
 ) -> None:
-    """No ring, nothing below nothing, and a host is there for both doors or for none."""
+    """Concurrent reports and moves leave no orphan and no equal names, and the tables agree."""
     asyncio.run(_check(rounds, delays))

@@ -1,4 +1,4 @@
-"""What rules keep of the table is what they would read of it anew."""
+"""Values that weighers cache per row equal those that they compute afresh."""
 
 import numpy as np
 from hypothesis import given
@@ -20,7 +20,7 @@ WEIGHERS = (left_capacity.build(), unasked_features.build(), usable_capacity.bui
 def test_weighers_say_the_same_of_a_table_that_was_followed(
     snapshot: Snapshot, later: Snapshot, request: Request, data: st.DataObject
 ) -> None:
-    """As of one that they have never seen, whatever came in between."""
+    """After any changes, a weigher's cached values equal those with all caches cleared."""
     hosts = table_of(snapshot)
     query = query_of(hosts, request)
     records: list[Event] = [*later.hosts, *later.providers]

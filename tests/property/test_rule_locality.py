@@ -1,6 +1,6 @@
-"""Rules look at the rows that they are given, and at nothing that they do not declare.
+"""Rules read only the rows that they are given, and only the parts that they declare.
 
-Every rule that is installed with Berth is tried, with its default options.
+Every rule that ships with Berth and needs no options is tested, with its defaults.
 """
 
 import inspect
@@ -67,7 +67,7 @@ def ask(rule: Filter | Weigher, hosts: HostTable, query: Query, rows: Selection)
 
 
 def query_of(hosts: HostTable, request: Request) -> Query:
-    """Make a request ready, or throw the example away when it contradicts itself."""
+    """Return the query of a request; discard the example when the request contradicts itself."""
     try:
         needs = request.needs
     except InvalidInputError:
@@ -78,12 +78,12 @@ def query_of(hosts: HostTable, request: Request) -> Query:
 
 
 def asked_of(rule: Filter | Weigher, hosts: HostTable, query: Query) -> list[Hashable]:
-    """Return all that a rule reads of a request, also what is worked out from the table."""
+    """Return all parts of a request that a rule reads, also those computed from the table."""
     return [part(hosts, query) for part in parts_of(paths_of([rule]))]
 
 
 def repeated(rows: Rows, times: int) -> Rows:
-    """Make so many rows of a few that a rule may go another way about them."""
+    """Return the rows repeated, so many that a rule may choose another algorithm."""
     return np.tile(rows, times)
 
 
@@ -91,7 +91,7 @@ def repeated(rows: Rows, times: int) -> Rows:
 def test_an_answer_for_some_rows_is_that_for_all_of_them(
     snapshot: Snapshot, request: Request, data: st.DataObject
 ) -> None:
-    """In any order, more than once, many or few or none; and None for all or for none."""
+    """A rule's answer for any rows, repeated or not, has the values of its answer for all rows."""
     hosts = table_of(snapshot)
     query = query_of(hosts, request)
     some = data.draw(st.lists(st.integers(0, len(hosts) - 1), max_size=2 * len(hosts)), "rows")
@@ -111,7 +111,7 @@ def test_an_answer_for_some_rows_is_that_for_all_of_them(
 def test_a_rule_says_nothing_whatever_the_hosts_are(
     snapshot: Snapshot, other: Snapshot, request: Request
 ) -> None:
-    """None depends on the query alone, so that it need be asked once only."""
+    """Whether a rule answers None depends on the query, not on the hosts."""
     hosts, others = table_of(snapshot), table_of(other)
     query = query_of(hosts, request)
     for rule in RULES:
@@ -122,7 +122,7 @@ def test_a_rule_says_nothing_whatever_the_hosts_are(
 
 @given(snapshot=FLEETS, request=REQUESTS)
 def test_rules_leave_the_table_alone(snapshot: Snapshot, request: Request) -> None:
-    """They look and do not touch."""
+    """Rules leave the table unchanged."""
     hosts = table_of(snapshot)
     query = query_of(hosts, request)
     before = dump(hosts)
@@ -157,7 +157,7 @@ def test_an_answer_changes_only_where_the_journal_says_so(
         if old is None or new is None or not rule.reads.row_local:
             continue
         if asked_of(rule, hosts, query) != asked_before[id(rule)]:
-            continue  # what is worked out from the table is part of the request
+            continue  # a part of the request that is computed from the table has changed
         noted = {row for group in rule.reads.columns for row in changed[group] or ()}
         differing = np.flatnonzero(old != new[:count]).tolist()
         event("some answer changed" if differing else "no answer changed")
@@ -168,7 +168,7 @@ def test_an_answer_changes_only_where_the_journal_says_so(
 def test_an_answer_depends_on_what_is_declared_of_the_request(
     snapshot: Snapshot, request: Request, other: Request
 ) -> None:
-    """A request with everything else exchanged gets the same verdicts."""
+    """A request that differs only in parts that a rule does not declare gets the same answer."""
     hosts = table_of(snapshot)
     query, others = query_of(hosts, request), query_of(hosts, other)
     for rule in RULES:
@@ -181,11 +181,11 @@ def test_an_answer_depends_on_what_is_declared_of_the_request(
 
 
 DERIVED = {"group_rows": "group", "zone_aggregates": "availability_zone"}
-"""What is worked out from the table and from what of the query."""
+"""Parts that are computed from the table, and the part of the query that each depends on."""
 
 
 def _mixed(query: Query, other: Query, read: Sequence[str]) -> Query:
-    """Return the other query, with all that is read put in from the one."""
+    """Return the other query with the parts that are read taken from the first one."""
     mixed = other
     for path in read:
         head, _, tail = DERIVED.get(path, path).partition(".")
@@ -193,7 +193,7 @@ def _mixed(query: Query, other: Query, read: Sequence[str]) -> Query:
             mixed = _with_part(mixed, head, tail, query)
         elif hasattr(query.request, head):
             mixed = _altered(mixed, request=_with_part(mixed.request, head, tail, query.request))
-        else:  # worked out from who knows what
+        else:  # a part that is computed from unknown sources
             return query
     return mixed
 

@@ -1,4 +1,4 @@
-"""Laws of deciding: what holds for every fleet, request and seed."""
+"""Laws of scheduling that hold for every fleet, request and seed."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -56,7 +56,7 @@ PLAIN_REQUESTS = st.sampled_from([None, *(f"g-{policy}" for policy in GroupPolic
 
 
 def decide(hosts: HostTable, request: Request, policy: Policy, seed: int = 0) -> Plan:
-    """Plan, or throw the example away when the request contradicts itself."""
+    """Return the plan; discard the example when the request contradicts itself."""
     try:
         return policy.driver.plan(hosts, request, policy, now_s=NOW_S, seed=seed)
     except InvalidInputError:
@@ -65,7 +65,7 @@ def decide(hosts: HostTable, request: Request, policy: Policy, seed: int = 0) ->
 
 
 def scores_of(plan: Plan) -> dict[tuple[str, str], float]:
-    """Scores of all survivors of the first instance."""
+    """Return the scores of the first instance's chosen host and runners-up, by (host, node)."""
     first = plan.placements[0]
     return {(one.host, one.node): one.score for one in (first.chosen, *first.runners_up)}
 
@@ -105,14 +105,14 @@ def test_the_order_of_rows_is_irrelevant(
 
 
 class CrashError(Exception):
-    """Raised by a rule that is wrong."""
+    """The rule of a test fails."""
 
 
 @given(snapshot=snapshots(least=2), request=requests(), at=st.integers(0, 3))
 def test_a_plan_that_raises_leaves_the_table_unchanged(
     snapshot: Snapshot, request: Request, at: int
 ) -> None:
-    """A plugin that crashes at the n-th instance costs that request, not the table."""
+    """A rule that raises at any instance of a request leaves the table as it was."""
 
     def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         if query.instance_uuid == query.request.instance_uuids[min(at, last)]:
@@ -137,7 +137,7 @@ def test_a_plan_that_raises_leaves_the_table_unchanged(
 def test_weighers_add_up(
     snapshot: Snapshot, request: Request, multipliers: tuple[float, ...]
 ) -> None:
-    """A score is the sum of its parts, and that of all weighers the sum of each alone."""
+    """A score is the sum of its parts, and equals the sum of each weigher's score alone."""
     weighers = all_weighers(multipliers)
     hosts = table_of(snapshot)
     plan = decide(hosts, request, policy_of(weighers=weighers))
@@ -154,7 +154,7 @@ def test_weighers_add_up(
 def test_negating_all_multipliers_reverses_the_order(
     snapshot: Snapshot, request: Request, multipliers: tuple[float, ...]
 ) -> None:
-    """What spreads with m packs with -m: every score changes its sign."""
+    """Negated multipliers negate every score, and the host with the lowest score is chosen."""
     hosts = table_of(snapshot)
     plan = decide(hosts, request, policy_of(weighers=all_weighers(multipliers)))
     assume(plan.placements)
@@ -177,7 +177,7 @@ FLOATS = st.floats(-1e12, 1e12)
 def test_normalised_values_are_finite_from_0_to_1(
     raw: list[float], floor: float | None, span: float | None
 ) -> None:
-    """Whatever a weigher returns, its share of the score stays within its multiplier."""
+    """Normalised values lie in [0, 1] and keep the order of the raw values."""
     ceiling = None if span is None else (floor or 0.0) + span
     normalised = normalise(np.array(raw), floor, ceiling)
     assert normalised.shape == (len(raw),)
@@ -191,7 +191,7 @@ def test_normalised_values_are_finite_from_0_to_1(
 
 
 def ranked(scores: list[float]) -> tuple[HostTable, FullRanking]:
-    """A table whose hosts stand in reverse order of their names, with scores."""
+    """Return a table with hosts in reverse order of their names, and a ranking by scores."""
     names = [f"h{number:05}" for number in reversed(range(len(scores)))]
     hosts = table_of(snapshot_of([Box(name) for name in names]))
     return hosts, FullRanking(hosts, hosts.alive_rows(), np.array(scores))
@@ -205,7 +205,7 @@ def ranked(scores: list[float]) -> tuple[HostTable, FullRanking]:
 def test_the_few_best_are_those_of_a_full_sort(
     scores: list[float], repeat: int, count: int
 ) -> None:
-    """`best_first` gives the head of the list sorted by score, then by name."""
+    """`FullRanking.best` returns the head of the list sorted by score, then by name."""
     hosts, ranking = ranked(scores * repeat)
     everyone = range(len(ranking.scores))
     expected = sorted(everyone, key=lambda i: (-ranking.scores[i], hosts.host(i).name))
@@ -214,7 +214,7 @@ def test_the_few_best_are_those_of_a_full_sort(
 
 @given(scores=st.lists(st.sampled_from((0.0, 1.0, 3.0)), min_size=1, max_size=6))
 def test_every_tied_host_is_reachable_under_shuffle(scores: list[float]) -> None:
-    """With shuffle_best_same_weighed_hosts each of the best is chosen by some seed, no other."""
+    """With shuffling, each host with the best score is chosen by some seed, and no other host."""
     _, ranking = ranked(scores)
     best = {index for index, score in enumerate(scores) if score == max(scores)}
     chosen = {
@@ -235,7 +235,7 @@ def test_every_tied_host_is_reachable_under_shuffle(scores: list[float]) -> None
 def test_the_choice_is_within_the_subset_of_the_best(
     scores: list[float], size: int, shuffle: bool, seed: int
 ) -> None:
-    """Nobody below the `host_subset_size` best scores is ever chosen."""
+    """The chosen host has one of the `host_subset_size` best scores, and all others are listed."""
     _, ranking = ranked(scores)
     chance = RandomSource(seed)
     chosen, others = choose_host(
@@ -253,7 +253,7 @@ def test_the_choice_is_within_the_subset_of_the_best(
 def test_a_plan_never_overcommits(
     snapshot: Snapshot, request: Request, policy: Policy, seed: int
 ) -> None:
-    """What was used and what the plan adds stay within every host's capacity."""
+    """The used amounts plus those of the plan stay within every host's capacity and units."""
     plan = decide(table_of(snapshot), request, policy, seed)
     providers = {provider.uuid: provider for provider in snapshot.providers}
     assert len(plan.placements) in {0, len(request.instance_uuids)}
@@ -274,7 +274,7 @@ def test_a_plan_never_overcommits(
 def test_asking_less_never_loses_a_host(
     snapshot: Snapshot, flavor: Flavor, data: st.DataObject
 ) -> None:
-    """Without units other than 1, a host that fits an amount fits every smaller one."""
+    """With units of 1, a host that fits an amount also fits every smaller amount."""
     request = replace(asking(), flavor=flavor)
     assume("CUSTOM_NOWHERE" not in str(flavor))
     less = {
@@ -336,7 +336,7 @@ KEYS = st.one_of(
 def test_bad_numbers_raise_nothing_but_invalid_input(
     snapshot: Snapshot, specs: dict[str, str], version: str, count: int
 ) -> None:
-    """Odd extra specs and image properties refuse hosts or the request; they break nothing."""
+    """Odd extra specs and image properties raise InvalidInputError or give a plan or a refusal."""
     image = Image("i", properties={"img_hv_type": "kvm", "img_hv_requested_version": version})
     request = replace(asking(specs=specs, count=count), image=image)
     hosts = table_of(snapshot)

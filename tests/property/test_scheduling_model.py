@@ -1,4 +1,4 @@
-"""The filter scheduler decides as the plain model of Nova's rules does."""
+"""The filter scheduler makes the decisions of a plain model of Nova's rules."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ MULTIPLIERS = st.tuples(*[st.sampled_from((1.0, 1.0, -1.0, 0.0, 2.5))] * WEIGHER
 
 
 def check_scores(placement: Placement, step: Step, off: frozenset[str]) -> None:
-    """Compare all survivors of a placement, their values and their scores."""
+    """Check all survivors of a placement, their values and their scores against the model."""
     scored = [placement.chosen, *placement.runners_up]
     assert {(one.host, one.node) for one in scored} == step.survivors
     assert placement.candidates == len(step.survivors)
@@ -33,7 +33,7 @@ def check_scores(placement: Placement, step: Step, off: frozenset[str]) -> None:
                 assert parts[name].raw == pytest.approx(values[key], abs=NEGLIGIBLE)
                 expected = step.normalised[name][key]
                 assert parts[name].normalised == pytest.approx(expected, abs=NEGLIGIBLE)
-            elif len(scored) > 1 and name not in off:  # else it gives everybody the same
+            elif len(scored) > 1 and name not in off:  # else it gives all hosts the same
                 assert not any(step.normalised[name].values())
 
 
@@ -52,7 +52,7 @@ def test_every_step_is_as_the_model_says(
     placed = len(plan.placements) if plan.refusal is None else plan.refusal.placed
     model = Model(snapshot, request, {w.name: w.multiplier for w in weighers}, NOW_S)
     placements = list(plan.placements)
-    if plan.refusal and placed:  # the plan of those that fit shows how far it came
+    if plan.refusal and placed:  # plan only the instances that fit
         fewer = replace(request, instance_uuids=request.instance_uuids[:placed])
         first = policy.driver.plan(table_of(snapshot), fewer, policy, now_s=NOW_S, seed=0)
         placements = list(first.placements)
@@ -78,6 +78,6 @@ WORDS = st.sampled_from(
     operand=st.one_of(st.integers(-3, 3).map(str), st.text(max_size=4), st.floats().map(str)),
 )
 def test_operators_are_as_the_model_says(value: str, sign: str, operand: str) -> None:
-    """Any text as value, operator and operand gives the model's verdict, and never an error."""
+    """Any text as value, operator and operand gives the model's verdict and raises no error."""
     requirement = f"{sign} {operand}"
     assert operators.matches(value, requirement) == matches(value, requirement)

@@ -1,4 +1,4 @@
-"""Refusals are right, and what they say would help does help."""
+"""Laws of refusals: they are right, and the relaxations that they suggest work."""
 
 import re
 from collections.abc import Callable
@@ -24,7 +24,7 @@ UNITS = {"MB less memory": "MEMORY_MB", "GB less disk": "DISK_GB"}
 
 
 def decide(snapshot: Snapshot, request: Request) -> Plan:
-    """Plan, or throw the example away when the request contradicts itself."""
+    """Return the plan; discard the example when the request contradicts itself."""
     try:
         return POLICY.driver.plan(table_of(snapshot), request, POLICY, now_s=NOW_S, seed=0)
     except InvalidInputError:
@@ -33,24 +33,24 @@ def decide(snapshot: Snapshot, request: Request) -> Plan:
 
 
 def refusal_of(snapshot: Snapshot, request: Request) -> Refusal:
-    """Return why a request is refused; throw the example away when it is not."""
+    """Return the refusal of a request; discard the example when the request is not refused."""
     refusal = decide(snapshot, request).refusal
     assume(refusal is not None)
     assert refusal is not None
     return refusal
 
 
-# ---- how to do what a relaxation says ---------------------------------------------------------
+# ---- applying a relaxation --------------------------------------------------------------------
 
 
 def with_specs(request: Request, drop: str = "", **added: str) -> Request:
-    """Return the request with extra specs changed."""
+    """Return the request without one extra spec and with others added."""
     specs = {key: text for key, text in request.flavor.extra_specs.items() if key != drop}
     return replace(request, flavor=replace(request.flavor, extra_specs={**specs, **added}))
 
 
 def with_less(request: Request, text: str) -> Request:
-    """Do what `37 MB less memory and without VCPUs: 1 host` says."""
+    """Return the request after a change such as `37 MB less memory and without VCPUs: 1 host`."""
     amounts = dict(request.needs.amounts)
     for part in text.partition(":")[0].split(" and "):
         if part.startswith("without "):
@@ -64,7 +64,7 @@ def with_less(request: Request, text: str) -> Request:
 
 
 def without_trait(request: Request, subject: str) -> Request:
-    """Do what `without trait X` and its like say."""
+    """Return the request after a change such as `without trait X`."""
     if subject.startswith("one of"):
         return with_specs(request, drop="berth:any_trait")
     key = f"trait:{subject.rpartition(' ')[2]}"
@@ -76,13 +76,13 @@ def without_trait(request: Request, subject: str) -> Request:
 
 
 def without_image_rules(request: Request) -> Request:
-    """Keep of the image the traits alone."""
+    """Return the request with only the traits among its image properties."""
     assert request.image is not None
     return replace(request, image=replace(request.image, properties=request.image.traits))
 
 
 def without_names(request: Request, subject: str) -> Request:
-    """Drop what the request says about host names."""
+    """Return the request without the restrictions on host names that the subject lists."""
     for what in subject.split(" and "):
         request = NAMELESS[what](request)
     return request
@@ -97,13 +97,13 @@ NAMELESS: dict[str, Callable[[Request], Request]] = {
 
 
 def without_hint(request: Request, hint: str) -> Request:
-    """Drop a scheduler hint."""
+    """Return the request without a scheduler hint."""
     hints = {name: uuids for name, uuids in request.hints.items() if name != hint}
     return replace(request, hints=hints)
 
 
 def with_fewer(request: Request, relaxation: Relaxation) -> Request:
-    """Ask for as many instances less as the relaxation says."""
+    """Return the request for fewer instances, as the relaxation says."""
     assert relaxation.change is not None
     fewer = len(request.instance_uuids) + relaxation.change
     return replace(request, instance_uuids=request.instance_uuids[:fewer])
@@ -127,12 +127,12 @@ CHANGES: dict[str, Callable[[Request, Relaxation], Request]] = {
 
 
 def relaxed(request: Request, relaxation: Relaxation) -> Request:
-    """Change the request as a relaxation says."""
+    """Return the request changed as a relaxation says."""
     return CHANGES[relaxation.filter](request, relaxation)
 
 
 def repaired(snapshot: Snapshot, relaxation: Relaxation) -> Snapshot:
-    """Do to the example hosts' services what a relaxation of ComputeFilter says."""
+    """Return the snapshot with the example hosts' services as ComputeFilter's relaxation says."""
     if relaxation.filter != "ComputeFilter":
         return snapshot
     state = re.fullmatch(r"[\d,]+ more compute services? (.*)", relaxation.text)
@@ -154,7 +154,7 @@ def repaired(snapshot: Snapshot, relaxation: Relaxation) -> Snapshot:
 def changed_by(
     snapshot: Snapshot, request: Request, relaxation: Relaxation
 ) -> tuple[Snapshot, Request]:
-    """Make the change that a relaxation names, or both of them."""
+    """Return snapshot and request after the change, or pair of changes, of a relaxation."""
     for part in relaxation.parts or (relaxation,):
         snapshot, request = repaired(snapshot, part), relaxed(request, part)
     return snapshot, request
@@ -162,7 +162,7 @@ def changed_by(
 
 @given(snapshot=snapshots(least=1), request=requests(count_max=1))
 def test_each_relaxation_is_true(snapshot: Snapshot, request: Request) -> None:
-    """After the one change that it names, its examples fit, and as many hosts as it counts."""
+    """After the change of a relaxation, its examples fit, and as many hosts as it counts."""
     refusal = refusal_of(snapshot, request)
     for relaxation in refusal.relaxations:
         event(relaxation.filter)
@@ -178,7 +178,7 @@ def test_each_relaxation_is_true(snapshot: Snapshot, request: Request) -> None:
 
 @given(snapshot=snapshots(least=1, stepped=False), request=requests(count_max=8, grouped=False))
 def test_a_relaxation_of_many_wins_room_for_one_more(snapshot: Snapshot, request: Request) -> None:
-    """Of a request for many, each change lets one more instance fit than did before."""
+    """After each relaxation of a request for many, one more instance fits, or the reduced count."""
     refusal = refusal_of(snapshot, request)
     for relaxation in refusal.relaxations:
         uuids = request.instance_uuids[: refusal.placed + (relaxation.filter != "count")]
@@ -190,10 +190,10 @@ def test_a_relaxation_of_many_wins_room_for_one_more(snapshot: Snapshot, request
 
 @given(snapshot=snapshots(), request=requests(count_max=5))
 def test_every_refusal_is_right(snapshot: Snapshot, request: Request) -> None:
-    """Counted host by host, no host fits, or all of them together take fewer than asked.
+    """The number of instances that fit, counted host by host, is `placed` and less than `asked`.
 
-    Affinity is left out: its instances go where the first one went, and another first host
-    might have taken all of them.
+    Partly placed requests with affinity are left out: their instances follow the first one, and
+    another first host might have taken all of them.
     """
     refusal = refusal_of(snapshot, request)
     policies = {group.uuid: group.policy for group in snapshot.server_groups}
@@ -211,7 +211,7 @@ def test_every_refusal_is_right(snapshot: Snapshot, request: Request) -> None:
 
 @given(snapshot=snapshots(), request=requests(count_max=3))
 def test_the_counts_of_a_refusal_add_up(snapshot: Snapshot, request: Request) -> None:
-    """Steps follow each other down to nothing, and each that removed hosts names some."""
+    """Filter counts continue each other down to 0, and filters name examples of removed hosts."""
     refusal = refusal_of(snapshot, request)
     assert refusal.hosts_total == len(snapshot.hosts)
     if refusal.filters:
@@ -235,7 +235,7 @@ def test_the_counts_of_a_refusal_add_up(snapshot: Snapshot, request: Request) ->
 def test_a_refusal_does_not_depend_on_the_order_of_rows(
     snapshot: Snapshot, request: Request, data: st.DataObject
 ) -> None:
-    """Counts, examples and relaxations are the same in another order."""
+    """A refusal is equal for hosts in another order."""
     hosts = tuple(data.draw(st.permutations(snapshot.hosts)))
     refusal = refusal_of(snapshot, request)
     assert refusal_of(replace(snapshot, hosts=hosts), request) == refusal

@@ -1,4 +1,4 @@
-"""Rules about sizes, counts and aggregates keep what the plain model keeps, and explain it."""
+"""Rules about sizes, counts and aggregates agree with the plain model and explain removals."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -31,28 +31,28 @@ FILTERS: Mapping[str, Filter] = {
     if point.name in RULES
 }
 SIZES = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "root_gb"}
-"""What of a flavor to change by an amount of a class."""
+"""The field of a flavor that holds the amount of a class."""
 
 
 def query_of(request: Request) -> Query:
-    """These rules read the request alone."""
+    """Return a query with no needs, because these rules read the request alone."""
     return Query(request, Needs({}), NOW_S, None, request.instance_uuids[0])
 
 
 def kept_rows(rule: Filter, hosts: HostTable, request: Request) -> Rows:
-    """Rows that a filter keeps."""
+    """Return the rows that a filter keeps."""
     mask = rule.keep(hosts, query_of(request), hosts.all_rows)
     return np.arange(len(hosts)) if mask is None else np.flatnonzero(mask)
 
 
 def test_every_rule_of_the_model_is_installed() -> None:
-    """Under the name that Nova gave it."""
+    """Every filter of the model is installed under the same name."""
     assert FILTERS.keys() == RULES.keys()
 
 
 @given(snapshot=tagged_snapshots(least=2), request=tagged_requests())
 def test_a_rule_keeps_what_the_model_keeps(snapshot: Snapshot, request: Request) -> None:
-    """Host by host, whatever is used, built and written in aggregates."""
+    """Each filter keeps exactly the hosts that the model keeps."""
     hosts = table_of(snapshot)
     for name, rule in FILTERS.items():
         rows = kept_rows(rule, hosts, request)
@@ -65,7 +65,7 @@ def test_a_rule_keeps_what_the_model_keeps(snapshot: Snapshot, request: Request)
 
 @given(snapshot=tagged_snapshots(least=2), request=tagged_requests())
 def test_what_a_rule_removes_it_explains(snapshot: Snapshot, request: Request) -> None:
-    """Every host that it removes has a reason, and what it says would help does."""
+    """Every removed host has a reason, and each relaxation wins the hosts that it counts."""
     hosts = table_of(snapshot)
     for rule in FILTERS.values():
         removed = np.setdiff1d(np.arange(len(hosts)), kept_rows(rule, hosts, request))
@@ -78,7 +78,7 @@ def test_what_a_rule_removes_it_explains(snapshot: Snapshot, request: Request) -
 def check_relaxation(
     rule: Filter, hosts: HostTable, request: Request, removed: Rows, relaxation: Relaxation
 ) -> None:
-    """Compare what a relaxation promises with what the rule keeps of a changed request."""
+    """Check the hosts of a relaxation against those that the changed request wins."""
     assert 0 < relaxation.hosts <= removed.size
     assert set(relaxation.examples) <= set(hosts.names(removed))
     if relaxation.subject not in SIZES or relaxation.change is None:

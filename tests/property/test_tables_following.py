@@ -1,4 +1,4 @@
-"""A host table is what the ledger told last, in whatever order it was told."""
+"""Laws of the host table: it equals the latest records, in whatever order they arrived."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ FLAVOR = make_flavor()
 
 
 def records_of(snapshot: Snapshot) -> list[Record]:
-    """List the records of a snapshot."""
+    """Return the records of a snapshot that a host table follows."""
     return [
         *snapshot.hosts,
         *snapshot.providers,
@@ -38,7 +38,7 @@ def records_of(snapshot: Snapshot) -> list[Record]:
 
 @st.composite
 def with_moves(draw: st.DrawFn, fleets: st.SearchStrategy[Snapshot]) -> Snapshot:
-    """Draw a fleet some of whose instances are on their way, at any stage."""
+    """Draw a fleet in which some instances have a move, at any stage."""
     snapshot = draw(fleets)
     named = [Place(one.name, one.node, FLAVOR) for one in snapshot.hosts]
     places = st.sampled_from([*named, Place("elsewhere", "elsewhere", FLAVOR)])
@@ -59,7 +59,7 @@ def with_moves(draw: st.DrawFn, fleets: st.SearchStrategy[Snapshot]) -> Snapshot
 
 
 def follow(events: Sequence[Event]) -> HostTable:
-    """Build a table from events alone."""
+    """Return a table built from these events."""
     hosts = HostTable()
     for event in events:
         apply_event(hosts, event)
@@ -70,7 +70,7 @@ def follow(events: Sequence[Event]) -> HostTable:
 def test_events_in_any_order_make_the_table_of_the_snapshot(
     snapshot: Snapshot, data: st.DataObject
 ) -> None:
-    """Records may come before what they belong to, and twice."""
+    """Records in any order, some of them twice, give the table of their snapshot."""
     events = data.draw(st.permutations(records_of(snapshot)))
     assert dump(follow([*events, *events[:3]])) == dump(table_of(snapshot))
 
@@ -82,7 +82,7 @@ class Truth:
         self.records: dict[Kind, dict[str, Record]] = {kind: {} for kind in Kind}
 
     def take(self, event: Event) -> None:
-        """Bring the records up to an event."""
+        """Apply an event to the records."""
         match event:
             case RecordRemoved():
                 self.records[event.kind].pop(event.key, None)
@@ -117,7 +117,7 @@ class Truth:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Event]:
-    """Two fleets' records in one history, with removals, usages, heartbeats and renames."""
+    """Draw a history of two fleets' records, with removals, usages, heartbeats and renames."""
     first, second = (
         draw(with_moves(with_trees(snapshots(least=1)))),
         draw(with_moves(with_trees(snapshots()))),
@@ -140,7 +140,7 @@ def histories(draw: st.DrawFn) -> list[Event]:
                 events.insert(at, HostsAlive((draw(name), "unknown"), 77.0))
             case "rename" if hosts := [e for e in events[:at] if isinstance(e, Host)]:
                 old = draw(st.sampled_from(hosts))
-                # Two hosts of one name and node never stand side by side in a ledger.
+                # A ledger never has two hosts with the same name and node.
                 events.insert(at, replace(old, name=f"{old.name}-{at}", host_ip="10.0.0.1"))
             case "task" if first.instances:
                 one = draw(st.sampled_from(first.instances))
@@ -161,7 +161,7 @@ def histories(draw: st.DrawFn) -> list[Event]:
 
 
 def _is_known(events: Sequence[Event], provider_uuid: str) -> bool:
-    """Tell whether a provider is there after some events: the ledger tells no usage of others."""
+    """Tell whether a provider exists after some events; the feed has no usage of any other."""
     known = False
     for event in events:
         if isinstance(event, Provider) and event.uuid == provider_uuid:
@@ -173,7 +173,7 @@ def _is_known(events: Sequence[Event], provider_uuid: str) -> bool:
 
 @given(history=histories())
 def test_a_history_makes_the_table_of_its_last_state(history: list[Event]) -> None:
-    """After any history of puts, removals, usages and heartbeats, nothing stale is left."""
+    """After any history, the table equals one loaded from the snapshot of its last state."""
     truth = Truth()
     hosts = HostTable()
     for event in history:
@@ -184,7 +184,7 @@ def test_a_history_makes_the_table_of_its_last_state(history: list[Event]) -> No
 
 @given(history=histories())
 def test_records_are_given_back_as_they_were_told(history: list[Event]) -> None:
-    """The table keeps none of them: it makes them anew of its columns."""
+    """The table returns hosts and services equal to the records that it was given."""
     truth = Truth()
     hosts = HostTable()
     for event in history:
@@ -203,7 +203,7 @@ def test_records_are_given_back_as_they_were_told(history: list[Event]) -> None:
 
 @given(history=histories())
 def test_the_journal_names_every_row_that_changed(history: list[Event]) -> None:
-    """A row that no entry since a step names reads the same as at that step."""
+    """For each event, the journal names every changed row and the groups of its changed columns."""
     hosts = HostTable()
     after = dump(hosts)["hosts"]
     for event in history:
@@ -221,7 +221,7 @@ def test_the_journal_names_every_row_that_changed(history: list[Event]) -> None:
             groups = named.get(hosts.row_of(uuid) or 0, set())
             old = before.get(uuid, {})
             keys = {key for key in row if row[key] != old.get(key)}
-            if keys & HARDWARE:  # what the host has, or what its instances have of it
+            if keys & HARDWARE:  # capacity is in the group "host", use in the group "instances"
                 assert groups & {"host", "instances"}, (event, uuid)
             changed = {GROUP_OF[key] for key in keys - HARDWARE} - {"rank"}
             if set(named.get(hosts.row_of(uuid) or 0, ())) == {"seen"}:

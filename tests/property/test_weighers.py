@@ -1,4 +1,4 @@
-"""Laws of weighers: what holds for each of them, whatever the fleet and the request."""
+"""Laws of weighers that hold for each of them, for every fleet and request."""
 
 import math
 
@@ -20,7 +20,7 @@ ALL = all_weighers((1.0,) * WEIGHERS)
 
 
 def query_of(hosts: HostTable, request: Request) -> Query:
-    """Return what rules are asked, or throw the example away when it contradicts itself."""
+    """Return the query of a request; discard the example when the request contradicts itself."""
     try:
         needs = request.needs
     except InvalidInputError:
@@ -46,7 +46,7 @@ def test_a_value_does_not_depend_on_other_rows(
 
 
 def check_rows(measure: Raw, hosts: HostTable, query: Query, rows: np.ndarray) -> None:
-    """Compare what is measured of everyone with what is measured of some."""
+    """Check that the values of some rows equal their values among all rows."""
     everyone, some = measure(hosts, query, hosts.all_rows), measure(hosts, query, rows)
     assert (everyone is None) == (some is None)
     if everyone is not None and some is not None:
@@ -57,7 +57,7 @@ def check_rows(measure: Raw, hosts: HostTable, query: Query, rows: np.ndarray) -
 
 @given(snapshot=snapshots(least=1), request=requests())
 def test_a_share_is_between_0_and_1(snapshot: Snapshot, request: Request) -> None:
-    """And a weigher has one whenever it has a value."""
+    """A weigher has shares exactly if it has raw values, and every share is in [0, 1]."""
     hosts = table_of(snapshot)
     query = query_of(hosts, request)
     rows = hosts.alive_rows()
@@ -73,7 +73,7 @@ def test_a_share_is_between_0_and_1(snapshot: Snapshot, request: Request) -> Non
 def test_what_reads_nothing_of_the_request_is_the_same_for_all(
     snapshot: Snapshot, request: Request
 ) -> None:
-    """A declaration of reads is kept: only what it names can change a value."""
+    """A weigher that declares no reads of the request has the same values for another request."""
     hosts = table_of(snapshot)
     query = query_of(hosts, request)
     other = query_of(hosts, Request("other", ("vm",), request.flavor))
@@ -89,7 +89,7 @@ def test_what_reads_nothing_of_the_request_is_the_same_for_all(
 def test_one_row_as_a_plain_number_is_what_the_array_says(
     snapshot: Snapshot, request: Request
 ) -> None:
-    """To the last bit, raw values and shares, of every row."""
+    """A weigher's reader of one row returns exactly the array's value, raw or as a share."""
     hosts = table_of(snapshot)
     query = query_of(hosts, request)
     for weigher in ALL:
@@ -106,6 +106,6 @@ def test_one_row_as_a_plain_number_is_what_the_array_says(
 
 
 def test_some_weighers_have_a_form_for_one_row() -> None:
-    """Or the law above says nothing."""
+    """At least 12 weighers have a reader of one row, so the test above checks something."""
     for normalisation in Normalisation:
         assert sum(reader_of_one(weigher, normalisation) is not None for weigher in ALL) >= 12

@@ -1,4 +1,4 @@
-"""What weighers see of whole hosts is what a count by hand comes to."""
+"""Weighers of whole hosts agree with values counted provider by provider."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ REQUESTS = st.builds(
 
 
 def counted(hosts: HostTable, row: int) -> dict[str, tuple[int, int]]:
-    """Count capacity and use of a host by class, provider by provider."""
+    """Return (capacity, used) of a host by class, counted provider by provider."""
     trees = hosts.trees
     found: dict[str, tuple[int, int]] = {}
     slots = trees.on_row(row)
@@ -43,7 +43,7 @@ def counted(hosts: HostTable, row: int) -> dict[str, tuple[int, int]]:
 
 
 def asked_by(needs: Needs) -> dict[str, int]:
-    """Sum all that is asked for."""
+    """Return the sum of all amounts asked for, by class."""
     asked: dict[str, int] = {}
     for amounts in (needs.amounts, *(group.amounts for group in needs.groups)):
         for name, amount in amounts.items():
@@ -52,7 +52,7 @@ def asked_by(needs: Needs) -> dict[str, int]:
 
 
 def usable(found: dict[str, tuple[int, int]], asked: dict[str, int]) -> float:
-    """Work out the value of UsableCapacityWeigher for one host."""
+    """Return the value of UsableCapacityWeigher for one host."""
     free = {name: (capacity - used) / capacity for name, (capacity, used) in found.items()}
     share = {name: asked.get(name, 0) / found[name][0] for name in found}
     before = min([1.0, *free.values()])
@@ -64,7 +64,7 @@ def usable(found: dict[str, tuple[int, int]], asked: dict[str, int]) -> float:
 
 @given(snapshot=with_trees(snapshots()), request=REQUESTS)
 def test_capacity_is_counted_over_the_tree(snapshot: Snapshot, request: Request) -> None:
-    """Of hosts with and without children, overcommitted ones and such that lack a class."""
+    """Both capacity weighers have the values counted over all providers of a host."""
     hosts = table_of(snapshot)
     try:
         needs = request.needs

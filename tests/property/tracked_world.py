@@ -1,4 +1,4 @@
-"""A scheduler, and agents that cast to it over a bus on which things go wrong; all by one seed."""
+"""A scheduler, and agents that cast to it over a faulty bus; one seed decides everything."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -28,26 +28,26 @@ from tests.unit.services.wiring import Desk, Fleet, Told, open_desk, order_of
 
 SYNC_S = 30.0
 QUIET_S = SYNC_S * 8
-"""Within this time every agent has told its list, and every one that is silent counts so."""
+"""Within this time every agent has sent its list, and a silent agent is known to be silent."""
 HOSTS = 4
 
 
 class Dialect:
-    """A bus by which an agent tells in another format, or in none: 0 tells nothing at all."""
+    """A bus that sends an agent's messages in another format; 0 sends nothing."""
 
     def __init__(self, bus: Bus, spoken: int) -> None:
         self.bus = bus
         self.spoken = spoken
 
     async def fanout(self, command: Command[Any, Any], args: Message) -> None:
-        """Send in the format that is spoken."""
+        """Send a message in the chosen format, or not at all."""
         if self.spoken:
             head = replace(args.head, format=self.spoken)
             await self.bus.fanout(command, replace(args, head=head))
 
 
 class AgentProcess:
-    """The agent of one host, which may be started anew as another version."""
+    """The agent of one host, which may be restarted as another version."""
 
     def __init__(self, world: "World", host: str) -> None:
         self.world = world
@@ -57,7 +57,7 @@ class AgentProcess:
         self.tasks: list[asyncio.Task[None]] = []
 
     async def start(self, spoken: int) -> None:
-        """Start as a version that speaks a format."""
+        """Start the agent as a version that sends in this format."""
         self.starts += 1
         self.spoken = spoken
         desk = self.world.desk
@@ -76,18 +76,18 @@ class AgentProcess:
         self.tasks = [asyncio.ensure_future(loop()) for loop in loops]
 
     async def stop(self) -> None:
-        """End, as a process that is killed."""
+        """Stop the agent without cleanup, as if its process were killed."""
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
 class AuditedDeciding(DecisionService):
-    """Decides, after an auditor has looked at what the decision is to rest on.
+    """A decision service that calls an auditor before each decision.
 
     Attributes:
-        audit: called with the hosts that are left out.
-        left_out: how often hosts were.
+        audit: called before a decision with the hosts that it leaves out.
+        left_out: the number of decisions that left out a host.
     """
 
     audit: Callable[[frozenset[str]], None]
@@ -96,7 +96,7 @@ class AuditedDeciding(DecisionService):
     def decide(
         self, request: Request, *, attempt: int = 1, left_out: frozenset[str] = frozenset()
     ) -> Decision:
-        """Look, and decide."""
+        """Audit, decide, and check that no instance is placed on a host that is left out."""
         self.audit(left_out)
         self.left_out += bool(left_out)
         decision = super().decide(request, attempt=attempt, left_out=left_out)
@@ -108,9 +108,9 @@ class World:
     """One ledger, one scheduler, and an agent for each host.
 
     Attributes:
-        faults: of the bus.
-        history: by host, the digests of its list by the versions that they came with.
-        told_version: by host, the version of the newest message that the scheduler has taken in.
+        faults: the faults of the bus.
+        history: by host, the digests of its list, each with its first version.
+        told_version: by host, the highest version among the messages that were delivered.
     """
 
     def __init__(self, desk: Desk, rng: Random, *, by_casts: bool) -> None:
@@ -149,23 +149,23 @@ class World:
     # ---- what happens -------------------------------------------------------------------------
 
     async def commit(self, *records: Instance | Migration) -> None:
-        """Write records, and note what lists are from then on."""
+        """Write records, and note the lists that result."""
         version = await self.desk.ledger.write(*map(Put, records))
         await self.note_lists(version)
 
     async def note_lists(self, version: int) -> None:
-        """Note the lists as the ledger has them."""
+        """Note the digests of lists in the ledger that have changed."""
         for name, known in self.history.items():
             digest = await self.digest(name)
             if not known or known[-1][1] != digest:
                 known.append((version, digest))
 
     async def digest(self, name: str) -> bytes:
-        """Return the digest of a list as the ledger has it."""
+        """Return the digest of a host's list in the ledger."""
         return list_digest(one.resident for one in await read_list(self.desk.ledger, name))
 
     async def instances(self) -> list[Instance]:
-        """Return the instances that are on hosts."""
+        """Return the live instances that have a host."""
         found = await self.desk.ledger.instances(InstanceQuery())
         return [one for one in found if one.host is not None]
 
@@ -186,7 +186,7 @@ class World:
         await self.commit(replace(instance, task=Task.SPAWNING))
 
     async def change(self) -> None:
-        """Have something become of an instance."""
+        """Change, delete, offload or move a random instance, or go on with its move."""
         found = await self.instances()
         if not found:
             return
@@ -239,14 +239,14 @@ class World:
         await self.commit(replace(one, migration_uuid=None), over)
 
     async def restart(self, spoken: int | None = None) -> None:
-        """Start an agent anew, as the version that it was or as another."""
+        """Restart a random agent, as the same version or as another."""
         agent = self.agents[self.rng.choice(self.names)]
         await agent.stop()
         await asyncio.sleep(self.rng.uniform(0, 20))
         await agent.start(agent.spoken if spoken is None else spoken)
 
     def spoil(self) -> None:
-        """Have the table lose an instance, as a mistake in the code would."""
+        """Remove a random instance from the table, as a defect of the scheduler would."""
         hosts = self.desk.replica.hosts
         found = sorted(hosts.occupants.by_uuid)
         told = [uuid for uuid in found if not self.desk.replica.is_placed_by_hold(uuid)]
@@ -256,9 +256,9 @@ class World:
     # ---- the laws -----------------------------------------------------------------------------
 
     def audit(self, left_out: frozenset[str]) -> None:
-        """Check that no list is known to be wrong that a decision is about to rest on.
+        """Check that every list that a decision is about to use is up to date.
 
-        A list is what it was at some version that is not older than what its agent told last.
+        Each list must be that of some version that is not older than its agent's last message.
         """
         assert self.tracker.doubted <= left_out
         view = LedgerView(self.desk.ledger, self.desk.follower, self.desk.replica)
@@ -287,7 +287,7 @@ class World:
         return [*before[-1:], *(digest for at, digest in known if at > version)]
 
     async def assert_true(self) -> None:
-        """Check that every list in the table is what the ledger has."""
+        """Check that no list is in doubt and every list in the table equals the ledger's."""
         await self.desk.follower.catch_up()
         hosts = self.desk.replica.hosts
         assert not self.tracker.doubted
@@ -300,7 +300,7 @@ class World:
 
 
 async def open_world(seed: int, *, by_casts: bool, spoken: int = FORMAT) -> World:
-    """Make a ledger with hosts, a scheduler that follows it, and agents that run."""
+    """Return a world with hosts, a scheduler that follows the ledger, and running agents."""
     rng = Random(seed)
     desk = await open_desk(Fleet(hosts=HOSTS, vcpus=10_000))
     assert isinstance(desk.clock, VirtualClock)

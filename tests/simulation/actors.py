@@ -1,4 +1,4 @@
-"""Who acts: clients who order instances, operators of hosts, and fate."""
+"""The actors of a run: clients that order instances, operators of hosts, outages and crashes."""
 
 import asyncio
 from contextlib import suppress
@@ -22,7 +22,7 @@ from tests.simulation.world import FLAVORS, GROUPS, World
 
 
 async def be_client(world: World, number: int) -> None:
-    """Order instances, some of them twice, rename and delete some; then go home."""
+    """Order instances, some orders twice, and rename and delete some instances."""
     rng = world.dice()
     ids = SeededIds(rng)
     for _ in range(world.scenario.orders):
@@ -33,13 +33,13 @@ async def be_client(world: World, number: int) -> None:
                 await asyncio.gather(place(world, order), place(world, order))
             uuids = await place(world, order)
         except InvalidInputError:
-            # The host that it names was taken away.
+            # The host that the order names was removed.
             continue
         if rng.random() < 0.4:
             await _rename(world, rng.choice(uuids))
         await world.clock.sleep(rng.uniform(0, 8))
         if rng.random() < 0.3:
-            with suppress(InvalidInputError):  # as above, meanwhile
+            with suppress(InvalidInputError):  # the host was removed meanwhile
                 await place(world, order)
         if rng.random() < 0.6:
             for uuid in rng.sample(uuids, rng.randint(1, len(uuids))):
@@ -47,7 +47,7 @@ async def be_client(world: World, number: int) -> None:
 
 
 def draw_order(rng: Random, request_id: str, project_id: str) -> CreateOrder:
-    """Draw an order."""
+    """Draw an order of one to four instances, some with a forced host or a group."""
     (flavor,) = rng.choices(FLAVORS, weights=(6, 4, 2, 1))
     zone = f"nova:host-{rng.randrange(4)}" if rng.random() < 0.1 else None
     hints = {"group": (rng.choice(GROUPS).uuid,)} if rng.random() < 0.3 else {}
@@ -82,7 +82,7 @@ async def place(world: World, order: CreateOrder) -> list[str]:
 
 
 async def delete(world: World, uuid: str) -> None:
-    """Delete an instance, and remember that this was promised."""
+    """Delete an instance, and record that its deletion was accepted."""
 
     async def ask(process: Process, is_repeat: bool) -> None:
         try:
@@ -108,7 +108,7 @@ async def _rename(world: World, uuid: str) -> None:
 
 
 async def be_operator(world: World) -> None:
-    """Disable hosts and enable them again, and take idle ones away until their agent restarts."""
+    """Disable and enable hosts, and remove idle ones, whose agents then restart."""
     rng = world.dice()
     while True:
         await world.clock.sleep(rng.expovariate(1 / 5))
@@ -129,7 +129,7 @@ async def be_operator(world: World) -> None:
 
 
 async def be_sky(world: World, outage_s: float) -> None:
-    """Have the ledger or the broker be away for a while, for all processes or for one of them."""
+    """Make the ledger or the broker unavailable for a while, to all processes or to one."""
     rng = world.dice()
     while True:
         await world.clock.sleep(rng.expovariate(1 / outage_s))
@@ -141,7 +141,7 @@ async def be_sky(world: World, outage_s: float) -> None:
 
 
 async def be_fate(world: World, crash_s: float) -> None:
-    """Kill processes and start them again."""
+    """Kill random processes and restart them."""
     rng = world.dice()
     while True:
         await world.clock.sleep(rng.expovariate(1 / crash_s))

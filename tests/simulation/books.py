@@ -1,7 +1,7 @@
-"""The auditor's books: what the ledger's feed has told, checked version by version.
+"""The auditor's books: the records of the ledger's feed, checked version by version.
 
-Plain dictionaries, and sums made anew each time: nothing here is shared with the ledger, the
-tables or the services, so that a mistake there cannot hide here.
+They are plain dictionaries, and sums are computed anew each time. No code is shared with the
+ledger, the tables or the services, so a mistake in those cannot hide here.
 """
 
 import hashlib
@@ -37,30 +37,30 @@ _HOMELESS = frozenset({Status.ERROR, Status.DELETED, Status.SHELVED_OFFLOADED})
 
 
 class BrokenLawError(AssertionError):
-    """Something happened that must not be."""
+    """A law of the simulation was broken."""
 
 
 class Books:
-    """What is known of one run."""
+    """The records of one run, and the first law that it broke."""
 
     def __init__(self) -> None:
         self.version = 0
         self.last_changed = 0
-        """The newest version that told of an instance."""
+        """The newest version with a change of an instance."""
         self.instances: dict[str, Instance] = {}
         self.moves: dict[str, Migration] = {}
-        """Those that have not ended, by uuid."""
+        """The moves that have not ended, by uuid."""
         self.pending: dict[str, PendingRequest] = {}
         self.used: dict[str, dict[str, int]] = {}
         self.reset: set[str] = set()
-        """Instances that an administrator may have said to be something else than they were."""
+        """Instances whose state an administrator may have reset."""
         self.shelved_in_vain: set[str] = set()
-        """Instances that were cut short, or failed, while their disks were stored: nobody but the
-        driver knows where these are then."""
+        """Instances whose storing of disks was interrupted or failed: only the driver knows where
+        their disks are."""
         self.alternates_taken = 0
-        """How often a build went on, on an alternate, in the version that tells of its failure."""
+        """The number of failed builds that continued on an alternate in the same version."""
         self.broken: BrokenLawError | None = None
-        """The first law that was broken; services would take it for one of their troubles."""
+        """The first law that was broken, kept here because services would handle an exception."""
         self._capacity: dict[str, dict[str, int]] = {}
         self._hosts: dict[str, str] = {}
         self._groups: dict[str, ServerGroup] = {}
@@ -68,11 +68,11 @@ class Books:
 
     @property
     def digest(self) -> str:
-        """A hash of all that has happened, for telling whether two runs were the same."""
+        """A hash of all changes, which shows whether two runs were the same."""
         return self._trace.hexdigest()
 
     def take(self, changes: Iterable[Change], allocations: Iterable[Allocation]) -> None:
-        """Enter what happened, and check what is there after it."""
+        """Enter changes, and check the records after them."""
         try:
             for change in changes:
                 if change.version != self.version:
@@ -86,13 +86,13 @@ class Books:
             self.accuse(error)
 
     def accuse(self, error: BrokenLawError) -> None:
-        """Note that a law was broken."""
+        """Record a broken law, unless one was recorded before."""
         self.broken = self.broken or error
 
     def is_being_cleared(self, uuid: str, host: str) -> bool:
-        """Tell whether a host is to destroy, sooner or later, what it has of an instance."""
+        """Tell whether a host has yet to destroy what it has of an instance."""
         for one in self.moves.values():
-            # A host that is evacuated may be back before that is done.
+            # A host may be back before its evacuation has ended.
             is_evacuated = one.kind is MoveKind.EVACUATION and one.source.host == host
             is_left_over = one.stage in _LEFT_OVER and one.turn == host
             if one.instance_uuid == uuid and (is_evacuated or is_left_over):
@@ -172,7 +172,7 @@ class Books:
             self.moves[move.uuid] = move
 
     def _check_groups(self) -> None:
-        """Check that no hard policy is broken, in this very version, whatever has led to it."""
+        """Check that no hard policy of a group is broken in this version."""
         members: dict[str, Counter[str]] = {}
         for one in self.instances.values():
             if one.group_uuid and one.host is not None and one.status is not Status.DELETED:
@@ -186,7 +186,7 @@ class Books:
                 raise BrokenLawError(f"v{self.version}: {group} has members {counts}")
 
     def _check_rooms(self, allocations: Iterable[Allocation]) -> None:
-        """Check that rooms are what instances and moves need, and none is overfull or nobody's."""
+        """Check that allocations are what instances and moves need, and fit their providers."""
         rooms, complaint = check_sums(allocations, self.used, self._capacity)
         if complaint:
             raise BrokenLawError(f"v{self.version}: {complaint}")
@@ -203,7 +203,7 @@ class Books:
             raise BrokenLawError(f"v{self.version}: rooms of nobody: {sorted(rooms)}")
 
     def _check_moves(self) -> None:
-        """Check that a move and its instance know of each other, and agree where it is."""
+        """Check that a move and its instance refer to each other, and agree on the host."""
         for instance in self.instances.values():
             if instance.migration_uuid is None:
                 continue
@@ -224,7 +224,7 @@ class Books:
 
 
 def _takes_alternate(old: Instance, new: Instance) -> bool:
-    """Tell whether a build has failed and goes on where the decision has said that it might."""
+    """Tell whether a failed build continues on one of the decision's alternates."""
     place = (new.host or "", new.node or "")
     return (
         state_of(old) == state_of(new) == BUILDING

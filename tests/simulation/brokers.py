@@ -1,4 +1,4 @@
-"""The broker between the processes of a run, as each of them has it."""
+"""The broker of a run, as each process reaches it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -16,22 +16,22 @@ _CONFIRM_S: Final = 5.0
 
 
 class Home(Protocol):
-    """The process whose way to the broker it is."""
+    """The process that uses a connection to the broker."""
 
     def spawn(self, coro: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
-        """Run something inside the process: it dies with it."""
+        """Run a coroutine inside the process, which cancels it when it dies."""
         ...
 
 
 class Brokered:
-    """One process's way to the broker; see the port `Bus`.
+    """One process's connection to the broker; see the port `Bus`.
 
-    What is carried out for others goes on when they die, and ends when its own process does.
+    A command continues when its caller dies, and ends when the server's process does.
 
     Args:
-        broker: which all processes share.
+        broker: the broker that all processes share.
         home: the process.
-        away: tells how the broker is away for this process.
+        away: returns how the broker is unavailable to this process, None if it is available.
     """
 
     def __init__(self, broker: LocalBus, home: Home, away: Callable[[], Away | None]) -> None:
@@ -44,7 +44,7 @@ class Brokered:
     async def call(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> R:
-        """See `Bus.call`. What was carried out may be answered in vain."""
+        """See `Bus.call`. The answer to an executed command may be lost."""
         await self._get_through()
         answer = await self._broker.call(command, args, timeout_s=timeout_s, server=server)
         await self._get_through()
@@ -69,7 +69,7 @@ class Brokered:
         *,
         server: str | None = None,
     ) -> Callable[[], None]:
-        """See `Bus.serve`. A server that is cut off is not called, as its queue is given up."""
+        """See `Bus.serve`. Calls to a server that cannot reach the broker fail."""
 
         async def carried_out(args: A) -> R:
             return await handler(args)
@@ -91,18 +91,18 @@ class Brokered:
         return stop
 
     def serves(self, command: Command[A, R], *, server: str | None = None) -> bool:
-        """See `Bus.serves`; silence is noticed late."""
+        """See `Bus.serves`; a silent broker is not noticed."""
         return self._away() is not Away.REFUSED
 
     def leave(self) -> None:
-        """Serve nothing any more, as the process is dead."""
+        """Stop serving all commands, because the process is dead."""
         for stop in self._stops:
             stop()
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            # Whoever has asked may have died meanwhile, and hears of no error.
+            # The caller may have died, so the error is retrieved here to avoid a warning.
             task.exception()
 
     async def _get_through(self) -> None:

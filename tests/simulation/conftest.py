@@ -1,4 +1,4 @@
-"""How seeds are chosen: so many of each scenario, or the one that is to be replayed.
+"""The choice of seeds: a number for each scenario, or one that is replayed.
 
 `python -m pytest tests/simulation --seed 17` replays seed 17 of every scenario, and
 `BERTH_SEEDS=1000` runs a thousand of each.
@@ -9,7 +9,7 @@ import os
 import pytest
 
 SEEDS = 70
-"""Seeds of each scenario, unless its module or somebody else says otherwise."""
+"""The number of seeds of each scenario, unless its module or `BERTH_SEEDS` sets another."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,10 +18,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that takes a seed with each of them."""
+    """Parametrize each test that takes a seed."""
     if "seed" not in metafunc.fixturenames:
         return
-    # Without a default this fails when pytest has found this file too late to add the option.
+    # The default avoids an error if pytest has found this file too late to add the option.
     seed = metafunc.config.getoption("--seed", default=None)
     usual: int = getattr(metafunc.module, "SEEDS", SEEDS)
     count = int(os.environ.get("BERTH_SEEDS", usual))

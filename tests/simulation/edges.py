@@ -1,6 +1,6 @@
-"""The declared edges: what may become of an instance, and of a move, from one version to the next.
+"""The allowed changes of an instance's and a move's state from one version to the next.
 
-They are written down here once more, apart from the code that walks them.
+They are listed here independently of the code that makes these changes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,12 +42,12 @@ _BROKEN: Final = Status.ERROR
 
 
 def _simple() -> Iterator[tuple[State, State]]:
-    """Yield the edges of what begins, and goes well or leaves the instance as it was."""
+    """Yield the edges of operations that begin, and succeed or leave the instance unchanged."""
     for step in _SIMPLE:
         for status in sorted(step.begins):
             yield (status, None), (status, step.task)
             yield (status, step.task), (status, None)
-            if step.task in _POWER:  # when it fails, the instance is what its guest does then
+            if step.task in _POWER:  # after a failure, the instance takes the state of its guest
                 yield from (((status, step.task), (end, None)) for end in _GUESTS)
             if step.ends is not None:
                 yield (status, step.task), (step.ends, None)
@@ -67,7 +67,7 @@ def _builds() -> Iterator[tuple[State, State]]:
     # Guests that end by themselves are found to be off.
     for status in (Status.ACTIVE, Status.PAUSED, Status.SUSPENDED):
         yield (status, None), (Status.SHUTOFF, None)
-    # And those that are suspended, whatever was said of them, or resumed, to be that.
+    # Guests may also be found suspended, or found running although they were suspended.
     for status in (Status.ACTIVE, Status.PAUSED):
         yield (status, None), (Status.SUSPENDED, None)
     yield (Status.SUSPENDED, None), ACTIVE
@@ -96,7 +96,7 @@ def _moves() -> Iterator[tuple[State, State]]:
 
 
 def _cut_short() -> Iterator[tuple[State, State]]:
-    """Yield what may come whatever goes on: evacuations and deletes."""
+    """Yield the edges that may interrupt any task: evacuations and deletes."""
     for status, task in product(Status, (None, *Task)):
         if status is Status.DELETED:
             continue
@@ -111,7 +111,7 @@ EDGES: Final = frozenset({*_simple(), *_builds(), *_moves(), *_cut_short()})
 LOST: Final = frozenset(
     ((status, Task.MIGRATING), ERROR) for status in sorted(lifecycle.LIVE_MIGRATE.begins)
 )
-"""What becomes of an instance whose guest is looked for on both hosts, and is on neither."""
+"""The edges of an instance in a live migration whose guest is on neither host."""
 FIRST: Final = frozenset({WAITING, BUILDING, ERROR})
 RESETS: Final = frozenset({ACTIVE, ERROR})
 
@@ -135,7 +135,7 @@ STAGES: Final[Mapping[Stage, frozenset[Stage]]] = {
 }
 
 GIVEN_UP: Final = (_S.RETURNING, _S.ABANDONED)
-"""What becomes of a move when its instance is said to be something else on its way back."""
+"""The change of a returning move whose instance is reset by an administrator."""
 
 
 def state_of(instance: Instance) -> State:
@@ -144,13 +144,13 @@ def state_of(instance: Instance) -> State:
 
 
 def may_follow(before: State | None, after: State, *, is_reset: bool, is_looked_for: bool) -> bool:
-    """Tell whether an instance may get from one state to another in one save.
+    """Tell whether an instance may change from one state to another in one save.
 
     Args:
-        before: None when it is new.
-        after: as it is saved.
-        is_reset: an administrator may have said what it is.
-        is_looked_for: its guest has left its host, and the other one is asked for it.
+        before: the state before the save, None for a new instance.
+        after: the saved state.
+        is_reset: whether an administrator may have reset its state.
+        is_looked_for: whether its guest has left the source, and the destination is checked.
     """
     if before is None:
         return after in FIRST
@@ -161,12 +161,12 @@ def may_follow(before: State | None, after: State, *, is_reset: bool, is_looked_
 
 
 def may_move_on(before: Stage | None, after: Stage, *, is_reset: bool) -> bool:
-    """Tell whether a move may get from one stage to another in one save.
+    """Tell whether a move may change from one stage to another in one save.
 
     Args:
-        before: None when it is new.
-        after: as it is saved.
-        is_reset: an administrator may have said what its instance is.
+        before: the stage before the save, None for a new move.
+        after: the saved stage.
+        is_reset: whether an administrator may have reset its instance's state.
     """
     if before is None:
         return after in FIRST_STAGES

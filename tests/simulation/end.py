@@ -1,4 +1,4 @@
-"""What must be true at the end of a run: every promise was kept, and nothing is left over."""
+"""The laws at the end of a run: every accepted request was fulfilled, and nothing is left over."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -23,16 +23,16 @@ _POWERS: Final[Mapping[Status, frozenset[Power | None]]] = {
     Status.SHELVED: _OFF,
     Status.ERROR: frozenset({None, *Power}),
 }
-"""What guests may do, by status; None says that there is none."""
+"""The power states that guests may have, by status; None means that there is no guest."""
 _GLANCES: Final = 20
 _GLANCE_S: Final = 0.5
 
 
 async def check_end(world: World) -> None:
-    """Check that every promise was kept and nothing is left over.
+    """Check that every accepted request was fulfilled and nothing is left over.
 
     Raises:
-        BrokenLawError: naming what is wrong.
+        BrokenLawError: a law is broken; the message names it.
     """
     books = world.books
     for uuid, instance in books.instances.items():
@@ -53,7 +53,7 @@ async def check_end(world: World) -> None:
 
 
 def _check_guests(world: World) -> None:
-    """Check that guests are where the ledger says, and do what it says."""
+    """Check that guests are on the hosts and in the power states that the ledger has."""
     books, fleet = world.books, world.fleet
     for name, machine in fleet.machines.items():
         for uuid, guest in machine.known.items():
@@ -72,7 +72,7 @@ def _check_guests(world: World) -> None:
         power = None if here is None else here.power
         if uuid not in books.reset:
             _law(power in _POWERS[status], f"{instance} is {power}")
-        # What an administrator cut short may have the size that it was to have.
+        # An instance that an administrator reset may have the size of an interrupted resize.
         if here is not None and power is Power.RUNNING and uuid not in books.reset:
             _law(here.flavor == instance.flavor, f"{here} is of the wrong size: {instance}")
     disks = {one.disks for one in books.instances.values() if one.status is not Status.DELETED}
@@ -88,7 +88,7 @@ def _is_stored_in_vain(books: Books, address: str) -> bool:
 
 
 async def _check_history(world: World) -> None:
-    """Check that all that was asked has an end in the history, and what holds has a record."""
+    """Check that every accepted action has ended, and every consumer is a current move."""
     actions = {one.key: one for one in await world.ledger.all(Action)}
     for one in actions.values():
         _law(one.ended_at_s is not None, f"{one} never ends")
@@ -125,7 +125,7 @@ async def _check_process(world: World, process: Process) -> None:
         _law(count == should, f"{name} counts {count} on {host}, not {should}")
         building = int(replica.hosts.num_io_ops[row])
         _law(building == 0, f"{name} counts {building} being built on {host}")
-    # Agents look at their hosts all the time: what one finds at this very moment is soon done.
+    # Agents check their hosts continually; a check that is running now ends soon.
     for _ in range(_GLANCES):
         if process.pool._in_progress:
             await world.clock.sleep(_GLANCE_S)

@@ -1,4 +1,4 @@
-"""What goes wrong: how often, in the code, and on a process's line to the ledger."""
+"""Faults of a run: their rates, defects in the code, and a process's line to the ledger."""
 
 import asyncio
 import contextvars
@@ -30,7 +30,7 @@ _PATIENCE_S = 10.0
 
 @dataclass(slots=True)
 class Weather:
-    """How often what goes wrong; 0 to 1 each. `delay_s` is the longest of a ledger's answer."""
+    """The rates of faults, each in [0, 1], and the longest delays of the ledger and of builds."""
 
     delay_s: float = 0.01
     unavailable: float = 0.0
@@ -42,14 +42,14 @@ class Weather:
     spawn_s: float = 2.0
 
     def clear_up(self) -> None:
-        """Let nothing go wrong any more; answers still take their time."""
+        """Set all fault rates to 0; answers keep short delays."""
         self.delay_s = min(self.delay_s, 0.01)
         self.unavailable = self.lost = 0.0
         self.build_fails = self.verb_fails = self.machine_breaks = self.code_breaks = 0.0
 
 
 class Away(Enum):
-    """How a server is away: it is known at once, or only when nothing has come for long."""
+    """How a server is unavailable: it refuses connections, or it is silent until a timeout."""
 
     REFUSED = "refused"
     SILENT = "silent"
@@ -60,7 +60,7 @@ def _is_there() -> Away | None:
 
 
 class Flaw:
-    """A mistake in the code that shows now and then: a subscriber that raises, a policy too."""
+    """A defect that shows at random: a subscriber and a policy source that raise."""
 
     def __init__(self, policy: Policy, weather: Weather, rng: Random) -> None:
         self._policy = policy
@@ -69,7 +69,7 @@ class Flaw:
 
     @property
     def policy(self) -> Policy:
-        """Return the policy in force, unless the mistake shows."""
+        """Return the policy in force, or raise RuntimeError at random."""
         self._show()
         return self._policy
 
@@ -87,10 +87,10 @@ class Flaw:
 
 
 class Line:
-    """One process's way to the ledger; see the port `Ledger`.
+    """One process's connection to the ledger; see the port `Ledger`.
 
-    A commit that was sent may arrive although the process has died, and may be answered although
-    nobody hears it. `away` tells how the ledger is away for this process.
+    A commit that was sent may arrive although the process has died, and its answer may be lost.
+    `away` returns how the ledger is unavailable to this process, None if it is available.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Line:
         self.is_cut = False
 
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit, unless the units are lost on the way; the answer may be lost as well."""
+        """Commit units and return the outcomes; the units or the answer may be lost."""
         await self._get_through()
         sent = asyncio.create_task(self._send(units), context=contextvars.Context())
         self._sent.add(sent)
@@ -130,7 +130,7 @@ class Line:
         return outcomes
 
     async def audit(self) -> None:
-        """Enter in the books what the ledger tells now; nothing else runs meanwhile."""
+        """Enter the ledger's new changes in the books; no other task runs meanwhile."""
         changes = await self._ledger.changes(self._books.version)
         self._books.take(changes, await self._ledger.allocations())
 
@@ -215,21 +215,21 @@ class Line:
         return await self._ledger.version()
 
     async def snapshot(self, now_s: float) -> Snapshot:
-        """See `Feed.snapshot`; it takes a while to come, and is old by then."""
+        """See `Feed.snapshot`; it arrives late, and may be outdated by then."""
         await self._ask()
         snapshot = await self._ledger.snapshot(now_s)
         await self._travel()
         return snapshot
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
-        """See `Feed.changes`; they take a while to come, and may be few at a time."""
+        """See `Feed.changes`; they arrive late, and at most 20 at a time."""
         await self._ask()
         changes = await self._ledger.changes(after, min(limit, self._rng.randint(1, 20)))
         await self._travel()
         return changes
 
     def news(self, after: int) -> list[Change]:
-        """See `Feed.news`; often there are none, and they may be few."""
+        """See `Feed.news`; often none are returned, or only some."""
         found = self._ledger.news(after)
         if not found or self._chance(0.5):
             return []
@@ -237,14 +237,14 @@ class Line:
         return [change for change in found if change.version <= last]
 
     async def wait(self, after: int, timeout_s: float) -> bool:
-        """See `Feed.wait`; the news come late."""
+        """See `Feed.wait`; the answer arrives late."""
         self._check()
         found = await self._ledger.wait(after, timeout_s)
         await self._travel()
         return found
 
     async def close(self) -> None:
-        """Leave the ledger open for the others."""
+        """Leave the ledger open for the other processes."""
 
     async def _ask(self) -> None:
         await self._travel()
@@ -257,7 +257,7 @@ class Line:
         await self._get_through()
 
     async def _get_through(self) -> None:
-        """Reach the ledger, or learn in the end that it is away."""
+        """Return if the ledger is available; otherwise raise, after a timeout if it is silent."""
         self._check()
         if self._away() is Away.SILENT:
             await asyncio.sleep(_PATIENCE_S)

@@ -1,4 +1,4 @@
-"""The machines that instances run on: they fail, break, lose power, and outlive their agents."""
+"""The machines that instances run on, which fail, lose power and outlive their agents."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ _LIVE = frozenset({Power.RUNNING, Power.PAUSED})
 
 @dataclass(slots=True)
 class Fleet:
-    """All machines, what connects them, and the books that watch over them."""
+    """All machines, their network, and the books in which broken laws are recorded."""
 
     books: Books
     machines: "dict[str, Machine]" = field(default_factory=dict[str, "Machine"])
@@ -37,7 +37,7 @@ class Fleet:
         return machine is not None and machine.is_cut_off
 
     def look(self, uuid: str) -> None:
-        """Check that an instance runs once, but for machines that nobody has control of."""
+        """Check that an instance runs on one machine at most, besides excused ones."""
         found = [name for name, one in self.machines.items() if one.runs(uuid)]
         if len(found) < 2:
             return
@@ -56,8 +56,8 @@ class Machine(FakeDriver):
     """A compute host that outlives its agent; see the port `Driver`.
 
     Attributes:
-        is_cut_off: no agent and no other machine reaches it.
-        lost_sight_of: guests that it had when it was cut off, until they are destroyed.
+        is_cut_off: whether no agent and no other machine can reach it.
+        lost_sight_of: the guests that it had when it was cut off, until they are destroyed.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class Machine(FakeDriver):
         return self.machine.guests
 
     def runs(self, uuid: str) -> bool:
-        """Tell whether a guest is alive here, even if it stands still."""
+        """Tell whether a guest is running or paused here, and not waiting for a move."""
         guest = self.known.get(uuid)
         return guest is not None and guest.power in _LIVE and not guest.waits
 
     def cut_off(self, *, loses_power: bool) -> None:
-        """Be unreachable from now on; without power all that runs ends."""
+        """Make the machine unreachable; if it loses power, all running guests crash."""
         self.is_cut_off = True
         self.lost_sight_of = set(self.known)
         for uuid, guest in sorted(self.known.items()) if loses_power else ():
@@ -91,7 +91,7 @@ class Machine(FakeDriver):
                 self.machine.set_power(uuid, Power.CRASHED)
 
     async def spawn(self, instance: Instance) -> None:
-        """Start an instance, or fail."""
+        """Start an instance unless it runs, or fail."""
         if self.runs(instance.uuid):
             return
         act = partial(super().spawn, instance)
@@ -102,23 +102,23 @@ class Machine(FakeDriver):
         await self._do(instance_uuid, partial(super().stop, instance_uuid, grace_s=grace_s))
 
     async def pause(self, instance_uuid: str) -> None:
-        """Let a guest stand still."""
+        """Pause a guest."""
         await self._do(instance_uuid, partial(super().pause, instance_uuid))
 
     async def unpause(self, instance_uuid: str) -> None:
-        """Let a guest go on."""
+        """Unpause a guest."""
         await self._do(instance_uuid, partial(super().unpause, instance_uuid))
 
     async def suspend(self, instance_uuid: str) -> None:
-        """Keep a guest's memory."""
+        """Suspend a guest."""
         await self._do(instance_uuid, partial(super().suspend, instance_uuid))
 
     async def resume(self, instance_uuid: str) -> None:
-        """Let a suspended guest go on."""
+        """Resume a suspended guest."""
         await self._do(instance_uuid, partial(super().resume, instance_uuid))
 
     async def destroy(self, instance_uuid: str) -> None:
-        """Forget a guest."""
+        """Destroy a guest."""
         await self._do(instance_uuid, partial(super().destroy, instance_uuid))
         self.lost_sight_of.discard(instance_uuid)
 
@@ -127,11 +127,11 @@ class Machine(FakeDriver):
         return await self._do(instance.uuid, partial(super().resize, instance))
 
     async def take_in(self, instance: Instance) -> str:
-        """Make a guest that waits."""
+        """Create a guest that waits for a move, and return its address."""
         return await self._do(instance.uuid, partial(super().take_in, instance), BuildError)
 
     async def hand_over(self, instance_uuid: str, address: str) -> None:
-        """Move a guest, which takes a while in which it may be cancelled."""
+        """Move a guest after a delay in which the move may be cancelled."""
         act = partial(super().hand_over, instance_uuid, address)
         travel = asyncio.ensure_future(asyncio.sleep(self._rng.uniform(0, self._weather.spawn_s)))
         self.machine.moves[instance_uuid] = travel
@@ -146,21 +146,21 @@ class Machine(FakeDriver):
         await self._do(instance_uuid, act, MigrationError)
 
     async def offer_disks(self, instance_uuid: str) -> str:
-        """Let others have the disks."""
+        """Offer a guest's disks to other hosts, and return their address."""
         return await self._do(instance_uuid, partial(super().offer_disks, instance_uuid))
 
     async def fetch_disks(self, instance: Instance, address: str) -> None:
-        """Make a guest with the disks of another."""
+        """Create a guest with the disks at an address."""
         if self._fleet.is_cut_off(address):
             raise BuildError("there is no way there")
         await self._do(instance.uuid, partial(super().fetch_disks, instance, address), BuildError)
 
     async def store_disks(self, instance_uuid: str) -> str:
-        """Keep the disks where all find them."""
+        """Store a guest's disks, and return their address."""
         return await self._do(instance_uuid, partial(super().store_disks, instance_uuid))
 
     async def drop_stored(self, address: str) -> None:
-        """Forget what was stored."""
+        """Delete stored disks."""
         await self._do("", partial(super().drop_stored, address))
 
     async def _do(
@@ -171,7 +171,7 @@ class Machine(FakeDriver):
         *,
         longest_s: float | None = None,
     ) -> T:
-        """Take a while, and do it or fail; what broke, or was killed, may be done all the same."""
+        """Call `act` after a delay, or fail; `act` may be done despite an error or cancellation."""
         weather, rng = self._weather, self._rng
         try:
             await asyncio.sleep(

@@ -1,4 +1,4 @@
-"""Administrators: they move instances, and put up with hosts whose agents are dead."""
+"""Administrators, who move and evacuate instances, reset states and cause outages of hosts."""
 
 import asyncio
 from contextlib import suppress
@@ -59,7 +59,7 @@ def _reset(uuid: str, status: Status) -> Ask:
 
 
 async def _cancel(world: World, rng: Random) -> None:
-    """Cancel a live migration, soon or late."""
+    """Cancel a random live migration after a short delay."""
     found = [one for one in world.books.moves.values() if one.kind is MoveKind.LIVE]
     if not found:
         return
@@ -85,7 +85,7 @@ async def _set_forced_down(world: World, host: str, *, forced_down: bool) -> Non
 
 
 async def _have_outage(world: World, rng: Random) -> None:
-    """Lose the agents of some hosts, bring their instances elsewhere, and have them come back."""
+    """Cut off the hosts of an agent, evacuate most of their instances, and bring them back."""
     agents = [one for one in world.processes.values() if one.role.machines and not one.line.is_cut]
     if len(agents) < 2:
         return
@@ -111,7 +111,7 @@ async def _end_outage(world: World, victim: Process) -> None:
 
 
 async def be_administrator(world: World) -> None:
-    """Move instances, cancel that, say what they are, and lose hosts."""
+    """Move instances, cancel live migrations, reset states, and cause outages of hosts."""
     rng, some = world.dice(), world.scenario
     outages: list[asyncio.Task[None]] = []
     try:
@@ -138,7 +138,7 @@ async def be_administrator(world: World) -> None:
 
 
 async def restore(world: World) -> None:
-    """Have all hosts back; processes that are dead are left to whoever starts them."""
+    """Make all hosts reachable again; dead processes are left to the caller."""
     for name, machine in world.fleet.machines.items():
         machine.is_cut_off = False
         await _set_forced_down(world, name, forced_down=False)

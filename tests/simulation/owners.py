@@ -1,4 +1,4 @@
-"""Owners: clients who do all kinds of things with what they have ordered."""
+"""Owners: clients that run all kinds of operations on the instances that they have ordered."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -34,7 +34,7 @@ _SIMPLE: Final = (
 
 
 async def act(world: World, uuid: str, rng: Random, ask: Ask) -> bool:
-    """Have something done with an instance; tell whether that was accepted, as far as is known."""
+    """Request an operation on an instance; tell whether it was accepted."""
     ids = SeededIds(rng)
 
     async def once(process: Process, _: bool) -> None:
@@ -76,7 +76,7 @@ def _settle(uuid: str, *, confirms: bool) -> Ask:
 
 
 def _draw(world: World, uuid: str, rng: Random) -> Ask:
-    """Draw a deed, mostly one that may be done now."""
+    """Draw an operation, mostly one that the instance's state allows."""
     instance = world.books.instances[uuid]
     steps = [one for one in _SIMPLE if instance.status in one.begins] or list(_SIMPLE)
     deeds = [
@@ -97,7 +97,7 @@ def _draw(world: World, uuid: str, rng: Random) -> Ask:
 
 
 async def be_owner(world: World, number: int) -> None:
-    """Order a few instances, do things with them, one after another or at once, delete some."""
+    """Order a few instances, run operations on them, sometimes concurrently, and delete some."""
     rng, some = world.dice(), world.scenario
     ids = SeededIds(rng)
     mine: list[str] = []

@@ -1,4 +1,4 @@
-"""The processes of a run: what each is made of, how it starts, and how it is killed."""
+"""The processes of a run: their parts, their start and their death."""
 
 import asyncio
 import contextvars
@@ -41,7 +41,7 @@ def make_task(
     coro: Coroutine[Any, Any, T] | Generator[Any, None, T],
     context: contextvars.Context | None = None,
 ) -> asyncio.Task[T]:
-    """Make a task and enter it in the process that it is part of: a task factory."""
+    """Return a new task, and register it with the process that it is part of: a task factory."""
     task = asyncio.Task(coro, loop=loop, context=context)
     process = _PROCESS.get(None) if context is None else context.get(_PROCESS)
     if process is not None:
@@ -68,7 +68,7 @@ class SeededIds:
 
 @dataclass(slots=True)
 class Journal:
-    """Telemetry of a run: names only, with how often."""
+    """Telemetry of a run: the count of each name, and the last error of each failure."""
 
     told: dict[str, int] = field(default_factory=dict[str, int])
     last: dict[str, BaseException] = field(default_factory=dict[str, BaseException])
@@ -78,14 +78,14 @@ class Journal:
         self.told[name] = self.told.get(name, 0) + 1
 
     def failure(self, name: str, error: BaseException, **fields: object) -> None:
-        """Count a failure and keep the last."""
+        """Count a failure and keep its error."""
         self.event(name)
         self.last[name] = error
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a process does: any of serving clients, scheduling, and being agent of machines."""
+    """The tasks of a process: serving clients, scheduling, running agents, or several of these."""
 
     name: str
     serves: bool = False
@@ -96,7 +96,7 @@ class Role:
 
 
 class Process:
-    """One life of a process. Its parts are wired as `berth.app.processes` wires them."""
+    """One life of a process, with its parts wired as in `berth.app.processes`."""
 
     def __init__(self, role: Role, line: Line, flaw: Flaw, rng: Random, journal: Journal) -> None:
         self.role = role
@@ -147,18 +147,18 @@ class Process:
         self.is_up = False
 
     def call_over(self, bus: "Brokered") -> None:
-        """Call other processes, and be called by them; before it lives."""
+        """Use a bus to other processes; this must be called before `live`."""
         self.bus = bus
         self.instances = self._instances()
 
     def spawn(self, coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run something inside this process: it dies with it."""
+        """Run a coroutine inside this process, which cancels it when it dies."""
         context = contextvars.Context()
         context.run(_PROCESS.set, self)
         return asyncio.get_running_loop().create_task(coro, context=context)
 
     async def ask(self, coro: Coroutine[Any, Any, T]) -> T:
-        """Run something inside this process for a client.
+        """Run a coroutine inside this process for a client, and return its result.
 
         Raises:
             UnavailableError: the process died meanwhile.
@@ -174,7 +174,7 @@ class Process:
         return task.result()
 
     async def live(self) -> None:
-        """Start, and work until killed."""
+        """Start the parts and loops of the process, which run until it dies."""
         role = self.role
         loops: list[tuple[str, Callable[[], Awaitable[None]]]] = []
         if role.machines:
@@ -194,7 +194,7 @@ class Process:
         self.is_up = True
 
     async def die(self) -> None:
-        """End at once: nothing that it would still do reaches the ledger."""
+        """Kill the process immediately: no further commit of it is sent."""
         self.is_up = False
         self.line.is_cut = True
         if isinstance(self.bus, Brokered):
@@ -205,7 +205,7 @@ class Process:
             await asyncio.sleep(0)
 
     async def _insist(self, start: Callable[[], Awaitable[None]]) -> None:
-        """Start until it succeeds, as whoever supervises processes would."""
+        """Call `start` until it succeeds, as a supervisor of processes would."""
         while True:
             try:
                 await start()

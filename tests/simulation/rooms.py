@@ -1,4 +1,4 @@
-"""The laws of rooms: who holds what, and that nothing is held by nobody or twice."""
+"""The laws of allocations: what each instance and move must hold, and the sums of each provider."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,7 +9,7 @@ from berth.domain.inventory.allocation import Allocation
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 
 Room = tuple[str, Mapping[str, int]]
-"""The uuid of a provider, and what is held of it."""
+"""The uuid of a provider, and the amounts held there."""
 
 _BOTH_HELD = frozenset(
     {
@@ -24,7 +24,7 @@ _BOTH_HELD = frozenset(
         Stage.RETURNING,
     }
 )
-"""Stages in which the instance holds the destination, and the move the source."""
+"""The stages in which the instance holds the destination's amounts, and the move the source's."""
 
 
 def needs_of(flavor: Flavor) -> dict[str, int]:
@@ -34,7 +34,7 @@ def needs_of(flavor: Flavor) -> dict[str, int]:
 
 
 def nonzero(amounts: Mapping[str, int]) -> dict[str, int]:
-    """Return what is used of what."""
+    """Return the amounts without zeros."""
     return {name: amount for name, amount in amounts.items() if amount}
 
 
@@ -43,7 +43,7 @@ def check_sums(
     used: Mapping[str, Mapping[str, int]],
     capacity: Mapping[str, Mapping[str, int]],
 ) -> tuple[dict[str, Room], str | None]:
-    """Return the rooms by consumer, and what is wrong with their sums."""
+    """Return the rooms by consumer, and a complaint about their sums, None if they are right."""
     counted: dict[str, dict[str, int]] = {uuid: {} for uuid in used}
     rooms: dict[str, Room] = {}
     for one in allocations:
@@ -63,12 +63,12 @@ def check_sums(
 
 
 def rooms_of(instance: Instance, move: Migration | None, hosts: Mapping[str, str]) -> Room | None:
-    """Return what an instance must hold.
+    """Return what an instance must hold, None if it must hold nothing.
 
     Args:
-        instance: any.
-        move: the one that it is in the midst of.
-        hosts: uuids of providers by the name of the host.
+        instance: the instance.
+        move: its current move, if it has one.
+        hosts: the uuids of root providers by host name.
     """
     if instance.host is None or instance.status is Status.DELETED:
         return None
@@ -78,11 +78,11 @@ def rooms_of(instance: Instance, move: Migration | None, hosts: Mapping[str, str
 
 
 def rooms_of_move(move: Migration, hosts: Mapping[str, str]) -> tuple[Room | None, ...]:
-    """Return what a move may hold: one of these."""
+    """Return the alternatives of what a move may hold; None means nothing."""
     if move.stage in _BOTH_HELD or move.stage is Stage.LEFT_BEHIND:
         return (_at(move.source, hosts),)
     if move.stage is Stage.ABANDONED:
-        # When the instance lives on, it has taken back what the move held.
+        # If the instance was not deleted, it has taken back what the move held.
         return (_at(move.destination, hosts), None)
     return (None,)
 

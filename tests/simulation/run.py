@@ -19,14 +19,14 @@ from tests.simulation.world import FLAVORS, GROUPS, Scenario, World
 
 _QUIET_MAX_S = 900.0
 _LOOKED_S = 60.0
-"""After this time agents have looked at their hosts once more."""
+"""Within this time agents check all their hosts once more."""
 
 
 def run_scenario(scenario: Scenario, seed: int) -> World:
     """Run a scenario to its end and check every law on the way.
 
     Raises:
-        BrokenLawError: what was broken first.
+        BrokenLawError: a law was broken; the error is the first one.
     """
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.get_loop().set_task_factory(make_task)
@@ -69,7 +69,7 @@ async def _run(scenario: Scenario, seed: int) -> World:
 
 @asynccontextmanager
 async def _troubles(world: World) -> AsyncIterator[None]:
-    """Let things go wrong for as long as the body takes."""
+    """Cause the scenario's faults until the body ends."""
     tasks: list[asyncio.Task[None]] = []
     if world.scenario.operates:
         tasks.append(asyncio.create_task(be_operator(world)))
@@ -91,7 +91,7 @@ async def _troubles(world: World) -> AsyncIterator[None]:
 
 
 async def _pass(world: World, seconds: float) -> None:
-    """Let time pass, up to the first broken law."""
+    """Let virtual time pass; raise the first broken law."""
     end_s = world.clock.now_s() + seconds
     while world.clock.now_s() < end_s:
         await world.clock.sleep(min(1.0, seconds))
@@ -100,7 +100,7 @@ async def _pass(world: World, seconds: float) -> None:
 
 
 async def _quieten(world: World) -> None:
-    """Wait until nothing is left to be done, and agents have looked at their hosts after that."""
+    """Wait until no work is left, and agents have checked their hosts after the last change."""
     end_s = world.clock.now_s() + _QUIET_MAX_S
     looked_at = -1
     while (unrest := _unrest(world)) or looked_at != world.books.last_changed:

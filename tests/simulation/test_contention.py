@@ -1,4 +1,4 @@
-"""Several schedulers on one ledger, each behind the others, and a fleet that is too small."""
+"""Several schedulers with outdated replicas on one ledger, and a fleet that is too small."""
 
 from random import Random
 
@@ -8,7 +8,7 @@ from tests.simulation.world import Scenario
 
 
 def scenario_of(seed: int) -> Scenario:
-    """Draw a scenario."""
+    """Return the scenario of a seed."""
     rng = Random(f"contention/{seed}")
     return Scenario(
         weather=Weather(delay_s=rng.choice((0.005, 0.05, 0.5)), build_fails=0.1),
@@ -24,5 +24,5 @@ def scenario_of(seed: int) -> Scenario:
 
 
 def test_laws_hold_when_schedulers_compete(seed: int) -> None:
-    """No overcommit, every order ends, and nothing is left over."""
+    """Competing schedulers never overcommit, every order ends, and nothing is left over."""
     run_scenario(scenario_of(seed), seed)

@@ -1,4 +1,4 @@
-"""Processes that die at any moment and start anew, on a ledger that fails now and then."""
+"""Processes that die at any moment and restart, on a ledger that sometimes fails."""
 
 from random import Random
 
@@ -8,7 +8,7 @@ from tests.simulation.world import Scenario
 
 
 def scenario_of(seed: int) -> Scenario:
-    """Draw a scenario."""
+    """Return the scenario of a seed."""
     rng = Random(f"crashes/{seed}")
     return Scenario(
         weather=Weather(
@@ -26,5 +26,5 @@ def scenario_of(seed: int) -> Scenario:
 
 
 def test_laws_hold_when_processes_die(seed: int) -> None:
-    """Whoever dies leaves nothing half done that its successor does not finish."""
+    """Every law holds while processes die, and their successors finish what they had begun."""
     run_scenario(scenario_of(seed), seed)

@@ -1,4 +1,4 @@
-"""The whole life of instances: owners do with them what they like, administrators move them."""
+"""The lifecycle of instances: owners run any operations on them, and administrators move them."""
 
 from random import Random
 
@@ -7,11 +7,11 @@ from tests.simulation.run import run_scenario
 from tests.simulation.world import Scenario
 
 SEEDS = 40
-"""Fewer than of the others: more is done in each."""
+"""Fewer seeds than for other scenarios, because each run does more."""
 
 
 def scenario_of(seed: int) -> Scenario:
-    """Draw a scenario."""
+    """Return the scenario of a seed."""
     rng = Random(f"lifecycle/{seed}")
     return Scenario(
         weather=Weather(
@@ -38,5 +38,5 @@ def scenario_of(seed: int) -> Scenario:
 
 
 def test_laws_hold_whatever_is_done_with_instances(seed: int) -> None:
-    """One guest at a time, its room where it is, and every action has an end."""
+    """Every instance has one guest, its allocations are where it is, and every action ends."""
     run_scenario(scenario_of(seed), seed)

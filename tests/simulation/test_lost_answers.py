@@ -1,4 +1,4 @@
-"""A ledger that cannot be reached, or commits and does not answer; machines and code that break."""
+"""A ledger that is unreachable or whose answers are lost, and machines and code that fail."""
 
 from random import Random
 
@@ -8,7 +8,7 @@ from tests.simulation.world import Scenario
 
 
 def scenario_of(seed: int) -> Scenario:
-    """Draw a scenario."""
+    """Return the scenario of a seed."""
     rng = Random(f"lost answers/{seed}")
     return Scenario(
         weather=Weather(
@@ -26,5 +26,5 @@ def scenario_of(seed: int) -> Scenario:
 
 
 def test_laws_hold_when_answers_are_lost(seed: int) -> None:
-    """What is repeated happens once, and what was promised happens."""
+    """Repeated requests take effect once, and every accepted request takes effect."""
     run_scenario(scenario_of(seed), seed)

@@ -1,4 +1,4 @@
-"""A ledger and a broker that are away for up to a minute and a half, for all or for one process."""
+"""Outages of ledger and broker of up to 90 seconds, for all processes or for one."""
 
 from random import Random
 
@@ -7,11 +7,11 @@ from tests.simulation.run import run_scenario
 from tests.simulation.world import Scenario
 
 SEEDS = 40
-"""Fewer than of the others: more time passes in each."""
+"""Fewer seeds than for other scenarios, because more time passes in each run."""
 
 
 def scenario_of(seed: int) -> Scenario:
-    """Draw a scenario."""
+    """Return the scenario of a seed."""
     rng = Random(f"outages/{seed}")
     moves = rng.random() < 0.5
     return Scenario(
@@ -39,5 +39,5 @@ def scenario_of(seed: int) -> Scenario:
 
 
 def test_laws_hold_while_ledger_and_broker_come_and_go(seed: int) -> None:
-    """What was accepted happens once, and all goes on by itself."""
+    """Accepted requests take effect once, and work resumes by itself after outages."""
     run_scenario(scenario_of(seed), seed)

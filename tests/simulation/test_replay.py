@@ -1,4 +1,4 @@
-"""A seed is a run: the same one again, in any process."""
+"""A seed determines a run: it is the same in every process."""
 
 import os
 import subprocess
@@ -13,12 +13,12 @@ _PRINT = "from tests.simulation.test_replay import digests; print(*digests())"
 
 
 def digests() -> list[str]:
-    """Run one seed of each scenario and return hashes of what happened."""
+    """Run one seed of four scenarios and return the hashes of their changes."""
     return [run_scenario(one.scenario_of(_SEED), _SEED).books.digest for one in _SCENARIOS]
 
 
 def test_a_seed_replays_in_another_process() -> None:
-    """The ledger's history is the same, byte for byte, although sets have another order there."""
+    """A run in another process has the same hash, although sets are ordered differently there."""
     there = subprocess.run(
         [sys.executable, "-c", _PRINT],
         env={**os.environ, "PYTHONHASHSEED": "12345"},
@@ -30,6 +30,6 @@ def test_a_seed_replays_in_another_process() -> None:
 
 
 def test_another_seed_is_another_run() -> None:
-    """Seeds make a difference."""
+    """Three seeds of a scenario give three different runs."""
     found = {run_scenario(test_contention.scenario_of(n), n).books.digest for n in range(3)}
     assert len(found) == 3

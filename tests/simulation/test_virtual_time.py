@@ -1,4 +1,4 @@
-"""Virtual time: it passes only by being waited for, and standing still is an error."""
+"""Virtual time passes only while all tasks wait, and a deadlock is an error."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ from berth.testing.virtual_time import (
 
 
 def test_a_year_passes_at_once() -> None:
-    """The clock says that it has passed; the wall does not."""
+    """Sleeping for a year moves the virtual clock by a year, within 5 real seconds."""
 
     async def main() -> tuple[float, int]:
         clock = VirtualClock()
@@ -27,7 +27,7 @@ def test_a_year_passes_at_once() -> None:
 
 
 def test_short_times_pass_however_late_it_is() -> None:
-    """A moment too short for the clock to tell is no standstill."""
+    """A sleep that is too short to change the clock's float ends, and is not a deadlock."""
 
     async def main() -> float:
         clock = VirtualClock()
@@ -40,7 +40,7 @@ def test_short_times_pass_however_late_it_is() -> None:
 
 
 def test_sleepers_wake_in_the_order_of_their_times() -> None:
-    """Whoever began first among those that wake at once."""
+    """Sleepers wake by time, and those with the same time in the order in which they began."""
 
     async def main() -> list[str]:
         woken: list[str] = []
@@ -70,7 +70,7 @@ def test_timeouts_are_virtual_too() -> None:
 
 
 def test_waiting_for_what_cannot_come_is_an_error() -> None:
-    """A deadlock is found when it happens, not after a timeout of the test."""
+    """Waiting for an event that no task can set raises VirtualDeadlockError."""
 
     async def main() -> None:
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""A world: machines and processes on one ledger, all drawn from one seed."""
+"""The state of a run: machines and processes on one ledger, all drawn from one seed."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -40,11 +40,11 @@ _POLICY = PolicySource(None).policy
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is run, and how rough it gets.
+    """The parameters of a run: its fleet, processes, clients and faults.
 
-    `crash_s` is the mean time between two kills of a process, None for none; `orders` is how
-    many each client places, and `trouble_s` how long things go wrong. Owners are clients who do
-    `deeds` things with what they have; `moves` says that administrators move instances, too.
+    `crash_s` is the mean time between two kills of a process, None for none; `orders` is the number
+    of orders of each client, and `trouble_s` the time during which faults occur. Owners are clients
+    that request `deeds` operations on their instances; with `moves` administrators move instances.
     `outage_s` is the mean time between two outages of the ledger or of the broker, None for none;
     with `calls` processes call each other over a broker.
     """
@@ -85,16 +85,16 @@ class World:
     accepted: dict[str, CreateOrder] = field(default_factory=dict[str, CreateOrder])
     deleted: set[str] = field(default_factory=set[str])
     asked: set[str] = field(default_factory=set[str])
-    """Keys of actions that were accepted."""
+    """The keys of accepted actions."""
     away: dict[str, Away] = field(default_factory=dict[str, Away])
-    """Processes for which the ledger is away."""
+    """The processes for which the ledger is unavailable, and how."""
     cut_off: dict[str, Away] = field(default_factory=dict[str, Away])
-    """Processes for which the broker is away."""
+    """The processes for which the broker is unavailable, and how."""
     fleet: Fleet = field(init=False)
     broker: LocalBus = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the machines, and the broker."""
+        """Create the machines and the broker."""
         self.broker = LocalBus(self.journal, now_s=self.clock.now_s)
         self.fleet = Fleet(self.books)
         totals = {
@@ -109,12 +109,12 @@ class World:
             )
 
     def line(self, name: str = "") -> Line:
-        """Return a new line of a process to the ledger."""
+        """Return a new connection of a process to the ledger."""
         weather = self.scenario.weather
         return Line(self.ledger, self.books, weather, self.dice(), lambda: self.away.get(name))
 
     def roles(self) -> list[Role]:
-        """Return what processes there are."""
+        """Return the roles of all processes."""
         some = self.scenario
         machines = list(self.fleet.machines.items())
         return [
@@ -133,7 +133,7 @@ class World:
         return Role(name, serves=True, schedules=schedules, resizes_in_place=in_place)
 
     def start(self, role: Role) -> Process:
-        """Start a process, in the place of its former life."""
+        """Start a process, replacing its former life, and return it."""
         policy = replace(_POLICY, host_subset_size=self.scenario.subset_size)
         flaw = Flaw(policy, self.scenario.weather, self.dice())
         process = Process(role, self.line(role.name), flaw, self.dice(), self.journal)
@@ -146,7 +146,7 @@ class World:
         return process
 
     async def api(self) -> Process:
-        """Return a process that serves clients, when one is up."""
+        """Wait for a running process that serves clients, and return it."""
         while True:
             up = [one for one in self.processes.values() if one.is_up and one.role.serves]
             if up:
@@ -156,7 +156,7 @@ class World:
     async def insist(
         self, ask: Callable[[Process, bool], Coroutine[Any, Any, T]], *, tries_max: int = 100
     ) -> T:
-        """Ask one API process after the other until one answers, as a client would."""
+        """Call `ask` with random API processes until one answers, as a client would."""
         for tries in range(tries_max):
             process = await self.api()
             try:
@@ -166,11 +166,11 @@ class World:
         raise UnavailableError("nobody answers")
 
     def notice(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Take an error that nobody has caught for a broken law."""
+        """Record an uncaught error as a broken law."""
         error = BrokenLawError(f"nobody has caught: {context}")
         error.__cause__ = context.get("exception")
         self.books.accuse(error)
 
     def dice(self) -> Random:
-        """Return a source of chance of its own."""
+        """Return a new random generator, seeded from the run's."""
         return Random(self.rng.getrandbits(64))

@@ -19,13 +19,13 @@ class Checkout:
     files: tuple[Path, ...]
 
     def below(self, folder: str, suffix: str = ".py") -> list[Path]:
-        """Return the files of one kind below a folder."""
+        """Return the files below a folder whose names end with `suffix`."""
         return [
             path for path in self.files if path.suffix == suffix and path.is_relative_to(folder)
         ]
 
     def text(self, path: Path) -> str:
-        """Return the text of a file; bytes that are not UTF-8 come out as replacement marks."""
+        """Return the text of a file; bytes that are not UTF-8 become replacement characters."""
         return (self.root / path).read_text(encoding="utf-8", errors="replace")
 
     def tree(self, path: Path) -> ast.Module:
@@ -34,7 +34,7 @@ class Checkout:
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """Yield all statements of a tree, without a look into expressions, of which there are more."""
+    """Yield all statements of a tree, without descending into expressions, which would be slow."""
     pending: list[ast.AST] = [tree]
     while pending:
         for child in ast.iter_child_nodes(pending.pop()):

@@ -1,4 +1,4 @@
-"""One fixture: the checkout."""
+"""The fixture that all tidy tests share: the checkout."""
 
 import shutil
 import subprocess
@@ -13,10 +13,10 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def checkout() -> Checkout:
-    """List the files of the checkout, by git."""
+    """Return the checkout with the files that git lists; skip the test without git."""
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
-        pytest.skip("the tidy tests ask git for the files, and this is no git checkout")
+        pytest.skip("the tidy tests ask git for the files, and this is not a git checkout")
     listed = subprocess.run(
         [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""The table "Where does it go?" has every kind of change, and names only files that exist."""
+"""The table "Where does it go?" has every kind of change and names only files that exist."""
 
 import re
 from pathlib import Path
@@ -41,7 +41,7 @@ CHANGES = {
 
 
 def rows_of(page: str) -> dict[str, str]:
-    """Return the files of each change, as the table has them."""
+    """Return the second cell of each row of the table, by the kind of change in the first."""
     section = SECTION.search(page)
     assert section is not None
     _header, *rows = ROW.findall(section[1])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.tidy.checkout import Checkout
 
-# A letter in brackets keeps a pattern from finding itself here.
+# The letter in brackets keeps the pattern from matching itself in this file.
 RECORD = re.compile(r"\bAD[R]s? ?(\d{1,4})(?: and (\d{1,4}))?")
 DOCUMENT = re.compile(r"(?<![\w/.:-])((?:docs/)?(?:[\w-]+/)*[a-z][\w-]*\.md)\b")
 SECTION = re.compile(r"nova-behaviour\.md[`)]*,? ((?:\d+(?:\.\d+)?(?:, )?)+)")
@@ -45,9 +45,9 @@ def test_citations_are_found(text: str, records: set[int], sections: set[str]) -
 
 
 def prose_of(path: Path, text: str) -> str:
-    """Return the text of a file; of a test only its comments and docstrings.
+    """Return the text of a file; for a test file only its comments and docstrings.
 
-    Strings of tests are examples, and may name documents that do not exist.
+    Strings in tests are examples and may name documents that do not exist.
     """
     if path.suffix != ".py" or not path.is_relative_to("tests"):
         return text
@@ -62,14 +62,14 @@ def prose_of(path: Path, text: str) -> str:
 
 
 def test_examples_of_tests_are_no_citations() -> None:
-    """A string of a test does not count, its docstring and comments do."""
+    """In a test file, docstrings and comments cite documents; other strings do not."""
     code = '"""See a.md."""\n# and b.md\nNAME = "c.md"\n'
     assert DOCUMENT.findall(prose_of(Path("tests/test_x.py"), code)) == ["a.md", "b.md"]
     assert DOCUMENT.findall(prose_of(Path("src/x.py"), code)) == ["a.md", "b.md", "c.md"]
 
 
 def citing(checkout: Checkout) -> list[Path]:
-    """Return the files that may cite."""
+    """Return the files whose citations are checked."""
     return [path for path in checkout.files if path.suffix in CITING]
 
 
@@ -97,7 +97,7 @@ def test_every_section_cited_exists(checkout: Checkout) -> None:
 
 
 def test_every_document_cited_exists(checkout: Checkout) -> None:
-    """A path or a name of a Markdown file in code, comments and prose is one of this checkout."""
+    """Each Markdown file that code or a comment names exists somewhere in the checkout."""
     names = {path.name for path in checkout.files if path.suffix == ".md"}
     missing = [
         f"{path}: {cited}"

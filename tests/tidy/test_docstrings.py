@@ -1,4 +1,4 @@
-"""Every test says which behaviour it asks for."""
+"""Every test has a docstring."""
 
 import ast
 from pathlib import Path
@@ -7,7 +7,7 @@ from tests.tidy.checkout import Checkout, statements
 
 
 def silent_tests(tree: ast.Module, path: Path) -> list[str]:
-    """Name the test functions without a docstring."""
+    """Return the path, line and name of each test function without a docstring."""
     return [
         f"{path}:{node.lineno} {node.name}"
         for node in statements(tree)
@@ -18,7 +18,7 @@ def silent_tests(tree: ast.Module, path: Path) -> list[str]:
 
 
 def test_every_test_states_the_behaviour(checkout: Checkout) -> None:
-    """Who reads a failed test learns from its docstring what was promised."""
+    """No test function lacks a docstring, which tells the reader of a failure what was tested."""
     modules = checkout.below("tests")
     silent = [line for path in modules for line in silent_tests(checkout.tree(path), path)]
     assert silent == []

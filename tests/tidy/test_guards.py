@@ -1,4 +1,4 @@
-"""What two doors write is written under a guard, so that neither undoes what it has not seen."""
+"""Services write providers under a guard, so they never overwrite a change they have not seen."""
 
 import ast
 
@@ -23,7 +23,7 @@ def names_in(node: ast.AST) -> set[str]:
 
 
 def outermost_functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Return functions and methods, each with what is nested in it."""
+    """Return the functions of a module and the methods of its classes, without nested functions."""
     bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
     return [
         node
@@ -34,9 +34,9 @@ def outermost_functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFun
 
 
 def unguarded(tree: ast.Module) -> list[str]:
-    """Name the functions that may put a provider, and take no guard.
+    """Return the names of the functions that use `Put` but not the guard of a provider.
 
-    Only a module that knows providers can put one, so only those are looked at.
+    Only a module that uses `Provider` can put one, so other modules give an empty list.
     """
     if "Provider" not in names_in(tree):
         return []
@@ -48,7 +48,7 @@ def unguarded(tree: ast.Module) -> list[str]:
 
 
 def test_no_service_puts_a_provider_without_its_guard(checkout: Checkout) -> None:
-    """Put replaces whatever is there, also what came through the other door meanwhile."""
+    """A `Put` without a guard would overwrite what the other API has written meanwhile."""
     found = {
         f"{path.stem}.{name}"
         for path in checkout.below(SERVICES)
@@ -69,5 +69,5 @@ def test_no_service_puts_a_provider_without_its_guard(checkout: Checkout) -> Non
     ],
 )
 def test_what_is_found(code: str, found: list[str]) -> None:
-    """In functions, methods, and what is nested in them."""
+    """`Put` is found in functions, methods and nested functions, but not with its guard."""
     assert unguarded(ast.parse(code)) == found

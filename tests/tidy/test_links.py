@@ -1,4 +1,4 @@
-"""The documents point at files that exist."""
+"""The links in documents lead to files that exist."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|#", re.IGNORECASE)
 
 
 def relative_links(markdown: str) -> list[str]:
-    """Return the targets, without fragments, that are files of the checkout."""
+    """Return the targets of links to files, without their fragments."""
     prose = CODE.sub("", markdown)
     targets = INLINE.findall(prose) + REFERENCE.findall(prose)
     return [target.partition("#")[0] for target in targets if not ELSEWHERE.match(target)]
@@ -31,7 +31,7 @@ def relative_links(markdown: str) -> list[str]:
     ],
 )
 def test_links_are_told_from_the_rest(markdown: str, expected: list[str]) -> None:
-    """Only links to files count: no code, no web addresses, no places in the same file."""
+    """Only links to files count, not code, web addresses or fragments of the same file."""
     assert relative_links(markdown) == expected
 
 

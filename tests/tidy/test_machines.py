@@ -6,14 +6,14 @@ import pytest
 
 from tests.tidy.checkout import Checkout
 
-# A letter in brackets keeps each pattern from finding itself here.
+# A letter in brackets keeps each pattern from matching itself in this file.
 MACHINE = re.compile(
     r"""
     (?<![\w.~-]) / (?: [w]ork | [r]oot ) /  # folders of one machine
     | /opt/ (?: [p]ypi | [w]heels )                                    # a local package index
-    | [f]ile:///                                                       # likewise
-    | --(?: extra- )? [i]ndex-url                                      # an index is settings,
-    | --[f]ind-links                                                   # and settings are pip's
+    | [f]ile:///                                                       # the same, as a URL
+    | --(?: extra- )? [i]ndex-url                                      # an index is a setting of
+    | --[f]ind-links                                                   # the developer's pip
     | [p]ythonhosted\.org
     | [p]ypi\.org/simple
     """,
@@ -24,7 +24,7 @@ MACHINE = re.compile(
 @pytest.mark.parametrize("folder", ["work", "root"])
 @pytest.mark.parametrize("line", ["cd /{}/main", '"/{}/.config"', "=/{}/simple"])
 def test_a_path_of_one_machine_is_found(line: str, folder: str) -> None:
-    """What must not be committed is recognised."""
+    """A path below a folder of one machine is recognised."""
     assert MACHINE.search(line.format(folder))
 
 
@@ -32,12 +32,12 @@ def test_a_path_of_one_machine_is_found(line: str, folder: str) -> None:
     "line", ["docs/work/plan.md", "../root/x", "/workers/1", "https://pypi.org"]
 )
 def test_other_paths_are_not_found(line: str) -> None:
-    """A path inside the checkout, or of an API, belongs to no machine."""
+    """Relative paths, paths of an API and other web addresses are not reported."""
     assert not MACHINE.search(line)
 
 
 def test_no_file_names_a_machine(checkout: Checkout) -> None:
-    """Another developer, elsewhere, can use every file as it is."""
+    """No file of the checkout contains a path or a package index of one machine."""
     found = [
         f"{path}:{number} {match[0]}"
         for path in checkout.files

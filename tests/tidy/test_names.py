@@ -1,4 +1,4 @@
-"""Module names say which noun lives there."""
+"""Modules are named after their subject."""
 
 import pytest
 
@@ -9,7 +9,7 @@ NAMELESS = {"base", "common", "helper", "helpers", "manager", "misc", "util", "u
 
 @pytest.mark.parametrize("folder", ["src", "tests", "bench"])
 def test_no_module_hides_that_a_noun_is_missing(checkout: Checkout, folder: str) -> None:
-    """A module or package called utils, helpers, common, misc, base or manager has no subject."""
+    """A module or package called utils, helpers, common, misc, base or manager is reported."""
     nameless = [
         str(path)
         for path in checkout.below(folder)

@@ -1,4 +1,4 @@
-"""Every filter, weigher and driver can be found under its name, and is tested."""
+"""Every filter, weigher and driver has an entry point, and every filter and weigher a test."""
 
 import re
 import tomllib
@@ -17,7 +17,7 @@ RULES = ["berth.filters", "berth.weighers"]
 
 
 def entry_points(checkout: Checkout, group: str) -> list[EntryPoint]:
-    """Read a group from pyproject.toml, so that a stale installation cannot mislead."""
+    """Return the entry points of a group from pyproject.toml, as an installation may be stale."""
     with (checkout.root / "pyproject.toml").open("rb") as file:
         named = tomllib.load(file)["project"]["entry-points"][group]
     return [EntryPoint(name, value, group) for name, value in named.items()]
@@ -25,7 +25,7 @@ def entry_points(checkout: Checkout, group: str) -> list[EntryPoint]:
 
 @pytest.mark.parametrize("group", FOLDERS)
 def test_an_entry_point_builds_what_its_name_says(checkout: Checkout, group: str) -> None:
-    """The name in pyproject.toml and the name of what is built are the same."""
+    """Each entry point builds an object whose `name` is the name of the entry point."""
     assert {point.name: point.load()().name for point in entry_points(checkout, group)} == {
         point.name: point.name for point in entry_points(checkout, group)
     }
@@ -33,7 +33,7 @@ def test_an_entry_point_builds_what_its_name_says(checkout: Checkout, group: str
 
 @pytest.mark.parametrize("group", FOLDERS)
 def test_every_module_has_an_entry_point(checkout: Checkout, group: str) -> None:
-    """No rule or driver lies in the folder without being on offer."""
+    """The modules of the folder are exactly those that the entry points name."""
     modules = {
         ".".join(path.with_suffix("").parts[1:])
         for path in checkout.below(FOLDERS[group])
@@ -43,7 +43,7 @@ def test_every_module_has_an_entry_point(checkout: Checkout, group: str) -> None
 
 
 def _code_name(point: EntryPoint) -> str:
-    """Return the function of a rule that shares its module, or else the module."""
+    """Return the name of the rule's function, or that of its module if it has one to itself."""
     return point.module.rpartition(".")[2] if point.attr == "build" else point.attr
 
 

@@ -10,7 +10,7 @@ FUNCTION_LINES_MAX = 50
 
 
 def function_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Count the lines of a function without decorators and docstring."""
+    """Return the number of lines of a function without decorators and docstring."""
     first, *_ = function.body
     docstring = 0
     if ast.get_docstring(function, clean=False) is not None:
@@ -19,7 +19,7 @@ def function_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def long_functions(tree: ast.Module, path: Path) -> list[str]:
-    """Name the functions and methods above the limit."""
+    """Return the path, name and length of each function above the limit."""
     return [
         f"{path}:{node.lineno} {node.name}: {function_lines(node)} lines"
         for node in statements(tree)
@@ -29,7 +29,7 @@ def long_functions(tree: ast.Module, path: Path) -> list[str]:
 
 
 def test_a_function_is_counted_without_its_docstring() -> None:
-    """A long explanation makes no function long."""
+    """Decorators and docstring do not count towards the length of a function."""
     source = '@wrap\ndef f():\n    """One.\n\n    Two.\n    """\n    return 1\n'
     function = ast.parse(source).body[0]
     assert isinstance(function, ast.FunctionDef)
@@ -37,14 +37,14 @@ def test_a_function_is_counted_without_its_docstring() -> None:
 
 
 def test_modules_have_at_most_700_lines(checkout: Checkout) -> None:
-    """A longer module holds a second subject; a shorter limit cut one subject in pieces."""
+    """No module is longer, as a longer one usually holds a second subject."""
     lengths = {path: checkout.text(path).count("\n") for path in checkout.below("src")}
     too_long = {str(path): lines for path, lines in lengths.items() if lines > MODULE_LINES_MAX}
     assert too_long == {}
 
 
 def test_functions_have_at_most_50_lines(checkout: Checkout) -> None:
-    """A function that needs more does a second thing."""
+    """No function is longer, as a longer one usually does a second thing."""
     modules = checkout.below("src")
     too_long = [line for path in modules for line in long_functions(checkout.tree(path), path)]
     assert too_long == []

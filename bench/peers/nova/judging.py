@@ -1,4 +1,4 @@
-"""Ask Nova's filters and weighers, each alone and then together, about the hosts of a case."""
+"""Evaluate Nova's filters and weighers on the hosts of a case, separately and together."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Judge:
-    """Answers cases with the real classes of one loaded Nova."""
+    """Answers cases with the classes of one loaded Nova."""
 
     def __init__(self, nova: Nova, scheduler: Scheduler) -> None:
-        """Look up every filter and weigher that Nova has."""
+        """Find all filters and weighers of Nova, and the filters of Pike."""
         self._nova = nova
         self._conf: Any = nova.conf.CONF
         self._objects: Any = nova.objects
@@ -38,7 +38,7 @@ class Judge:
         self._weighers: dict[str, Any] = {type(one).__name__: type(one) for one in hosts.weighers}
 
     def describe(self) -> Json:
-        """Say what each rule is beside its code: flags, fixed ends, multipliers."""
+        """Return the properties of each rule: flags, fixed bounds and multipliers."""
         state = self._nameless_host()
         weighers = {name: cls() for name, cls in self._weighers.items()}
         return {
@@ -60,7 +60,7 @@ class Judge:
         }
 
     def answer(self, case: Json) -> Json:
-        """Answer one case: `refused`, or verdicts, values and order."""
+        """Return the answer to a case: `refused`, or verdicts, values and orders."""
         with self._settled(case):
             try:
                 spec = self._builder.request_spec(case)
@@ -76,7 +76,7 @@ class Judge:
                 },
                 "pairs_anew": [state and self._fit_anew(state, spec) for state in made],
                 "images": self._builder.images(case, spec),
-                "steps": self._ask_all(case, spec),  # the last, since it writes into the request
+                "steps": self._ask_all(case, spec),  # last, because it modifies the request
             }
 
     # --- one rule ------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class Judge:
     def _ask_filter(
         self, name: str, states: Sequence[HostState | None], spec: RequestSpec
     ) -> list[bool | str | None]:
-        """Return a verdict for each host: passes, or what was raised; None without a host."""
+        """Return for each host whether it passes, or what was raised; None without a host."""
         rule = attempt(self._filters[name])
         if isinstance(rule, str):
             return [rule for _ in states]
@@ -92,17 +92,17 @@ class Judge:
         def passes(state: HostState) -> bool | str:
             candidates = list(state.allocation_candidates)
             verdict = attempt(lambda: bool(list(rule.filter_all([state], spec))))
-            state.allocation_candidates = candidates  # some filters take them away
+            state.allocation_candidates = candidates  # some filters remove candidates
             return verdict
 
         return [None if state is None else passes(state) for state in states]
 
     def _fit_anew(self, state: HostState, spec: RequestSpec) -> bool | None:
-        """Tell whether cells fit when every pair of a guest's and a host's cell is tried anew.
+        """Return whether the cells fit when each pair of guest and host cell is tried separately.
 
-        Nova's search remembers pairs by the number of the guest's cell, which it overwrites as it
-        goes, and leaves the page size and the pins of one try in the next. None where it does
-        not search.
+        Nova's search caches pairs by the id of the guest's cell, which it overwrites while it
+        searches, and carries page size and pins of one try over to the next. None is returned where
+        Nova does not search.
         """
         if spec.numa_topology is None or state.numa_topology is None:
             return None
@@ -140,7 +140,7 @@ class Judge:
         return not devices or state.pci_stats.support_requests(devices, {}, chosen)
 
     def _ask_weigher(self, name: str, states: Sequence[HostState], spec: RequestSpec) -> Json:
-        """Return raw and normalised values and multipliers, or what was raised."""
+        """Return a weigher's raw and normalised values and multipliers, or what was raised."""
         rule = attempt(self._weighers[name])
         if isinstance(rule, str):
             return {"error": rule}
@@ -161,7 +161,7 @@ class Judge:
     # --- all rules -----------------------------------------------------------------------------
 
     def _ask_all(self, case: Json, spec: RequestSpec) -> list[Json] | str:
-        """Filter and weigh for each instance of the request; the case says which host it takes."""
+        """Filter and weigh for each instance of the request; the case names its host."""
         found: list[Json] | str = attempt(lambda: list(self._steps(case, spec)))
         return found
 
@@ -182,14 +182,14 @@ class Judge:
             state = made[chosen]
             self._scheduler._consume_selected_host(state, spec, spec.instance_uuid)
             for one in state.instances.values():
-                if "instance_type_id" not in one:  # Pike's scheduler noted whole instances
+                if "instance_type_id" not in one:  # Pike's scheduler stored whole instances
                     one.instance_type_id = spec.flavor.id
 
     # --- surroundings --------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _settled(self, case: Json) -> Iterator[None]:
-        """Set the clock and the options of a case, and take them back."""
+        """Set the clock and the options of a case, and reset them at the end."""
         self._timeutils.set_time_override(moment(case["now_s"]).replace(tzinfo=None))
         pike.Attestations.read(case)
         for name, value in case["settings"].items():
@@ -206,10 +206,10 @@ class Judge:
 
     @contextlib.contextmanager
     def _no_database(self) -> Iterator[None]:
-        """Stand in for the database, which one weigher reads: it knows no new instance.
+        """Replace the database, which one weigher reads and which does not have the new instances.
 
-        Without that Nova would raise for the second instance of a request with a group. One
-        filter of Pike reads all nodes when it is made, and again node by node when it is asked.
+        Otherwise Nova would raise for the second instance of a request with a group. One filter of
+        Pike reads all nodes when it is built, and each node again when it is called.
         """
 
         def fill_metadata(instances: Any) -> None:  # noqa: ANN401 - Nova has no types
@@ -231,9 +231,9 @@ class Judge:
         return self._nova.host_manager.HostState("", "", "")
 
 
-def attempt(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever the call gives
-    """Return what a call gives, or a text that says what it raised."""
+def attempt(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - any type
+    """Return the result of a call, or a text with the exception that it raised."""
     try:
         return call()
-    except Exception as error:  # noqa: BLE001 - whatever Nova raises is its answer
+    except Exception as error:  # noqa: BLE001 - any exception of Nova is its answer
         return f"{type(error).__name__}: {error}"

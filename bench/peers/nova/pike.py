@@ -1,8 +1,8 @@
-"""The filters that Nova has removed since Pike, from the last Pike release's own wheel.
+"""The filters that Nova has removed since Pike, from the wheel of the last Pike release.
 
-No module of it is installed: each filter's text is read from the wheel and run on top of the Nova
-that is. They ask nothing of it that has changed since, but for four names, which are stood in for:
-two markers of translated messages, `six.string_types`, and an older module of helpers.
+The wheel is not installed: the source of each filter is read from it and run with the installed
+Nova. Four names that the filters need no longer exist and are replaced: two markers of translated
+messages, `six.string_types`, and an older module of helpers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FILTERS = {
     "type_filter": ("TypeAffinityFilter",),
     "trusted_filter": ("TrustedFilter",),
 }
-"""The classes that are taken of each module; the others of it are Nova's to this day."""
+"""The classes that are taken from each module; its other classes still exist in Nova."""
 
 AUTH_TIMEOUT_S = 60
 
@@ -45,17 +45,17 @@ class PikeMissingError(Exception):
 
 
 class Attestations:
-    """Stands where Nova asks an attestation service over HTTP: it says what the case says."""
+    """Replaces Nova's client of an attestation service; it returns the attestations of a case."""
 
     states: Sequence[Json] = ()
 
     def do_attestation(self, hosts: Sequence[str]) -> list[Json]:
-        """Return level and time of each of the nodes that are attested."""
+        """Return the attestations of the given nodes that have one."""
         return [one for one in self.states if one["host_name"] in hosts]
 
     @classmethod
     def read(cls, case: Json) -> None:
-        """Take over what a case says; an attestation that has run out is none."""
+        """Store the attestations of a case that have not expired."""
         cls.states = [
             {
                 "host_name": host["node"],
@@ -68,14 +68,14 @@ class Attestations:
 
 
 def load_filters(nova: Nova) -> dict[str, Any]:
-    """Return the classes by name.
+    """Return the filter classes by name.
 
     Raises:
-        PikeMissingError: the wheel is missing; the message says what to do.
+        PikeMissingError: the wheel is missing; the message gives the remedy.
     """
     wheel = next(WHEELS.glob("nova-16.*.whl"), None)
     if wheel is None:
-        message = f"there is no wheel of Pike in {WHEELS}; remove the virtualenv, and `make nova`"
+        message = f"no wheel of Pike in {WHEELS}; remove the virtualenv and run `make nova`"
         raise PikeMissingError(message)
     _register_options(nova)
     with zipfile.ZipFile(wheel) as files:
@@ -88,7 +88,7 @@ def load_filters(nova: Nova) -> dict[str, Any]:
 
 
 def _run(files: zipfile.ZipFile, name: str, helpers: ModuleType | None) -> Any:  # noqa: ANN401
-    """Run the text of one module in a module of its own."""
+    """Run the source of one module and return the resulting module."""
     module = ModuleType(f"pike_{name}")
     path = f"{FOLDER}/{name}.py"
     code = compile(files.read(path), path, "exec")

@@ -1,10 +1,11 @@
-"""Let Nova's real filters and weighers answer cases: JSON lines in, JSON lines out.
+"""Answer cases with Nova's own filters and weighers: JSON lines in, JSON lines out.
 
 Run it with the Python of a virtualenv that holds `../nova-requirements.lock`. The first line out
-says the version and what each rule is; then every line in is a case (`tests/differential/wire.py`
-writes them) and every line out its answer, until the input ends. Nova's own log goes to stderr.
+has the version and the properties of each rule; then every line in is a case
+(`tests/differential/wire.py` writes them) and every line out its answer, until the input ends.
+Nova's own log goes to stderr.
 
-Exit codes: 0 the input has ended; 3 Nova cannot be imported, or its Pike filters are not there.
+Exit codes: 0 the input has ended, 3 Nova cannot be imported or its Pike filters are missing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import warnings
 from pathlib import Path
 
-# Behind the installed packages: a folder of this name must never stand in for Nova itself.
+# At the end of the path, because this folder has a package `nova` that must not hide Nova.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from judging import Judge
@@ -26,9 +27,9 @@ from pike import PikeMissingError
 
 
 def main() -> int:
-    """Answer cases until there are no more. Returns the exit code."""
+    """Answer cases until the input ends, and return the exit code."""
     logging.basicConfig(stream=sys.stderr, level=logging.CRITICAL)
-    warnings.simplefilter("ignore")  # made-up names are no uuids, and Nova would say so each time
+    warnings.simplefilter("ignore")  # Nova would warn about each name that is not a uuid
     out = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):  # stdout carries the answers and nothing else
         try:

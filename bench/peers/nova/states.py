@@ -1,7 +1,7 @@
-"""Make Nova's own objects from the plain records of a case.
+"""Build Nova's own objects from the plain records of a case.
 
-The records use Nova's words and units (`memory_mb_used` counts what is reserved, heartbeats are
-Unix seconds); `tests/differential/wire.py` writes them. Nothing here decides anything.
+The records use Nova's terms and units (`memory_mb_used` includes what is reserved, heartbeats are
+Unix seconds); `tests/differential/wire.py` writes them.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ CELL_UUIDS = {
 
 
 class RefusedError(Exception):
-    """Nova's API would refuse the request before any scheduler saw it."""
+    """Nova's API would refuse the request before it reaches a scheduler."""
 
 
 def moment(at_s: float) -> dt.datetime:
-    """Say Unix seconds as Nova's objects hold a time."""
+    """Return Unix seconds in the form that Nova's objects use for a time."""
     return dt.datetime.fromtimestamp(at_s, dt.UTC)
 
 
 class Builder:
-    """Makes objects with one loaded Nova."""
+    """Builds objects with one loaded Nova."""
 
     def __init__(self, nova: Nova) -> None:
-        """Keep the modules that the objects come from."""
+        """Import the modules that define the objects."""
         self._nova = nova
         self._objects: Any = nova.objects
         self._hardware: Any = importlib.import_module("nova.virt.hardware")
@@ -45,7 +45,7 @@ class Builder:
     # --- hosts ---------------------------------------------------------------------------------
 
     def host_state(self, host: Json, case: Json) -> HostState | None:
-        """Make a HostState as HostManager does; None when it would leave the host out."""
+        """Return a HostState as HostManager builds it; None for a host without a service."""
         if host["service"] is None:
             return None
         state = self._nova.host_manager.HostState(
@@ -57,7 +57,7 @@ class Builder:
             [self._aggregate(one) for one in case["aggregates"] if host["host"] in one["hosts"]],
             {one["uuid"]: self._instance(one) for one in host["instances"]},
         )
-        # One candidate with nothing but the host itself: no devices are tracked in placement.
+        # The only candidate is the host itself, because no devices are tracked in Placement.
         state.allocation_candidates = [{"allocations": {}, "mappings": {"": [state.uuid]}}]
         return state
 
@@ -150,10 +150,10 @@ class Builder:
     # --- the request ---------------------------------------------------------------------------
 
     def request_spec(self, case: Json) -> RequestSpec:
-        """Make the RequestSpec that Nova's API would hand to its scheduler.
+        """Return the RequestSpec that Nova's API would pass to its scheduler.
 
         Raises:
-            RefusedError: the API would not: flavor or image cannot be read.
+            RefusedError: the API would refuse the flavor or the image.
         """
         request = case["request"]
         objects = self._objects
@@ -162,7 +162,7 @@ class Builder:
             flavor = objects.Flavor(id=int(request["flavor"]["flavorid"]), **request["flavor"])
             topology = self._hardware.numa_get_constraints(flavor, image)
             pci_requests = self._pci_requests(flavor, image)
-        except Exception as error:  # whatever Nova raises, its API turns into a refusal
+        except Exception as error:  # Nova's API turns any exception into a refusal
             raise RefusedError(f"{type(error).__name__}: {error}") from error
         return objects.RequestSpec(
             image=image,
@@ -187,7 +187,7 @@ class Builder:
         )
 
     def _image(self, image: Json | None) -> Any:  # noqa: ANN401 - Nova has no types
-        # An instance on a volume has image metadata too, that of its volume: none here.
+        # An instance on a volume has the image metadata of the volume, which is empty here.
         return self._objects.ImageMeta.from_dict(
             {"properties": {}}
             if image is None
@@ -195,7 +195,7 @@ class Builder:
         )
 
     def images(self, case: Json, spec: RequestSpec) -> Mapping[str, Json]:
-        """Say what Nova makes of image properties: those asked for, and of each instance."""
+        """Return image properties as Nova reads them, by instance uuid; "" is the request's."""
         read = {
             one["uuid"]: self._instance(one).image_meta.properties
             for host in case["hosts"]

@@ -1,4 +1,4 @@
-"""The command: `make conformance-placement` runs it."""
+"""The command that `make conformance-placement` runs."""
 
 import argparse
 import sys
@@ -41,9 +41,9 @@ def _shown(report: FileReport) -> FileReport:
 
 
 def main(words: list[str]) -> int:
-    """Run, tell, and return the exit code.
+    """Run the suite, print the verdict, and return the exit code.
 
-    It is 0 when all is as it must be, 1 after failures, 2 when it could not run, 130 when stopped.
+    It is 0 if the verdict is good, 1 if not, 2 if the suite could not run, 130 if interrupted.
     """
     arguments = _arguments(words)
     choice = Choice(arguments.server, arguments.mutant, arguments.ledger)

@@ -10,7 +10,7 @@ _UUIDS = (
 )
 _ALLOCATION_UUIDS = "ALT_USER_ID CONSUMER_0 CONSUMER_ID ALT_CONSUMER_ID ALT_RP_UUID ALT_RP_NAME"
 
-# What every scene has in the environment.
+# The environment variables of every scene.
 NAMES = {
     "CUSTOM_RES_CLASS": "CUSTOM_IRON_NFV",
     "CUSTOM_RES_CLASS1": "CUSTOM_IRON_NFV1",
@@ -70,7 +70,7 @@ def scene_of(fixture: str) -> Scene:
     """Return the scene of a fixture.
 
     Raises:
-        FixtureError: there is none.
+        FixtureError: the fixture has no scene.
     """
     if fixture not in FIXTURES:
         raise FixtureError(f"fixtures.py has no scene for {fixture}")
@@ -78,7 +78,7 @@ def scene_of(fixture: str) -> Scene:
 
 
 def environment(scene: Scene) -> dict[str, str]:
-    """Return the names that the tests look up, and what they stand for."""
+    """Return the environment variables that the tests of a scene look up."""
     of_nodes = {one.variable: one.uuid for one in scene.nodes if one.variable}
     return NAMES | of_nodes | scene.variables
 

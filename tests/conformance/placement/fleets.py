@@ -12,7 +12,7 @@ DIRECT = "CUSTOM_VNIC_TYPE_DIRECT CUSTOM_VNIC_TYPE_DIRECT_PHYSICAL CUSTOM_VNIC_T
 
 
 def shared_storage() -> tuple[Node, ...]:
-    """Two hosts with two cells and a network card each; two shared disks for both."""
+    """Return two hosts with two cells and two network cards each, and two shared disks."""
     memory = Stock(128 * 1024, allocation_ratio=1.5)
     sse = "HW_CPU_X86_SSE HW_CPU_X86_SSE2"
     hosts = (
@@ -28,7 +28,7 @@ def shared_storage() -> tuple[Node, ...]:
 
 
 def numa_aggregates() -> tuple[Node, ...]:
-    """Two hosts with nothing but two cells each; a disk for both, and one for one cell."""
+    """Return two hosts with two cells each, a disk for both hosts, and one for a cell."""
     return (
         node("cn1", "CN1_UUID", aggregates="AGGA_UUID"),
         node("cn2", "CN2_UUID", aggregates="AGGA_UUID AGGB_UUID"),
@@ -42,24 +42,24 @@ def numa_aggregates() -> tuple[Node, ...]:
 
 
 def numa_network(above_1: str | None = None, above_2: str | None = None) -> tuple[Node, ...]:
-    """A shared disk, a host of cells, accelerators and agents, and a host of network cards.
+    """Return a shared disk, a host of cells, accelerators and agents, and one of network cards.
 
     Args:
-        above_1: parent of the first host.
-        above_2: parent of the second.
+        above_1: the parent of the first host.
+        above_2: the parent of the second host.
     """
     disk = node("ss1", "SS1_UUID", aggregates="AGGA_UUID", traits=SHARES, DISK_GB=2000)
     return (disk, *_host_of_cells(above_1), *_host_of_cards(above_2))
 
 
 def deep_numa_network() -> tuple[Node, ...]:
-    """Put both hosts two levels deeper, below one root."""
+    """Return the providers of `numa_network` with both hosts two levels below one root."""
     above = (node("gp1"), node("p1", parent="gp1"), node("p2", parent="gp1"))
     return (*above, *numa_network("p1", "p2"))
 
 
 def numa_network_holders() -> tuple[Holder, ...]:
-    """Let two consumers have CPUs of both hosts."""
+    """Return two consumers, each with CPUs of one host."""
     owner = {"project_id": "numafx-project", "user_id": "numafx-user"}
     return (
         Holder("on numa0", "numa0", {"VCPU": 2}, **owner),
@@ -126,7 +126,7 @@ def _host_of_cards(above: str | None) -> Iterator[Node]:
 
 
 def own_storage() -> tuple[Node, ...]:
-    """Three hosts with disks of their own."""
+    """Return three hosts with disks of their own."""
     return tuple(
         node(f"cn{at}", f"CN{at}_UUID", VCPU=24, MEMORY_MB=128 * 1024, DISK_GB=2000)
         for at in (1, 2, 3)
@@ -134,7 +134,7 @@ def own_storage() -> tuple[Node, ...]:
 
 
 def granular() -> tuple[Node, ...]:
-    """Three hosts of different make, two shared disks and a shared network."""
+    """Return three different hosts, two shared disks and a shared network."""
     avx = "HW_CPU_X86_AVX HW_CPU_X86_AVX2"
     return (
         node(
@@ -188,7 +188,7 @@ def _disk(number: str, aggregates: str, traits: str) -> Node:
 
 
 def network_segments() -> tuple[Node, ...]:
-    """Four hosts with a switch and a card, joined to none, one, the other or both segments."""
+    """Return four hosts with a switch and cards, on another segment, S1, S2, and both."""
     return (
         *_compute("compute0", 5_000, 10_000, "OTHER"),
         *_compute("compute1", 5_000, 10_000, "MSN_S1"),
@@ -229,13 +229,13 @@ def _port(name: str, variable: str, parent: str, traits: str, kilobits: int) -> 
 
 
 def one_used_provider() -> tuple[Node, ...]:
-    """Make the one provider of which three consumers have something."""
+    """Return the provider that three consumers have allocations of."""
     disk = Stock(2048, step_size=10, min_unit=10, max_unit=1000)
     return (node(uuid_of("RP_NAME"), uuid=uuid_of("RP_UUID"), DISK_GB=disk, VCPU=10),)
 
 
 def one_used_provider_holders() -> tuple[Holder, ...]:
-    """Two consumers of one user, one of another."""
+    """Return two consumers of one user and one of another."""
     name, project_id, user_id = uuid_of("RP_NAME"), uuid_of("PROJECT_ID"), uuid_of("USER_ID")
     return (
         Holder("CONSUMER_0", name, {"DISK_GB": 1000}, project_id, user_id),

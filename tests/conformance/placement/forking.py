@@ -1,9 +1,9 @@
-"""Starts `berth`, each time as a fork of a process that has its modules loaded; `.venv` runs this.
+"""Starts `berth` processes as forks of a process that has its modules loaded; `.venv` runs this.
 
-A start takes most of a second of imports, and every file of the suite asks a server of its own.
-Here they are done once. One line of standard input is a JSON list: words, environment, folder and
-path of the log, which starts one, and the answer is its process id; or a process id, and the
-answer is how it ended, or null while it runs.
+Imports take most of a second of each start, and every file of the suite has a server of its own,
+so they are done once here. A line of standard input is either a JSON list of words, environment,
+folder and log path, which starts a process and is answered with its id; or a process id, which is
+answered with its exit code, or null while it runs.
 """
 
 import gc
@@ -18,7 +18,7 @@ from berth.cli.main import main as berth
 
 
 def _be(words: list[str], environment: dict[str, str], folder: str, log: str) -> NoReturn:
-    """Be the process that was asked for."""
+    """Run `berth` in the forked process, and exit."""
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
@@ -35,7 +35,7 @@ def _be(words: list[str], environment: dict[str, str], folder: str, log: str) ->
 
 
 def start(words: list[str], environment: dict[str, str], folder: str, log: str) -> int:
-    """Start one and return its process id."""
+    """Start a process and return its id."""
     process = os.fork()
     if process == 0:
         _be(words, environment, folder, log)
@@ -43,14 +43,14 @@ def start(words: list[str], environment: dict[str, str], folder: str, log: str) 
 
 
 def ended(process: int) -> int | None:
-    """Return the exit code of one, or None; whoever has been told is not to ask again."""
+    """Return the exit code of a process, None while it runs; it can be read only once."""
     found, status = os.waitpid(process, os.WNOHANG)
     return os.waitstatus_to_exitcode(status) if found else None
 
 
 def main() -> None:
-    """Answer until standard input ends."""
-    gc.freeze()  # so that no fork copies what it only looks at
+    """Answer each line until standard input ends."""
+    gc.freeze()  # so that a fork's garbage collector copies no pages
     for line in sys.stdin:
         asked = json.loads(line)
         answer = ended(asked) if isinstance(asked, int) else start(*asked)

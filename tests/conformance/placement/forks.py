@@ -16,10 +16,10 @@ _POLL_S = 0.005
 
 
 class Fork:
-    """One of them: as much of `subprocess.Popen` as somebody needs who starts and stops a server.
+    """A forked process, with the methods of `subprocess.Popen` that start and stop a server.
 
     Attributes:
-        args: its words.
+        args: the words of its command.
     """
 
     def __init__(self, forks: "Forks", pid: int, args: Sequence[str]) -> None:
@@ -29,16 +29,16 @@ class Fork:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """Return its exit code; None while it runs."""
+        """Return the exit code, None while the process runs."""
         if self._code is None:
             self._code = self._forks.ask(self._pid)
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end and return its exit code.
+        """Wait for the end of the process and return its exit code.
 
         Raises:
-            TimeoutExpired: it still runs.
+            TimeoutExpired: the process still runs after the timeout.
         """
         deadline_s = None if timeout is None else time.monotonic() + timeout
         while (code := self.poll()) is None:
@@ -48,17 +48,17 @@ class Fork:
         return code
 
     def send_signal(self, sig: int) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal unless the process has ended."""
         if self.poll() is None:
             os.kill(self._pid, sig)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Send SIGKILL unless the process has ended."""
         self.send_signal(signal.SIGKILL)
 
 
 class Forks:
-    """The process that forks; a context, whose servers have to be stopped before its end."""
+    """The process that forks, as a context; its servers must be stopped before the context ends."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -70,21 +70,21 @@ class Forks:
         )
 
     def __enter__(self) -> Self:
-        """Return it."""
+        """Return the context."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
+        """End the process."""
         self._process.communicate()
 
     def start(
         self, words: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path
     ) -> Fork:
-        """Start `berth WORDS…` in a folder."""
+        """Start `berth WORDS…` in a folder and return its process."""
         return Fork(self, self.ask([words, dict(environment), str(folder), str(log)]), words)
 
     def ask(self, line: object) -> Any:  # noqa: ANN401 - JSON, of any shape
-        """Write a line and return the answer."""
+        """Send a line to the forking process and return its answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(line) + "\n")

@@ -1,4 +1,4 @@
-"""Makes the providers and allocations of a scene, over HTTP."""
+"""Creates the providers and allocations of a scene over HTTP."""
 
 import json
 from collections.abc import Mapping
@@ -10,17 +10,17 @@ _TIMEOUT_S = 30.0
 
 
 class FurnishingError(Exception):
-    """The server did not take what a scene needs; it says which request and which answer."""
+    """A server refused a request of a scene; the message has the request and the answer."""
 
 
 class Client:
-    """Speaks the Placement API as the admin of `noauth2`, one connection a request."""
+    """A client of the Placement API as the admin of `noauth2`, with one connection per request."""
 
     def __init__(self, port: int) -> None:
         self._port = port
 
     def send(self, method: str, path: str, body: object = None, version: str = "1.39") -> object:
-        """Send a request and return the JSON of the answer, None where there is none.
+        """Send a request and return the JSON of the answer, None if its body is empty.
 
         Raises:
             FurnishingError: the status is 400 or more, or there is no answer.
@@ -49,9 +49,9 @@ class Client:
 
 
 def furnish(client: Client, scene: Scene) -> None:
-    """Make all of a scene.
+    """Create all providers and allocations of a scene.
 
-    Classes and traits come first, then the providers one by one, then the allocations.
+    Custom classes and traits come first, then the providers one by one, then the allocations.
 
     Raises:
         FurnishingError: the server refused something.
@@ -76,7 +76,7 @@ def _make(client: Client, one: Node, uuids: Mapping[str, str], labels: Mapping[s
     client.send("POST", "/resource_providers", body)
     path = f"/resource_providers/{one.uuid}"
     if one.aggregates:
-        # Below 1.19 this leaves the generation alone, as the suite's own fixtures do.
+        # Before 1.19 this does not raise the generation, and neither do the suite's own fixtures.
         client.send("PUT", f"{path}/aggregates", [labels[name] for name in one.aggregates], "1.1")
     for name, stock in one.stocks.items():
         client.send("POST", f"{path}/inventories", {"resource_class": name, **stock.body()})
@@ -87,7 +87,7 @@ def _make(client: Client, one: Node, uuids: Mapping[str, str], labels: Mapping[s
 
 
 def _take(client: Client, holder: Holder, uuids: Mapping[str, str]) -> None:
-    # 1.12 knows no types of consumers, and the suite's own have none.
+    # Version 1.12 has no consumer types, and the suite's own consumers have none.
     body = {
         "allocations": {uuids[holder.provider]: {"resources": holder.amounts}},
         "project_id": holder.project_id,

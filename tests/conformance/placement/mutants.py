@@ -1,6 +1,6 @@
-"""Behaviours to break, one at a time: a suite that does not notice proves nothing.
+"""Mutants of Placement with one broken behaviour each, which the suite must detect.
 
-Each mutant is a function of one answer of the real Placement.
+Each mutant is a function that changes an answer of the real Placement.
 """
 
 import json
@@ -22,13 +22,13 @@ class Answer:
     body: bytes
 
     def without(self, name: str) -> "Answer":
-        """Leave a header out."""
+        """Return the answer without a header."""
         return replace(
             self, headers=tuple(pair for pair in self.headers if pair[0].lower() != name)
         )
 
     def changed(self, change: Callable[[Any], Any]) -> "Answer":
-        """Change the JSON of the body; another body stays as it is."""
+        """Return the answer with its JSON body changed; another body is left unchanged."""
         try:
             document = json.loads(self.body)
         except ValueError:
@@ -40,7 +40,7 @@ class Answer:
 
 
 def _everywhere(change: Callable[[str, Any], Any], document: Any) -> Any:  # noqa: ANN401 - JSON
-    """Change the values of all keys, at any depth."""
+    """Return the document with the values of all keys changed, at any depth."""
     if isinstance(document, dict):
         return {key: change(key, _everywhere(change, one)) for key, one in document.items()}
     if isinstance(document, list):
@@ -49,7 +49,7 @@ def _everywhere(change: Callable[[str, Any], Any], document: Any) -> Any:  # noq
 
 
 def _raises_no_generation(environ: Environ, answer: Answer) -> Answer:
-    """Every provider seems to be as new as on its first day."""
+    """Report generation 0 for every provider."""
 
     def stays(key: str, value: Any) -> Any:  # noqa: ANN401 - JSON
         return 0 if key in {"generation", "resource_provider_generation"} else value
@@ -58,17 +58,17 @@ def _raises_no_generation(environ: Environ, answer: Answer) -> Answer:
 
 
 def _refuses_wrongly(environ: Environ, answer: Answer) -> Answer:
-    """A conflict is called a bad request."""
+    """Turn status 409 into 400."""
     return replace(answer, status="400 Bad Request") if answer.status[:3] == "409" else answer
 
 
 def _does_not_vary(environ: Environ, answer: Answer) -> Answer:
-    """Caches are not told that the version matters."""
+    """Remove the Vary header."""
     return answer.without("vary")
 
 
 def _gives_no_code(environ: Environ, answer: Answer) -> Answer:
-    """Errors have no code."""
+    """Remove the codes of errors."""
 
     def strip(document: Any) -> Any:  # noqa: ANN401 - JSON
         if isinstance(document, dict):
@@ -80,7 +80,7 @@ def _gives_no_code(environ: Environ, answer: Answer) -> Answer:
 
 
 def _finds_one_candidate(environ: Environ, answer: Answer) -> Answer:
-    """Only the first candidate is told."""
+    """Keep only the first allocation candidate."""
 
     def first(key: str, value: Any) -> Any:  # noqa: ANN401 - JSON
         return value[:1] if key == "allocation_requests" else value
@@ -89,12 +89,12 @@ def _finds_one_candidate(environ: Environ, answer: Answer) -> Answer:
 
 
 def _lets_everybody_in(environ: Environ, answer: Answer) -> Answer:
-    """Who may not, is told that there is nothing."""
+    """Turn status 403 into 404."""
     return replace(answer, status="404 Not Found") if answer.status[:3] == "403" else answer
 
 
 def _allows_any_origin(environ: Environ, answer: Answer) -> Answer:
-    """Browsers may call from everywhere."""
+    """Allow every origin by CORS."""
     plain = answer.without("access-control-allow-origin")
     allowed = ("Access-Control-Allow-Origin", environ.get("HTTP_ORIGIN", "*"))
     return replace(plain, headers=(*plain.headers, allowed))
@@ -112,7 +112,7 @@ MUTANTS: dict[str, Callable[[Environ, Answer], Answer]] = {
 
 
 def mutated(name: str, application: Application) -> Application:
-    """Wrap a WSGI application so that one behaviour is broken."""
+    """Return a WSGI application like the given one, with one behaviour broken."""
     change = MUTANTS[name]
 
     def broken(environ: Environ, start_response: StartResponse) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""A server that knows no address: what the suite must not be content with."""
+"""A server that answers every request with 404, which the suite must not pass."""
 
 import sys
 from collections.abc import Callable
@@ -7,9 +7,9 @@ from wsgiref.simple_server import make_server
 
 
 def nothing(environ: dict[str, Any], start_response: Callable[..., object]) -> list[bytes]:
-    """Answer 404 to whatever is asked."""
+    """Answer every request with 404."""
     length = environ.get("CONTENT_LENGTH") or "0"
-    # A body that nobody has read would break the connection before the answer arrives.
+    # An unread body would break the connection before the answer arrives.
     environ["wsgi.input"].read(int(length) if length.isdigit() else 0)
     start_response("404 Not Found", [("Content-Length", "0")])
     return []

@@ -1,4 +1,4 @@
-"""What became of the tests: counted by group, judged with the exceptions, told and written."""
+"""Reports of a run: counts by group, the verdict with exceptions, and its output."""
 
 import json
 import tomllib
@@ -14,12 +14,12 @@ GROUPS = ("core", "rbac and policy", "cors")
 
 
 class ExceptionListError(Exception):
-    """An entry of the list of exceptions is not as it must be."""
+    """An entry in the list of exceptions is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class TestReport:
-    """One test of a file: `passed`, `failed` or `skipped`, and the assertion that failed."""
+    """The outcome of a test (`passed`, `failed` or `skipped`), and the failed assertion."""
 
     __test__ = False
 
@@ -30,7 +30,7 @@ class TestReport:
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """All tests of one file, in their order."""
+    """The reports of all tests of one file, in order."""
 
     file: str
     fixture: str
@@ -39,20 +39,20 @@ class FileReport:
 
     @classmethod
     def of(cls, answer: dict[str, Any]) -> Self:
-        """Read the answer of a worker."""
+        """Return the report in the answer of a worker."""
         return cls(**{**answer, "tests": tuple(TestReport(**one) for one in answer["tests"])})
 
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """A test that need not pass, or with an empty `test` a whole file, and why."""
+    """A test that need not pass, or a whole file if `test` is empty, with the reason."""
 
     file: str
     test: str
     reason: str
 
     def covers(self, file: str, test: str) -> bool:
-        """Tell whether it is about this test."""
+        """Tell whether the exemption covers this test."""
         return self.file == file and self.test in {"", test}
 
 
@@ -61,9 +61,9 @@ class Verdict:
     """The judgement of a whole run.
 
     Attributes:
-        failures: file and test of what failed and is in no exception.
-        excused: what failed and is.
-        idle: exceptions that excused nothing although their file ran: they must go.
+        failures: the file and test of each failure without an exception.
+        excused: the failures with an exception.
+        idle: exceptions that excused nothing although their file ran, so they must be removed.
     """
 
     failures: tuple[tuple[FileReport, TestReport], ...]
@@ -72,7 +72,7 @@ class Verdict:
 
     @property
     def is_good(self) -> bool:
-        """Tell whether all passed that had to, and no exception is idle."""
+        """Tell whether every failure is excused and no exception is idle."""
         return not self.failures and not self.idle
 
 
@@ -80,7 +80,7 @@ def load_exemptions(path: Path = EXCEPTIONS) -> tuple[Exemption, ...]:
     """Read the list of exceptions.
 
     Raises:
-        ExceptionListError: an entry has no reason, or a key that nobody knows.
+        ExceptionListError: an entry has no file or reason, or an unknown key.
     """
     with path.open("rb") as file:
         entries = tomllib.load(file).get("exception", [])
@@ -95,9 +95,9 @@ def load_exemptions(path: Path = EXCEPTIONS) -> tuple[Exemption, ...]:
 
 
 def judge(reports: Sequence[FileReport], exemptions: Sequence[Exemption] = ()) -> Verdict:
-    """Tell failures that count from those that are excused.
+    """Return the verdict, which separates failures from excused ones.
 
-    A skipped test has not passed either: it counts as a failure.
+    A skipped test counts as a failure.
     """
     failures, excused, used = [], [], set()
     for report in reports:
@@ -117,7 +117,7 @@ def judge(reports: Sequence[FileReport], exemptions: Sequence[Exemption] = ()) -
 
 
 def counts(reports: Iterable[FileReport]) -> dict[str, dict[str, int]]:
-    """Count files, tests and passed tests of each group, and of all."""
+    """Return the number of files, tests and passed tests of each group and in total."""
     rows = {name: {"files": 0, "tests": 0, "passed": 0} for name in (*GROUPS, "all")}
     for report in reports:
         for row in (rows[report.group], rows["all"]):
@@ -128,7 +128,7 @@ def counts(reports: Iterable[FileReport]) -> dict[str, dict[str, int]]:
 
 
 def table(reports: Iterable[FileReport]) -> str:
-    """Write the counts as lines of text."""
+    """Return the counts as a table of text."""
     lines = [f"{'group':<16}{'files':>6}{'tests':>7}{'passed':>8}{'failed':>8}"]
     for name, row in counts(reports).items():
         failed = row["tests"] - row["passed"]
@@ -137,11 +137,11 @@ def table(reports: Iterable[FileReport]) -> str:
 
 
 def story(verdict: Verdict) -> str:
-    """Tell the failures with their assertions, then what is excused, then what is idle."""
+    """Return lines about failures with their assertions, excused failures and idle exceptions."""
     lines, told = [], ""
     for report, test in verdict.failures:
         lines.append(f"FAILED {report.file}: {test.name}")
-        # What happened before the first test is told with the first test alone.
+        # An error before the first test is printed only once per file.
         if test.message.startswith(BEFORE) and test.message == told:
             continue
         told = test.message
@@ -158,7 +158,7 @@ def story(verdict: Verdict) -> str:
 
 
 def write_json(path: Path, server: str, reports: Sequence[FileReport], verdict: Verdict) -> None:
-    """Write all that is known of a run, every test with its outcome."""
+    """Write a run's verdict, counts and the outcome of every test to a JSON file."""
     document = {
         "server": server,
         "is_good": verdict.is_good,

@@ -1,4 +1,4 @@
-"""Runs files of Placement's own suite, some at a time, each in a worker of `.venv-placement`."""
+"""Runs files of Placement's own suite in worker processes of `.venv-placement`."""
 
 import json
 import os
@@ -20,17 +20,17 @@ _GABBITS = "lib/python*/site-packages/placement/tests/functional/gabbits/*.yaml"
 
 
 class RunError(Exception):
-    """The suite could not be run; what is missing is in the message."""
+    """The suite could not be run; the message says why."""
 
 
 def suite_files(names: Iterable[str] = ()) -> list[Path]:
-    """Find the files of the installed suite, the longest first.
+    """Return the files of the installed suite, the longest first.
 
     Args:
-        names: of files, with or without `.yaml`; none: all.
+        names: the names of files, with or without `.yaml`; without names, all files.
 
     Raises:
-        RunError: the environment is missing, or a name is no file of the suite.
+        RunError: the environment is missing, or a name is not a file of the suite.
     """
     if not PYTHON.exists():
         raise RunError(MISSING)
@@ -46,7 +46,7 @@ def suite_files(names: Iterable[str] = ()) -> list[Path]:
 
 
 class Worker:
-    """One process that runs files, one after the other; use it as a context."""
+    """A process that runs files one after another; use it as a context."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -68,7 +68,7 @@ class Worker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End it; it stops its server first."""
+        """End the worker, which stops its server first."""
         if error is not None:
             self._process.terminate()
         self._pipe(self._process.stdin).close()
@@ -79,7 +79,7 @@ class Worker:
         """Run one file against a server of its own.
 
         Raises:
-            RunError: the worker has ended; what it said is on standard error.
+            RunError: the worker has ended; its output is on standard error.
         """
         into = self._pipe(self._process.stdin)
         into.write(json.dumps({"path": str(path), "choice": asdict(choice)}) + "\n")
@@ -97,12 +97,12 @@ class Worker:
 
 
 def run_files(paths: Sequence[Path], choice: Choice, jobs: int = JOBS_MAX) -> Iterator[FileReport]:
-    """Run files and give their reports as they come, in the order of `paths`.
+    """Run files and yield their reports in the order of `paths`.
 
     Args:
-        paths: from `suite_files`.
+        paths: the files, from `suite_files`.
         choice: the server to ask; each file has a fresh one.
-        jobs: files at a time.
+        jobs: the number of files that run concurrently.
 
     Raises:
         RunError: a worker has ended.

@@ -1,7 +1,7 @@
-"""What a gabbi file finds when it starts: the settings of the server, the providers, the names.
+"""Scenes: the server settings, providers and variables that a gabbi file needs at its start.
 
-A file of Placement's own suite names one fixture. Here each of these names stands for a scene,
-which is data: any server can be started with its settings and filled over HTTP.
+A file of Placement's own suite names one fixture. Here each fixture has a scene, which is data:
+any server can be started with its settings and filled over HTTP.
 """
 
 from dataclasses import dataclass, field
@@ -9,19 +9,19 @@ from uuid import NAMESPACE_URL, uuid5
 
 
 def uuid_of(label: str) -> str:
-    """Return the uuid of a label: the same one in every run."""
+    """Return the uuid of a label, which is the same in every run."""
     return str(uuid5(NAMESPACE_URL, f"placement-scene:{label}"))
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What only the start of a server can set.
+    """Settings that are fixed when a server starts.
 
     Attributes:
-        enforces_new_defaults: the new roles hold; otherwise an admin may do everything, too.
-        opens_policy: every rule lets everybody in.
-        cors_origins: origins that browsers may call from; empty: no CORS.
-        cors_headers: request headers that these may send.
+        enforces_new_defaults: whether only the new roles apply; if not, an admin may do all.
+        opens_policy: whether every policy rule allows everyone.
+        cors_origins: the origins that CORS allows; none disables CORS.
+        cors_headers: the request headers that CORS allows.
     """
 
     enforces_new_defaults: bool = False
@@ -32,7 +32,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """The inventory of one class; without `max_unit`, all of it at once."""
+    """The inventory of one class; `max_unit` None stands for the total."""
 
     total: int
     reserved: int = 0
@@ -42,7 +42,7 @@ class Stock:
     allocation_ratio: float = 1.0
 
     def body(self) -> dict[str, int | float]:
-        """Say it as the API takes it."""
+        """Return the inventory as the API takes it."""
         return {
             "total": self.total,
             "reserved": self.reserved,
@@ -58,11 +58,11 @@ class Node:
     """One provider.
 
     Attributes:
-        name: its name, from which its uuid follows where none is given.
-        variable: the environment variable in which a test looks for the uuid; empty: none.
-        parent: name of the provider above it.
-        aggregates: labels of its aggregates.
-        traits: in the order in which they are set.
+        name: its name.
+        variable: the environment variable in which tests look up the uuid, or an empty string.
+        parent: the name of its parent, if it has one.
+        aggregates: the labels of its aggregates.
+        traits: its traits, in the order in which they are sent.
         stocks: the inventory of each class.
         uuid: its uuid.
     """
@@ -78,7 +78,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A consumer and what it takes of one provider."""
+    """A consumer and its allocation of one provider."""
 
     label: str
     provider: str
@@ -89,12 +89,12 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """All of it.
+    """The state of a server at the start of a file.
 
     Attributes:
-        settings: of the server.
-        nodes: parents before children.
-        holders: who has allocations before the first test.
+        settings: the settings of the server.
+        nodes: the providers, parents before children.
+        holders: the consumers with allocations before the first test.
         variables: further environment variables and their values.
     """
 
@@ -114,7 +114,7 @@ def node(
     uuid: str = "",
     **stocks: int | Stock,
 ) -> Node:
-    """Write a provider down: words apart by blanks, a bare number for a plain inventory."""
+    """Return a provider; labels and traits are separated by blanks, and an int is a plain total."""
     return Node(
         name,
         variable,

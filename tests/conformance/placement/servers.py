@@ -1,7 +1,7 @@
-"""Starts a server of the Placement API for some tests: Berth, the real Placement, or none.
+"""Starts a server of the Placement API for tests: Berth, the real Placement, or a 404 server.
 
-Each server has a port and a folder of its own, and both are gone when its context ends. It is
-stopped by its process id, so nobody else's server is.
+Each server has a port and a folder of its own, which are released when its context ends. It is
+stopped by its process id, so no other server is affected.
 """
 
 import json
@@ -27,7 +27,7 @@ PYTHON = ENVIRONMENT / "bin" / "python"
 MISSING = "There is no .venv-placement with the real Placement; `make placement-peer` makes it."
 
 DEFAULTS = Settings()
-# Berth must pass, and on the real one the tests prove themselves.
+# Berth must pass, and the real Placement shows that the tests are right.
 UNDER_TEST = "berth real"
 
 _READY_S = 60.0
@@ -36,17 +36,17 @@ _STARTS_MAX = 3
 
 
 class StartError(Exception):
-    """The server did not start; the end of its log is in the message."""
+    """The server did not start; the message has the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which server is asked.
+    """The choice of the server under test.
 
     Attributes:
         server: `berth`, `real` or `none`.
-        mutant: with `real`: the name of a behaviour to break (mutants.py); empty: none.
-        ledger: with `berth`: URL of its ledger; `{folder}` stands for the server's own folder.
+        mutant: for `real`, the name of a broken behaviour (mutants.py), or an empty string.
+        ledger: for `berth`, the URL of its ledger; `{folder}` stands for the server's folder.
     """
 
     server: str = "berth"
@@ -56,13 +56,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a server needs to start.
+    """The parameters of a server's start.
 
     Attributes:
-        port: on the loopback address.
-        folder: its own, empty.
+        port: the port on the loopback address.
+        folder: the server's own folder, which is empty.
         settings: of the scene.
-        rules: names of all policy rules, which an open policy has to list.
+        rules: the names of all policy rules, which an open policy must list.
     """
 
     port: int
@@ -71,7 +71,7 @@ class Start:
     rules: Sequence[str] = ()
 
     def policy_file(self) -> Path:
-        """Write a policy that lets everybody in."""
+        """Write a policy file that allows everyone, and return its path."""
         path = self.folder / "policy.yaml"
         path.write_text("".join(f'{json.dumps(rule)}: "@"\n' for rule in self.rules), "utf-8")
         return path
@@ -94,16 +94,16 @@ def serving(
     *,
     forks: Forks | None = None,
 ) -> Iterator[int]:
-    """Start a server and give its port; stop it and remove its folder at the end.
+    """Start a server and yield its port; stop it and remove its folder at the end.
 
     Args:
-        choice: which one.
+        choice: the server.
         settings: of the scene.
-        rules: names of all policy rules, for an open policy.
-        forks: with `berth`: what starts it sooner than a program.
+        rules: the names of all policy rules, for an open policy.
+        forks: for `berth`, a process that starts it by a fork, which is faster.
 
     Raises:
-        StartError: it ended or did not answer in time.
+        StartError: the server ended or did not answer in time.
     """
     for attempt in range(1, _STARTS_MAX + 1):
         with tempfile.TemporaryDirectory(prefix="berth-placement-") as folder:
@@ -113,7 +113,7 @@ def serving(
             try:
                 _wait_until_ready(process, start)
             except StartError:
-                # Somebody else may have taken the port between our look and the start.
+                # Another process may have taken the port between its choice and the start.
                 _end(process)
                 if attempt == _STARTS_MAX or "in use" not in _log(start).lower():
                     raise
@@ -147,7 +147,7 @@ def _berth(choice: Choice, start: Start) -> _Command:
 def _real(choice: Choice, start: Start) -> _Command:
     (start.folder / "placement.conf").write_text(_configuration(start), "utf-8")
     words = [str(ENVIRONMENT / "bin" / "uwsgi"), "--http-socket", f"127.0.0.1:{start.port}"]
-    # uWSGI closes each connection and does not say so by itself.
+    # uWSGI closes each connection without sending this header itself.
     words += ["--need-app", "--die-on-term", "--add-header", "Connection: close"]
     words += ["--buffer-size", "65535"]
     if choice.mutant:
@@ -184,9 +184,9 @@ def _none(choice: Choice, start: Start) -> _Command:
 
 
 def under_test() -> tuple[str, ...]:
-    """Name the servers that the tests of the real clients, and of the whole suite, ask.
+    """Return the names of the servers for the tests of real clients and of the whole suite.
 
-    `BERTH_PLACEMENT_SERVERS`, words apart by blanks, says otherwise.
+    `BERTH_PLACEMENT_SERVERS`, with names separated by blanks, overrides them.
     """
     return tuple(os.environ.get("BERTH_PLACEMENT_SERVERS", UNDER_TEST).split())
 
@@ -204,7 +204,7 @@ def _log(start: Start) -> str:
 
 
 def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Leave out what would configure Berth beside its options."""
+    """Return the environment without variables that configure Berth."""
     return {name: one for name, one in environment.items() if not name.startswith("BERTH_")}
 
 
@@ -234,7 +234,7 @@ def _begin(command: _Command, start: Start) -> subprocess.Popen[bytes]:
 
 
 def _wait_until_ready(process: Process, start: Start) -> None:
-    """Wait for any answer to GET /, which needs no token."""
+    """Wait until the server answers GET /, which needs no token."""
     deadline_s = time.monotonic() + _READY_S
     while time.monotonic() < deadline_s and process.poll() is None:
         connection = HTTPConnection("127.0.0.1", start.port, timeout=_READY_S)

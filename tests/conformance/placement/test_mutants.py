@@ -11,7 +11,7 @@ Said = tuple[str, dict[str, str], bytes]
 
 
 def asked(name: str, status: str, headers: dict[str, str], body: bytes) -> Said:
-    """Ask a mutant of an application that always answers the same."""
+    """Return the answer of a mutant of an application that always gives this answer."""
 
     def application(environ: Environ, start_response: StartResponse) -> list[bytes]:
         start_response(status, list(headers.items()))
@@ -25,7 +25,7 @@ def asked(name: str, status: str, headers: dict[str, str], body: bytes) -> Said:
 @pytest.mark.parametrize("name", MUTANTS)
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"name": "x"}'])
 def test_what_a_mutant_is_not_about_stays(name: str, body: bytes) -> None:
-    """Only the behaviour in question is another."""
+    """A mutant leaves status, type and body of an unrelated answer unchanged."""
     status, headers, text = asked(name, "200 OK", {"Content-Type": "text"}, body)
     assert status == "200 OK"
     assert headers["Content-Type"] == "text"
@@ -40,21 +40,21 @@ def document(name: str, given: object) -> Any:  # noqa: ANN401 - JSON, of any sh
 
 
 def test_generations_stay_at_any_depth() -> None:
-    """Lists and objects are gone through; other numbers are not touched."""
+    """Generations in nested lists and objects become 0; other numbers are unchanged."""
     given = {"resource_provider_generation": 5, "all": [{"generation": 3, "total": 8}]}
     expected = {"resource_provider_generation": 0, "all": [{"generation": 0, "total": 8}]}
     assert document("generation-stays", given) == expected
 
 
 def test_one_candidate_is_left() -> None:
-    """The list of requests is cut."""
+    """Only the first allocation request is left."""
     given = {"allocation_requests": [1, 2, 3], "provider_summaries": {}}
     expected = {"allocation_requests": [1], "provider_summaries": {}}
     assert document("one-candidate", given) == expected
 
 
 def test_errors_lose_their_code() -> None:
-    """The rest of the error is as it was."""
+    """Errors lose their code and keep their other fields."""
     given = {"errors": [{"status": 409, "code": "placement.duplicate_name"}]}
     assert document("no-error-code", given) == {"errors": [{"status": 409}]}
 
@@ -64,11 +64,11 @@ def test_errors_lose_their_code() -> None:
     [("conflict-is-400", "409 Conflict", "400"), ("forbidden-is-404", "403 Forbidden", "404")],
 )
 def test_a_status_is_another(name: str, status: str, expected: str) -> None:
-    """Nothing but the status line changes."""
+    """The mutants of statuses answer with the other status."""
     assert asked(name, status, {}, b"x")[0].startswith(expected)
 
 
 def test_headers_come_and_go() -> None:
-    """Whatever their case."""
+    """The mutants of headers remove Vary in any case, and add an allowed origin."""
     assert asked("no-vary", "200 OK", {"Vary": "x", "Age": "1"}, b"")[1] == {"Age": "1"}
     assert asked("any-origin", "200 OK", {}, b"")[1] == {"Access-Control-Allow-Origin": "*"}

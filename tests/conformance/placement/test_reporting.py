@@ -1,4 +1,4 @@
-"""How a run of the suite is judged and told."""
+"""The verdict on a run of the suite, and its output."""
 
 import json
 from pathlib import Path
@@ -26,18 +26,18 @@ EXCUSE = Exemption("aggregate", "refuses", "another database")
 
 
 def report(*tests: TestReport, file: str = "aggregate", group: str = "core") -> FileReport:
-    """Make the report of one file."""
+    """Return the report of one file with these tests."""
     return FileReport(file, "APIFixture", group, tests)
 
 
 def test_all_that_passed_is_good() -> None:
-    """A run without failures, and without exceptions, is as it must be."""
+    """The verdict on a run without failures and exceptions is good."""
     assert judge([report(GOOD)]).is_good
 
 
 @pytest.mark.parametrize("test", [BAD, LEFT_OUT])
 def test_a_failure_counts_and_so_does_a_skipped_test(test: TestReport) -> None:
-    """What was not asked has not been answered either."""
+    """A failed or a skipped test is a failure of the run."""
     verdict = judge([report(GOOD, test)])
     assert not verdict.is_good
     assert [one.name for _, one in verdict.failures] == [test.name]
@@ -45,14 +45,14 @@ def test_a_failure_counts_and_so_does_a_skipped_test(test: TestReport) -> None:
 
 @pytest.mark.parametrize("excuse", [EXCUSE, Exemption("aggregate", "", "all of it")])
 def test_an_exception_excuses_a_test_or_a_whole_file(excuse: Exemption) -> None:
-    """It is told with its reason, and the run is good."""
+    """An excused failure is listed with its reason, and the verdict is good."""
     verdict = judge([report(GOOD, BAD)], [excuse])
     assert verdict.is_good
     assert story(verdict) == f"excused aggregate: refuses ({excuse.reason})"
 
 
 def test_an_exception_that_excuses_nothing_must_go() -> None:
-    """Only when its file ran: a run of some files says nothing about the others."""
+    """An exception that excuses nothing is idle if its file ran, and makes the verdict bad."""
     verdict = judge([report(GOOD)], [EXCUSE])
     assert verdict.idle == (EXCUSE,)
     assert not verdict.is_good
@@ -61,7 +61,7 @@ def test_an_exception_that_excuses_nothing_must_go() -> None:
 
 
 def test_a_failure_is_told_with_file_test_and_assertion() -> None:
-    """Who reads it can run that file again."""
+    """The output for a failure has its file, test and assertion."""
     told = story(judge([report(BAD)]))
     assert told.splitlines() == [
         "FAILED aggregate: refuses",
@@ -70,7 +70,7 @@ def test_a_failure_is_told_with_file_test_and_assertion() -> None:
 
 
 def test_a_server_that_did_not_start_is_told_once_a_file() -> None:
-    """All its tests failed for the same cause."""
+    """An error before the first test is printed once for all tests of a file."""
     tests = [TestReport(name, "failed", f"{BEFORE}no port") for name in "abc"]
     told = story(judge([report(*tests)]))
     assert told.count("no port") == 1
@@ -86,7 +86,7 @@ def test_counts_are_kept_by_group() -> None:
 
 
 def test_the_json_has_every_test(tmp_path: Path) -> None:
-    """Outcomes and assertions, for programs."""
+    """The JSON file has the verdict, excused failures and the outcome of each test."""
     reports = [report(GOOD, BAD)]
     write_json(tmp_path / "run.json", "real", reports, judge(reports, [EXCUSE]))
     written = json.loads((tmp_path / "run.json").read_text("utf-8"))
@@ -112,7 +112,7 @@ def test_the_list_of_exceptions_can_be_read() -> None:
     ],
 )
 def test_an_exception_without_a_reason_is_refused(tmp_path: Path, text: str, said: str) -> None:
-    """Nothing may be left out quietly."""
+    """An entry without a file or a reason, or with an unknown key, is refused."""
     path = tmp_path / "exceptions.toml"
     path.write_text(text, "utf-8")
     with pytest.raises(ExceptionListError, match=said):

@@ -1,4 +1,4 @@
-"""The scenes are whole, and are made over HTTP in an order that a server can take."""
+"""The scenes are consistent, and are created over HTTP in an order that a server accepts."""
 
 import pytest
 
@@ -14,21 +14,21 @@ from tests.conformance.placement.scenes import Node, Scene, Stock, node, uuid_of
 
 
 class Recorder(Client):
-    """Notes requests and sends nothing."""
+    """A client that records requests and sends nothing."""
 
     def __init__(self) -> None:
         super().__init__(0)
         self.sent: list[tuple[str, str, object, str]] = []
 
     def send(self, method: str, path: str, body: object = None, version: str = "1.39") -> object:
-        """Note one."""
+        """Record a request and return None."""
         self.sent.append((method, path, body, version))
         return None
 
 
 @pytest.mark.parametrize("scene", FIXTURES.values(), ids=FIXTURES)
 def test_a_scene_is_whole(scene: Scene) -> None:
-    """Parents come first, names and uuids are not used twice, aggregates and holders are known."""
+    """Parents come first, names and uuids are unique, and aggregates and holders are known."""
     names: set[str] = set()
     for one in scene.nodes:
         assert one.parent is None or one.parent in names
@@ -43,7 +43,7 @@ def test_a_scene_is_whole(scene: Scene) -> None:
 
 @pytest.mark.parametrize("scene", FIXTURES.values(), ids=FIXTURES)
 def test_tests_find_their_names_in_the_environment(scene: Scene) -> None:
-    """Those of the scene's providers, and those that every scene has."""
+    """The environment has the variables of the scene's providers and of every scene."""
     names = environment(scene)
     assert all(names.values())
     assert {one.variable for one in scene.nodes if one.variable} <= set(names)
@@ -51,19 +51,19 @@ def test_tests_find_their_names_in_the_environment(scene: Scene) -> None:
 
 
 def test_the_same_scene_has_the_same_uuids_in_every_run() -> None:
-    """A failure can be looked at again."""
+    """The uuid of a label is fixed, and differs between labels."""
     assert uuid_of("cn1") == "46ecbf0d-d1ac-56a9-941a-75948fee196c"
     assert uuid_of("cn1") != uuid_of("cn2")
 
 
 def test_an_unknown_fixture_is_an_error() -> None:
-    """A newer suite may name one that has no scene yet; its file must not pass by chance."""
+    """A fixture without a scene raises FixtureError."""
     with pytest.raises(FixtureError, match="no scene for OtherFixture"):
         scene_of("OtherFixture")
 
 
 def test_files_are_counted_by_what_their_server_needs() -> None:
-    """Policies and CORS apart from all else."""
+    """Files with policy fixtures and with CORS are in groups of their own."""
     groups = {name: group_of(name) for name in FIXTURES}
     assert groups.pop("CORSFixture") == "cors"
     assert {name for name, group in groups.items() if group != "core"} == {
@@ -74,7 +74,7 @@ def test_files_are_counted_by_what_their_server_needs() -> None:
 
 
 def test_a_provider_is_made_step_by_step() -> None:
-    """Custom names, the provider, aggregates, inventories, traits with the right generation."""
+    """Custom names come first, then the provider, aggregates, inventories and traits."""
     client = Recorder()
     disk = Stock(10, reserved=1)
     one = node("host", aggregates="A", traits="CUSTOM_T", VCPU=4, CUSTOM_C=disk)
@@ -103,7 +103,7 @@ def test_a_provider_is_made_step_by_step() -> None:
 
 
 def test_holders_come_last_and_have_no_type() -> None:
-    """1.12 is the version of a client that knows none."""
+    """Allocations are sent last, with version 1.12, which has no consumer types."""
     client = Recorder()
     furnish(client, FIXTURES["AllocationFixture"])
     assert [sent[0::3] for sent in client.sent[-3:]] == [("PUT", "1.12")] * 3
@@ -116,7 +116,7 @@ def test_holders_come_last_and_have_no_type() -> None:
 
 
 def test_a_provider_without_more_is_only_created() -> None:
-    """There is nothing to send for what it does not have."""
+    """A provider without inventories, traits and aggregates takes one request."""
     client = Recorder()
     furnish(client, Scene(nodes=(Node("bare", uuid="u"),)))
     assert client.sent == [("POST", "/resource_providers", {"name": "bare", "uuid": "u"}, "1.39")]

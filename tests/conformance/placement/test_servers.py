@@ -1,4 +1,4 @@
-"""How the server under test is started, awaited and stopped."""
+"""The start, readiness and end of the server under test."""
 
 import os
 import sys
@@ -20,18 +20,18 @@ NONE = Choice("none")
 
 @pytest.fixture
 def own_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the interpreter of the tests stand for the one of .venv-placement."""
+    """Use the interpreter of the tests in place of the one of .venv-placement."""
     monkeypatch.setattr(servers, "PYTHON", Path(sys.executable))
 
 
 def berth_words(settings: Settings, folder: Path, ledger: str = "memory:") -> list[str]:
-    """Return how Berth would be started."""
+    """Return the words with which Berth would be started."""
     start = Start(7, folder, settings, ["placement:reshaper:reshape"])
     return servers._berth(Choice("berth", ledger=ledger), start).words[1:]
 
 
 def test_berth_is_told_the_settings(tmp_path: Path) -> None:
-    """Each has an option of `berth placement`."""
+    """Each setting of a scene is passed as an option of `berth placement`."""
     always = ["placement", "--listen", "127.0.0.1:7", "--ledger", "memory:", "--auth", "noauth2"]
     assert berth_words(Settings(), tmp_path) == always
     assert berth_words(Settings(enforces_new_defaults=True), tmp_path) == [
@@ -49,20 +49,20 @@ def test_berth_is_told_the_settings(tmp_path: Path) -> None:
 
 
 def test_an_open_policy_lists_every_rule(tmp_path: Path) -> None:
-    """It is a file of its own in the folder of the server."""
+    """An open policy is a file in which every rule allows everyone."""
     *_, option, path = berth_words(Settings(opens_policy=True), tmp_path)
     assert option == "--policy-file"
     assert Path(path).read_text("utf-8") == '"placement:reshaper:reshape": "@"\n'
 
 
 def test_a_ledger_may_lie_in_the_folder_of_the_server(tmp_path: Path) -> None:
-    """So each file of the suite starts with an empty one."""
+    """`{folder}` in the ledger's URL stands for the server's folder."""
     words = berth_words(Settings(), tmp_path, "sqlite:{folder}/ledger.sqlite3")
     assert f"sqlite:{tmp_path}/ledger.sqlite3" in words
 
 
 def test_the_real_one_is_configured_by_a_file(tmp_path: Path) -> None:
-    """Database, authentication, policy and CORS."""
+    """The configuration of the real Placement has its database, policy and CORS settings."""
     origin = Settings(enforces_new_defaults=True, cors_origins=("http://a",), cors_headers=("x",))
     text = servers._configuration(Start(7, tmp_path, origin))
     assert f"connection = sqlite:///{tmp_path}/placement.db" in text
@@ -73,7 +73,7 @@ def test_the_real_one_is_configured_by_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("own_python")
 def test_a_server_lives_as_long_as_its_context(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After it, process and folder are gone."""
+    """A server runs during its context; afterwards its process has ended and its folder is gone."""
     started = []
     begin = servers._begin
 
@@ -96,7 +96,7 @@ def test_a_server_lives_as_long_as_its_context(monkeypatch: pytest.MonkeyPatch) 
 
 
 def made_trait(port: int) -> int:
-    """Make a trait, and return the status."""
+    """Create a trait and return the status."""
     connection = HTTPConnection("127.0.0.1", port, timeout=10)
     with closing(connection):
         headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
@@ -107,7 +107,7 @@ def made_trait(port: int) -> int:
 
 
 def test_a_fork_is_a_server_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It knows nothing of the one before it, and when it ends, its log is told."""
+    """Forks share no state, and the error for a fork that ends has its log."""
     with Forks() as forks:
         for _ in range(2):
             with serving(Choice("berth"), forks=forks) as port:
@@ -127,7 +127,7 @@ def test_a_fork_is_a_server_as_any_other(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_server_that_ends_is_told_with_its_log(
     monkeypatch: pytest.MonkeyPatch, code: str, said: str
 ) -> None:
-    """The one who reads it learns why."""
+    """The error for a server that ends has its exit code and log."""
 
     def command(choice: Choice, start: Start) -> servers._Command:
         return servers._Command([sys.executable, "-c", code])
@@ -138,7 +138,7 @@ def test_a_server_that_ends_is_told_with_its_log(
 
 
 def failing_twice(tmp_path: Path) -> Callable[[Choice, Start], servers._Command]:
-    """Make a server whose port is taken the first two times."""
+    """Return a command whose port is taken at the first two starts."""
 
     def command(choice: Choice, start: Start) -> servers._Command:
         tries = tmp_path / "tries"
@@ -154,28 +154,28 @@ def failing_twice(tmp_path: Path) -> Callable[[Choice, Start], servers._Command]
 def test_a_taken_port_is_no_reason_to_give_up(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Another port is tried."""
+    """The start is repeated with another port if the port is taken."""
     monkeypatch.setitem(servers._COMMANDS, "none", failing_twice(tmp_path))
     with serving(NONE) as port:
         assert port > 0
 
 
 def test_a_missing_program_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Not as an error of the operating system without a name."""
+    """A missing program raises StartError with its name."""
     monkeypatch.setattr(servers, "BERTH", tmp_path / "berth")
     with pytest.raises(StartError, match=r"berth: .*No such file"), serving(Choice("berth")):
         pass
 
 
 def test_a_missing_environment_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With the command that makes it."""
+    """A missing environment raises RunError with the command that creates it."""
     monkeypatch.setattr(running, "PYTHON", tmp_path / "python")
     with pytest.raises(RunError, match="make placement-peer"):
         suite_files()
 
 
 def test_files_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With or without their suffix; the longest comes first, strangers are refused."""
+    """Files are chosen with or without suffix, the longest first; unknown names are refused."""
     folder = tmp_path / running._GABBITS.replace("*", "3").rpartition("/")[0]
     folder.mkdir(parents=True)
     for name, length in (("traits", 10), ("usage", 30), ("cors", 20)):
@@ -189,11 +189,11 @@ def test_files_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 def test_the_environment_says_which_servers_are_tested(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that Berth can be asked before it is in the list."""
+    """`BERTH_PLACEMENT_SERVERS` sets the servers under test."""
     monkeypatch.setitem(os.environ, "BERTH_PLACEMENT_SERVERS", "berth real")
     assert servers.under_test() == ("berth", "real")
 
 
 def test_settings_of_the_developer_do_not_reach_the_server() -> None:
-    """A BERTH_URL in the shell, say, would change what is tested."""
+    """Variables that configure Berth are removed from the server's environment."""
     assert servers._without_settings({"BERTH_LEDGER_URL": "x", "PATH": "y"}) == {"PATH": "y"}

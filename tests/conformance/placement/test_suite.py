@@ -1,4 +1,4 @@
-"""The runner itself, proven on the real Placement, on a server of nothing, and on mutants."""
+"""The runner, checked on the real Placement, on a server that answers 404, and on mutants."""
 
 import pytest
 
@@ -49,14 +49,14 @@ def run(names: list[str], choice: Choice) -> list[FileReport]:
 
 
 def test_the_real_placement_passes() -> None:
-    """What the original's own server fails would be a fault of the runner."""
+    """The real Placement passes a file of each fixture, so the runner is right."""
     reports = run(ONE_OF_EACH, Choice("real"))
     assert story(judge(reports)) == ""
     assert len({report.fixture for report in reports}) == 13
 
 
 def test_a_server_of_nothing_fails() -> None:
-    """Whoever answers 404 to all passes only the tests that ask for a 404."""
+    """A server that answers every request with 404 passes fewer than 30 of 1,316 tests."""
     reports = run([], Choice("none"))
     counted = counts(reports)
     assert {name: row["tests"] for name, row in counted.items()} == {
@@ -70,7 +70,7 @@ def test_a_server_of_nothing_fails() -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_broken_behaviour_is_found(mutant: str) -> None:
-    """Some tests fail, and others still pass: it is the behaviour that they notice."""
+    """A file detects the mutant: some of its tests fail and others still pass."""
     (report,) = run([FOUND_BY[mutant]], Choice("real", mutant))
     outcomes = {test.outcome for test in report.tests}
     assert outcomes == {"passed", "failed"}, report
@@ -78,7 +78,7 @@ def test_a_broken_behaviour_is_found(mutant: str) -> None:
 
 @pytest.mark.skipif("berth" not in servers.under_test(), reason="Berth is not to be asked")
 def test_berth_passes() -> None:
-    """All 1,316 tests, but for those in the list of exceptions."""
+    """Berth passes all 1,316 tests except those in the list of exceptions."""
     reports = run([], Choice("berth"))
     verdict = judge(reports, load_exemptions())
     assert verdict.is_good, story(verdict)
@@ -87,7 +87,7 @@ def test_berth_passes() -> None:
 
 @pytest.mark.skipif("berth" not in servers.under_test(), reason="Berth is not to be asked")
 def test_berth_passes_with_a_ledger_on_disk() -> None:
-    """What reads and writes most of the ledger, on SQLite."""
+    """Berth on a SQLite ledger passes the files that read and write most of the ledger."""
     reports = run(ON_DISK, Choice("berth", ledger="sqlite:///{folder}/ledger.sqlite3"))
     verdict = judge(reports, load_exemptions())
     assert verdict.is_good, story(verdict)

@@ -1,4 +1,4 @@
-"""How the tests reach the server: httpx, but for what httpx would not say."""
+"""The HTTP client of the tests: httpx, which is bypassed for requests that it refuses to send."""
 
 from http.client import HTTPConnection
 
@@ -6,7 +6,7 @@ import httpx
 
 
 class Transport(httpx.HTTPTransport):
-    """Sends a wrong Content-Length, too, which httpx refuses to and one test asks for."""
+    """A transport that also sends a wrong Content-Length, which httpx refuses to send."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request and return the answer."""
@@ -25,5 +25,5 @@ class Transport(httpx.HTTPTransport):
 
 
 def plain_client() -> httpx.Client:
-    """Make a client that asks no proxy and loads no certificates."""
+    """Return a client that uses no proxy and loads no certificates."""
     return httpx.Client(transport=Transport(verify=False), trust_env=False)

@@ -1,4 +1,4 @@
-"""Runs gabbi files, one a line of standard input; one JSON document a line is the answer.
+"""Runs a gabbi file for each line of standard input, and answers with a line of JSON.
 
 It runs in `.venv-placement`, which has gabbi and the files, and imports nothing of Berth but
 `berth.lab.loopback`, which needs the standard library alone. A process runs one file at a time, as
@@ -34,9 +34,9 @@ Outcome = dict[str, str]
 
 
 class Outcomes(unittest.TestResult):
-    """Keeps what became of each test; the names of its methods are unittest's.
+    """Stores the outcome of each test; the names of its methods are unittest's.
 
-    A server that has stopped answering is not asked for the rest of the file.
+    The rest of a file is skipped after `_SILENCES_MAX` tests without an answer in a row.
     """
 
     def __init__(self) -> None:
@@ -45,38 +45,38 @@ class Outcomes(unittest.TestResult):
         self._silences = 0
 
     def addSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802
-        """Note a test that passed."""
+        """Store a test that passed."""
         self._silences = 0
         self.of[test.id()] = ("passed", "")
 
     def addFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: ANN401, N802
-        """Note a test whose assertion failed."""
+        """Store a test whose assertion failed."""
         self._silences = 0
         self.of[test.id()] = ("failed", str(err[1]))
 
     def addError(self, test: unittest.TestCase, err: Any) -> None:  # noqa: ANN401, N802
-        """Note a test without an answer, or one that could not be asked."""
+        """Store a test that got no answer or could not be sent."""
         self.of[test.id()] = ("failed", f"{err[0].__name__}: {err[1]}")
         self._silences += 1
         if self._silences == _SILENCES_MAX:
             self.stop()
 
     def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
-        """Note a test that its file leaves out."""
+        """Store a test that its file skips."""
         self.of[test.id()] = ("skipped", reason)
 
     def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: ANN401, N802
-        """Note a test that its file expects to fail, and that did."""
+        """Store a test that failed as its file expects."""
         self.of[test.id()] = ("passed", "expected to fail")
 
     def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802
-        """Note a test that its file expects to fail, and that did not."""
+        """Store a test that passed although its file expects it to fail."""
         self.of[test.id()] = ("failed", "was expected to fail")
 
 
 @cache
 def rules() -> list[str]:
-    """Name all policy rules but the one that says who is an admin."""
+    """Return the names of all policy rules except the one that defines an admin."""
     from placement import policies  # type: ignore[import-not-found] # noqa: PLC0415 - slow
 
     return [rule.name for rule in policies.list_rules() if rule.name != "admin_api"]
@@ -84,7 +84,7 @@ def rules() -> list[str]:
 
 @cache
 def forks() -> Forks:
-    """Return what starts Berths; it ends when this process does."""
+    """Return the process that starts Berth servers; it ends with this process."""
     return Forks()
 
 
@@ -101,7 +101,7 @@ def _in_environment(names: dict[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _plain_http() -> Iterator[None]:
-    """Let gabbi send through one client, with connections that stay."""
+    """Make gabbi use one client, which keeps its connections."""
     made = httpclient.get_http
     with plain_client() as client:
 
@@ -118,7 +118,7 @@ def _plain_http() -> Iterator[None]:
 
 
 def run(path: Path, choice: Choice) -> dict[str, Any]:
-    """Run one file against a fresh server and tell what became of each test."""
+    """Run one file against a fresh server and return the outcome of each test."""
     document = utils.load_yaml(yaml_file=str(path))
     (fixture,) = document["fixtures"]
     names = [one["name"] for one in document["tests"]]
@@ -157,7 +157,7 @@ def _ask(document: dict[str, Any], path: Path, port: int) -> list[tuple[str, str
     )
     result = Outcomes()
     outcomes = []
-    # One by one, as tests of one name have one id.
+    # Tests run one by one, because tests with the same name have the same id.
     for test in suite:
         result.of.clear()
         if not result.shouldStop:
@@ -169,7 +169,7 @@ def _ask(document: dict[str, Any], path: Path, port: int) -> list[tuple[str, str
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Number the names that come again in their file."""
+    """Return the names with a number added to repeated ones."""
     seen: dict[str, int] = {}
     distinct = []
     for name in names:
@@ -179,11 +179,11 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Answer until standard input ends."""
+    """Answer each line until standard input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    # What others print must not come between the answers.
+    # Other output must not mix with the answers.
     os.dup2(2, 1)
-    # So that the server is stopped, too, when somebody stops this process.
+    # Exiting normally on SIGTERM also stops the server.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     for line in sys.stdin:
         asked = json.loads(line)

@@ -1,4 +1,4 @@
-"""Bodies of actions and answers about moves, held against the JSON Schemas of the real Nova."""
+"""Bodies of actions, and answers about moves and quotas, compared with the real Nova's schemas."""
 
 import json
 import os
@@ -61,7 +61,7 @@ Row = tuple[str, int, int, dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, list[Row]]:
-    """What Nova has, told by itself."""
+    """Return the schemas that the real Nova has."""
     if not PYTHON.exists():
         pytest.skip(MISSING)
     environment = {**os.environ, "OS_NOVA_DISABLE_EVENTLET_PATCHING": "1"}
@@ -73,12 +73,12 @@ def told() -> dict[str, list[Row]]:
 
 
 def validator_of(schema: dict[str, Any]) -> jsonschema.Draft4Validator:
-    """Return what checks by a schema as Nova does."""
+    """Return a validator of the kind that Nova uses for a schema."""
     return jsonschema.Draft4Validator(schema)
 
 
 def bodies(name: str) -> Iterator[object]:
-    """Return arguments of an action: each field in turn with each value, and without another."""
+    """Yield arguments of an action: each field with each value, with or without a required one."""
     required = REQUIRED.get(name, {})
     yield from (None, {}, [], "x", 7, required)
     for field, values in VALUES.items():
@@ -91,7 +91,7 @@ def bodies(name: str) -> Iterator[object]:
 
 
 async def busy_server(stack: Stack) -> str:
-    """Make a server of which everything may be asked, and nothing begins."""
+    """Create a server on a host that is down, and return its uuid."""
     await stack.flavor("large", vcpus=4)
     uuid = await stack.server()
     service = await stack.ask("GET", "/v2.1/os-services?host=host-0", version="2.53")
@@ -102,7 +102,7 @@ async def busy_server(stack: Stack) -> str:
 
 
 async def make_busy(stack: Stack, uuid: str) -> None:
-    """Have a server be built on a host that is down, so actions end with 409 at best."""
+    """Set a server to building on a host that is down, so that no action can begin."""
     instance = await stack.ledger.get(Instance, uuid)
     assert instance is not None
     busy = replace(instance, status=Status.BUILD, task=Task.SPAWNING, host="host-0")
@@ -110,7 +110,7 @@ async def make_busy(stack: Stack, uuid: str) -> None:
 
 
 async def test_the_same_bodies_are_taken(told: dict[str, list[Row]]) -> None:
-    """Whatever Nova takes is not 400, whatever it refuses is, in the first and last version."""
+    """A body gets 400 exactly if Nova's schema refuses it, in its first and last version."""
     stack = Stack()
     await stack.start()
     await stack.flavor()
@@ -133,7 +133,7 @@ async def test_the_same_bodies_are_taken(told: dict[str, list[Row]]) -> None:
 
 
 async def test_answers_are_as_nova_has_them(told: dict[str, list[Row]]) -> None:
-    """All fields that it requires, and none that it does not know."""
+    """Answers about moves, actions, quotas and limits are valid in Nova's schemas."""
     stack = Stack()
     await stack.start()
     await stack.flavor()
@@ -166,7 +166,7 @@ async def test_answers_are_as_nova_has_them(told: dict[str, list[Row]]) -> None:
 
 
 async def test_what_changes_quotas_is_answered_as_nova_does(told: dict[str, list[Row]]) -> None:
-    """Without an id, in every version."""
+    """Answers to changes of quotas are valid in Nova's schemas."""
     stack = Stack()
     await stack.start()
     paths = {"quota": (QUOTA, "quota_set"), "class": (CLASS, "quota_class_set")}

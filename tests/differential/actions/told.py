@@ -1,7 +1,7 @@
-"""Run by the interpreter of `.venv-nova`: prints which bodies and answers Nova's schemas have.
+"""Prints the schemas of Nova's bodies and answers; run by the interpreter of `.venv-nova`.
 
-One JSON object of lists, `bodies`, `answers` and `changes` (answers to PUT): what, from and up to
-which minor version, and the JSON Schema.
+The output is a JSON object with the lists `bodies`, `answers` and `changes` (answers to PUT). Each
+item has a name, the first and last minor version, and the JSON Schema.
 """
 
 import importlib
@@ -97,7 +97,7 @@ def schema_of(name: str) -> object:
 
 
 def main() -> None:
-    """Print what Nova has."""
+    """Print the schemas as JSON."""
     told = {
         kind: [(what, since, until, schema_of(name)) for what, since, until, name in rows]
         for kind, rows in (("bodies", BODIES), ("answers", ANSWERS), ("changes", CHANGES))

@@ -1,4 +1,4 @@
-"""What an answer to a query for candidates says, whatever its microversion and order."""
+"""Answers to queries for candidates, in a form that ignores microversion and order."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class Listed(NamedTuple):
 
     Attributes:
         amounts: (provider, class, amount) triples.
-        mappings: (suffix, providers) pairs; None below 1.34.
+        mappings: (suffix, providers) pairs; None before 1.34.
     """
 
     amounts: frozenset[tuple[str, str, int]]
@@ -26,14 +26,14 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """What was answered.
+    """An answer.
 
     Attributes:
-        status: of HTTP.
-        code: of the error, from 1.23.
-        text: message of the error.
-        found: candidates, and how often each is listed.
-        summaries: what is told of providers by uuid; traits in alphabetical order.
+        status: the HTTP status.
+        code: the code of the error, from 1.23.
+        text: the message of the error.
+        found: the candidates, with the number of times that each is listed.
+        summaries: the provider summaries by uuid, with traits in alphabetical order.
     """
 
     status: int
@@ -44,10 +44,10 @@ class Answer:
 
 
 def read_answer(said: Said) -> Answer:
-    """Read an answer.
+    """Return an answer in comparable form.
 
     Raises:
-        TypeError, KeyError: it is nothing that this API answers.
+        TypeError, KeyError: the answer does not have the form of this API.
     """
     if said.status != _OK:
         if not isinstance(said.json, dict):

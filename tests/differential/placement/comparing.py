@@ -1,4 +1,4 @@
-"""What two answers to one query say differently."""
+"""The differences between two answers to one query."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,12 +10,12 @@ _NESTED_SINCE = 29
 
 
 class Difference(NamedTuple):
-    """One thing that the two sides say differently.
+    """One difference between the two sides.
 
     Attributes:
         what: `status`, `code`, `text`, `found`, `shown`, `told`, `listed` or `limit`.
-        berth: what Berth says.
-        real: what Placement says.
+        berth: Berth's answer.
+        real: Placement's answer.
     """
 
     what: str
@@ -24,7 +24,7 @@ class Difference(NamedTuple):
 
 
 def differences(pair: Pair) -> Iterator[Difference]:
-    """Yield everything that the two sides say differently.
+    """Yield every difference between the two sides.
 
     Under a limit each side may list another part of the same candidates.
     """
@@ -57,7 +57,7 @@ def differences(pair: Pair) -> Iterator[Difference]:
 
 
 def _shown(pair: Pair) -> set[str]:
-    """Return the providers to be shown with what Berth lists: all of the trees that give."""
+    """Return the providers that must be summarised: all of the trees of Berth's candidates."""
     giving = {uuid for one in pair.berth.found for uuid, _, _ in one.amounts}
     if pair.asked.minor < _NESTED_SINCE:
         return giving
@@ -72,5 +72,5 @@ def _shown(pair: Pair) -> set[str]:
 
 
 def bare(text: str) -> str:
-    """Leave the schema out of a message, and the order in which a set was walked through."""
+    """Return the sorted characters of a message without its schema, so that order is ignored."""
     return "".join(sorted(text.partition("Failed validating")[0].rstrip()))

@@ -1,4 +1,4 @@
-"""Differences from Placement that are wanted, as data: when each holds, and why."""
+"""The wanted differences from Placement, as data: their conditions and reasons."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class Excuse(Generic[P]):
-    """One difference that is wanted, between the two answers of what is compared.
+    """One wanted difference between the answers of the two sides.
 
     Attributes:
-        name: in a few words.
-        reason: what Placement does, and why Berth does not.
+        name: a short name.
+        reason: what Placement does differently.
         whats: the kinds of differences that it explains.
-        holds: tells whether it is the reason for a difference.
+        holds: tells whether it explains a difference.
     """
 
     name: str
@@ -33,19 +33,19 @@ class Excuse(Generic[P]):
 
 
 def excused_by(pair: Pair, one: Difference) -> str | None:
-    """Name the excuse of a difference; None when there is none."""
+    """Return the name of the excuse for a difference, None without an excuse."""
     return next(
         (each.name for each in EXCUSES if one.what in each.whats and each.holds(pair, one)), None
     )
 
 
 def unexcused(pair: Pair) -> list[Difference]:
-    """Return the differences that nobody wants."""
+    """Return the differences without an excuse."""
     return [one for one in differences(pair) if excused_by(pair, one) is None]
 
 
 def _is_law(pair: Pair) -> bool:
-    """Berth lists what trying every arrangement finds, or under a limit so much of it."""
+    """Tell whether Berth lists what trying every arrangement finds, or a part up to the limit."""
     law, listed = pair.law(), pair.berth.found
     limits = pair.asked.every("limit")
     if not limits:

@@ -1,4 +1,4 @@
-"""Random forests of providers, and the requests that make them."""
+"""Random forests of providers, and the requests that create them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ _LARGE = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One provider to be made.
+    """One provider to be created.
 
     Attributes:
-        uuid: of the provider, and its name.
-        parent: uuid of its parent; None for a root.
-        inventories: as they are while consumers claim.
-        used: what a consumer claims of it, by class.
-        left: inventories that replace these at last, odd ones among them; None: they stay.
-        traits: of the provider.
-        aggregates: that it is in.
+        uuid: the uuid of the provider, which is also its name.
+        parent: the uuid of its parent, None for a root.
+        inventories: its inventories while consumers claim.
+        used: the amounts that a consumer claims of it.
+        left: the inventories, some of them odd, that finally replace these; None to keep them.
+        traits: its traits.
+        aggregates: its aggregates.
     """
 
     uuid: str
@@ -43,14 +43,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One request of those that make a forest; its body lacks the provider's generation.
+    """One of the requests that create a forest; its body lacks the provider's generation.
 
     Attributes:
-        method: of HTTP.
-        path: of the Placement API.
-        body: its JSON.
-        version: microversion.
-        of: uuid of the provider whose generation the body needs; None: it needs none.
+        method: the HTTP method.
+        path: the path in the Placement API.
+        body: the JSON of the body.
+        version: the microversion.
+        of: the uuid of the provider whose generation the body needs, if it needs one.
     """
 
     method: str
@@ -61,7 +61,7 @@ class Step:
 
 
 def draw_forest(draw: Draw) -> list[Node]:
-    """Draw some trees, among them providers that share; parents come before their children."""
+    """Draw some trees, some of whose providers share; parents come before their children."""
     is_nested = draw.of((0, 2, 4, 9))
     is_deep = draw.of((0, 0, 8))
     is_shared = draw.of((0, 0, 1, 3, 6))
@@ -90,7 +90,7 @@ def draw_forest(draw: Draw) -> list[Node]:
 
 
 def steps_of(forest: list[Node]) -> Iterator[Step]:
-    """Yield the requests that make a forest on a server that has none."""
+    """Yield the requests that create a forest on an empty server."""
     for trait in TRAITS:
         if trait.startswith("CUSTOM_"):
             yield Step("PUT", f"/traits/{trait}")
@@ -150,7 +150,7 @@ def _inventory(draw: Draw) -> Json:
 
 
 def _used(draw: Draw, inventories: dict[str, Json]) -> dict[str, int]:
-    """Draw a claim that there is room for, if there is any."""
+    """Draw the amounts of a claim that fits, empty if none does."""
     used: dict[str, int] = {}
     for name, one in inventories.items():
         step, least = one.get("step_size", 1), one.get("min_unit", 1)
@@ -163,7 +163,7 @@ def _used(draw: Draw, inventories: dict[str, Json]) -> dict[str, int]:
 
 
 def _left(draw: Draw, inventories: dict[str, Json]) -> dict[str, Json]:
-    """Draw inventories that may have less than is used of them, or never had room for anything."""
+    """Draw odd inventories, which may be smaller than their usage or have no capacity at all."""
     return {name: {**one, **draw.of(_ODD)} for name, one in inventories.items()}
 
 

@@ -1,4 +1,4 @@
-"""Ways in which Berth could be wrong about candidates; the comparison has to find each."""
+"""Defects that Berth could have about candidates, each of which the comparison must find."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from berth.tables.provider.providers import ProviderTable
 
 
 class Patch(NamedTuple):
-    """One attribute of Berth, and what stands in its place."""
+    """An attribute of Berth and the value that replaces it."""
 
     owner: object
     name: str
@@ -21,7 +21,7 @@ class Patch(NamedTuple):
 
 
 def _of_query(change: Callable[[CandidateQuery], CandidateQuery]) -> Patch:
-    """Have queries read wrongly."""
+    """Return a patch that changes each query after it is parsed."""
 
     def wrong(query: Sequence[tuple[str, str]], minor: int) -> CandidateQuery:
         return change(candidate_query(query, minor))
@@ -30,12 +30,12 @@ def _of_query(change: Callable[[CandidateQuery], CandidateQuery]) -> Patch:
 
 
 def _of_groups(change: Callable[[CandidateGroup], CandidateGroup]) -> Patch:
-    """Have every group read wrongly."""
+    """Return a patch that changes each group of a query."""
     return _of_query(lambda query: replace(query, groups=tuple(map(change, query.groups))))
 
 
 def _of_found(change: Callable[[Candidates], Candidates]) -> Patch:
-    """Have candidates found wrongly."""
+    """Return a patch that changes the found candidates."""
 
     def wrong(table: ProviderTable, query: CandidateQuery) -> Candidates:
         return change(find_candidates(table, query))
@@ -49,7 +49,7 @@ def _mapped_to_nobody(found: Candidates) -> Candidates:
 
 
 def _of_used() -> Patch:
-    """Have more told to be used than is."""
+    """Return a patch that shows usages one higher than they are."""
     told = view._Page._used
     return Patch(view._Page, "_used", lambda *given: told(*given) + 1)
 

@@ -21,13 +21,13 @@ _PAIR = 2
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One query: its microversion without `1.`, and its parameters in order."""
+    """A query: its minor version, and its parameters in order."""
 
     minor: int
     items: tuple[tuple[str, str], ...]
 
     def path(self, *without: str) -> str:
-        """Return what to get, without some parameters."""
+        """Return the path of the query without some parameters."""
         kept = [(key, value) for key, value in self.items if key not in without]
         return f"/allocation_candidates?{urlencode(kept)}"
 
@@ -39,7 +39,7 @@ class Asked:
 def draw_query(draw: Draw, forest: Sequence[Node]) -> Asked:
     """Draw a query.
 
-    Most have only parameters that their microversion knows; the others show how they are refused.
+    Most queries have only parameters that their microversion knows; others must be refused.
     """
     minor = draw.count(OLDEST, NEWEST) if draw.seldom(3) else NEWEST
     drawn = _Drawn(draw, forest, NEWEST if draw.seldom(12) else minor)
@@ -55,9 +55,9 @@ class _Drawn:
     """The parameters of one query.
 
     Args:
-        draw: its chance.
-        forest: what it is asked of.
-        minor: microversion whose parameters it may use.
+        draw: the random source.
+        forest: the providers that it is about.
+        minor: the minor version whose parameters it may use.
     """
 
     def __init__(self, draw: Draw, forest: Sequence[Node], minor: int) -> None:
@@ -66,7 +66,7 @@ class _Drawn:
         self._minor = minor
 
     def items(self) -> list[tuple[str, str]]:
-        """Draw all of them, in any order of their groups."""
+        """Draw all parameters, with the groups in random order."""
         draw = self._draw
         suffixes = list(self._suffixes())
         groups = [self._group(suffix, draw.of((1, 1, 2))) for suffix in suffixes]
@@ -144,14 +144,14 @@ class _Drawn:
 
 
 def _unknown(key: str, value: str) -> tuple[str, str]:
-    """Add a name that nobody has made to those that a parameter has."""
+    """Return the parameter with an unknown name added."""
     if key.startswith("resources"):
         return key, f"{value},CUSTOM_UNKNOWN:1"
     return key, f"{value},CUSTOM_UNKNOWN" if "required" in key else value
 
 
 def _spoiled(draw: Draw, key: str, value: str) -> tuple[str, str]:
-    """Write a parameter so that it means something else, or nothing."""
+    """Return the parameter with another meaning, or with none."""
     return draw.of(
         (
             (key, ""),

@@ -1,4 +1,4 @@
-"""What a comparison is about, so that it can be told that nothing is left out."""
+"""The features that compared queries use, to check that the comparison covers all of them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -43,11 +43,11 @@ LEAST: Final[Mapping[str, int]] = {
     "from a sharer of another tree": 3,
     "from two sharers": 3,
 }
-"""How many queries there must be at least; those about parameters must find something."""
+"""The least number of queries with each feature; those about parameters must find candidates."""
 
 
 def reached(pair: Pair) -> Iterator[str]:
-    """Name what a query was about."""
+    """Yield the features of a query and its answer."""
     asked = pair.asked
     yield "newest version" if asked.minor == 39 else "older version"
     if asked.minor < 29:

@@ -12,9 +12,9 @@ MISSING = "There is no .venv-placement with the real Placement; `make placement-
 
 
 class Said(NamedTuple):
-    """What an API answers: the status, the JSON of the body, and headers by names in lower case.
+    """An answer of the API: the status, the JSON of the body, and headers by lower-case names.
 
-    A body that is no JSON is there as its text, and none as None.
+    A body that is not JSON is kept as text, and an empty one as None.
     """
 
     status: int
@@ -23,7 +23,7 @@ class Said(NamedTuple):
 
 
 def said_of(status: int, text: str, headers: Mapping[str, str]) -> Said:
-    """Read an answer."""
+    """Return an answer with its body decoded."""
     try:
         return Said(status, json.loads(text) if text else None, headers)
     except ValueError:
@@ -31,7 +31,7 @@ def said_of(status: int, text: str, headers: Mapping[str, str]) -> Said:
 
 
 def headers_of(version: str | None, *, has_body: bool) -> dict[str, str]:
-    """Return the headers of an administrator's request; without a version it is the oldest."""
+    """Return the headers of an administrator's request, without a version for the oldest."""
     told = {"x-auth-token": "admin", "accept": "application/json"}
     if version is not None:
         told["openstack-api-version"] = f"placement {version}"
@@ -41,21 +41,21 @@ def headers_of(version: str | None, *, has_body: bool) -> dict[str, str]:
 
 
 class Real(Peer):
-    """One running peer; use it as a context."""
+    """A running peer; use it as a context."""
 
     def __init__(self) -> None:
         super().__init__(PYTHON, SCRIPT)
 
     def empty(self) -> None:
-        """Have it forget all that was made."""
+        """Delete all records of the peer."""
         self.tell({"do": "empty"})
 
     def sweep(self) -> None:
-        """Have it forget consumers that hold nothing, which refused requests leave behind."""
+        """Delete consumers without allocations, which refused requests leave in the peer."""
         self.tell({"do": "sweep"})
 
     def ask(self, method: str, path: str, body: object = None, *, version: str = "1.39") -> Said:
-        """Return its answer to a request of an administrator.
+        """Return the peer's answer to a request of an administrator.
 
         Raises:
             RuntimeError: the peer has ended; what it said is on standard error.
@@ -64,12 +64,12 @@ class Real(Peer):
         return self.send(method, path, headers_of(version, has_body=content is not None), content)
 
     def send(self, method: str, path: str, headers: Mapping[str, str], content: str | None) -> Said:
-        """Return its answer to any request.
+        """Return the peer's answer to any request.
 
         Args:
-            method: of HTTP.
-            path: quoted, with the query.
-            headers: all of them.
+            method: the HTTP method.
+            path: the quoted path with the query.
+            headers: all headers.
             content: the body.
 
         Raises:

@@ -28,18 +28,18 @@ SEED = int(os.environ.get("BERTH_DIFFERENTIAL_SEED", "1"))
 ASKED = int(os.environ.get("BERTH_DIFFERENTIAL_QUERIES", "160"))
 LIST = ROOT / "docs" / "reference" / "differences-from-placement.md"
 TRIED = 40
-"""Forests on which the comparison itself is tested; always the same ones."""
+"""The number of fixed forests on which the comparison itself is tested."""
 
 
 class Compared(NamedTuple):
-    """One forest, and what both sides said of its queries."""
+    """One forest, and the answers of both sides to its queries."""
 
     forest: Forest
     pairs: Sequence[Pair]
 
 
 async def smallest(real: Real, forest: Forest, pair: Pair) -> Pair:
-    """Leave out parameters as long as something differs still."""
+    """Return the query without the parameters that a difference does not need, and its answers."""
     items = pair.asked.items
     for item in items:
         rest = tuple(one for one in pair.asked.items if one is not item)
@@ -52,7 +52,7 @@ async def smallest(real: Real, forest: Forest, pair: Pair) -> Pair:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", range((ASKED + QUERIES - 1) // QUERIES))
 async def test_both_sides_say_the_same(real: Real, number: int) -> None:
-    """Of one forest and some queries; what differs on purpose is in `excuses.py`."""
+    """Both sides answer each query of a random forest alike, except for excused differences."""
     forest = await make_forest(real, SEED, number)
     assert not forest.apart, f"make_forest(real, {SEED}, {number})"
     for asked in forest.queries:
@@ -65,7 +65,7 @@ async def test_both_sides_say_the_same(real: Real, number: int) -> None:
 
 @pytest.fixture(scope="module")
 def compared(real: Real) -> list[Compared]:
-    """Ask both sides about the forests of seed 0."""
+    """Return the answers of both sides about the forests of seed 0."""
 
     async def ask(number: int) -> Compared:
         forest = await make_forest(real, 0, number)
@@ -79,7 +79,7 @@ def compared(real: Real) -> list[Compared]:
 
 @pytest.mark.timeout(600)
 def test_queries_reach_every_parameter(compared: list[Compared]) -> None:
-    """Each is in queries that find something."""
+    """The queries of the fixed forests reach every feature often enough."""
     counts = Counter(name for one in compared for pair in one.pairs for name in set(reached(pair)))
     short = {name: counts[name] for name, least in LEAST.items() if counts[name] < least}
     assert not short, f"in {TRIED} forests only"
@@ -90,7 +90,7 @@ def test_queries_reach_every_parameter(compared: list[Compared]) -> None:
 def test_a_wrong_berth_is_found(
     compared: list[Compared], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """The comparison is not blind to any parameter, nor to any part of an answer."""
+    """The comparison finds each defect of `MUTANTS` in at least one query."""
     patch = MUTANTS[name]()
     monkeypatch.setattr(patch.owner, patch.name, patch.value)
 
@@ -109,7 +109,7 @@ def test_a_wrong_berth_is_found(
 
 @pytest.mark.timeout(600)
 def test_every_excuse_has_its_reason(compared: list[Compared]) -> None:
-    """And none lets a candidate pass that nobody listed, or lists one that there is none of."""
+    """Every excuse has a reason and is in the docs, and none excuses a missing candidate."""
     listed = LIST.read_text("utf-8")
     for excuse in EXCUSES:
         assert f"| {excuse.name} |" in listed

@@ -18,11 +18,11 @@ ON_PURPOSE: Final = {
     "a consumer with one",
     "a type with one",
 }
-"""What Berth refuses otherwise, as the list of differences says."""
+"""Requests that Berth refuses differently, as the list of differences says."""
 
 
 class Both(World):
-    """Berth, and the real Placement behind it, which is sent the same."""
+    """A world of Berth whose requests are also sent to the real Placement."""
 
     def __init__(self, real: Real) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Both(World):
     async def ask(
         self, method: str, path: str, data: object = None, *, version: str = "1.39"
     ) -> httpx.Response:
-        """Send a request to both, which answer with the same status; return Berth's answer."""
+        """Send a request to both, compare the classes of status, and return Berth's answer."""
         mine = await super().ask(method, path, data, version=version)
         theirs = self._real.ask(method, path, data, version=version)
         assert mine.status_code // 100 == theirs.status // 100, theirs
@@ -40,7 +40,7 @@ class Both(World):
 
 
 async def test_both_sides_refuse_alike(real: Real) -> None:
-    """What is refused on purpose with another status is listed."""
+    """Both sides refuse each request with equal answers, except for those in `ON_PURPOSE`."""
     world = Both(real)
     await furnish(world)
     apart: dict[str, object] = {}

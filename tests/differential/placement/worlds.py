@@ -1,4 +1,4 @@
-"""One random forest on both sides, and what both say of random queries."""
+"""A random forest on both sides, and their answers to random queries."""
 
 import json
 from collections import Counter
@@ -19,21 +19,21 @@ from tests.property.reference_candidates import candidates
 from tests.unit.api.placement.world import World
 
 QUERIES = 20
-"""Queries that a forest is asked, as making it takes longer than asking one."""
+"""The number of queries per forest; creating a forest takes longer than a query."""
 _MAPPED_SINCE = 34
 _OK = 200
 
 
 @dataclass(frozen=True)
 class Pair:
-    """What Berth and Placement say of one query.
+    """The answers of Berth and Placement to one query.
 
     Attributes:
         asked: the query.
-        berth: what Berth says.
-        real: what the real one says.
-        whole: what it says of the query without its limit; the same when it has none.
-        providers: all of the forest, as Berth's table has them.
+        berth: Berth's answer.
+        real: Placement's answer.
+        whole: Placement's answer to the query without its limit; `real` if it has none.
+        providers: all providers of the forest, from Berth's table.
     """
 
     asked: Asked
@@ -43,14 +43,14 @@ class Pair:
     providers: Sequence[Provider]
 
     def query(self) -> CandidateQuery | None:
-        """Return the query as Berth reads it; None when it does not."""
+        """Return the query as Berth parses it, None if Berth refuses it."""
         try:
             return candidate_query(self.asked.items, self.asked.minor)
         except (PlacementError, ValueError):
             return None
 
     def law(self) -> Counter[Listed]:
-        """Return all candidates that there are, found by trying every arrangement."""
+        """Return all candidates, found by trying every arrangement; none for a refused query."""
         query = self.query()
         if query is None:
             return Counter()
@@ -70,10 +70,10 @@ class Forest:
     """A forest that both sides have.
 
     Attributes:
-        name: of the seed and the number that it is drawn by.
-        world: Berth with it.
-        queries: what is to be asked of it.
-        apart: steps of making it that only one side took, or that were answered differently.
+        name: the seed and the number that it is drawn from.
+        world: Berth with the forest.
+        queries: the queries to be sent.
+        apart: the steps of creating it that the two sides answered differently.
     """
 
     name: str
@@ -82,19 +82,19 @@ class Forest:
     apart: Sequence[str]
 
     def providers(self) -> list[Provider]:
-        """Return all providers with what is used of them."""
+        """Return all providers with their usage."""
         table = self.world.parts.replica.table
         return [table.record(row) for row in table.alive_rows().tolist()]
 
 
 async def make_forest(real: Real, seed: int, number: int) -> Forest:
-    """Draw a forest, make it on both sides, and draw what to ask of it."""
+    """Draw a forest, create it on both sides, and draw its queries."""
     draw = Draw(seed, number)
     nodes = draw_forest(draw)
     world = World()
     real.empty()
     apart = [text async for text in _made(world, real, nodes)]
-    await world.get("/resource_providers")  # whose table lags behind writes until somebody reads
+    await world.get("/resource_providers")  # a read brings the table up to the writes
     return Forest(
         f"{seed}/{number}", world, [draw_query(draw, nodes) for _ in range(QUERIES)], apart
     )
@@ -125,7 +125,7 @@ async def ask_berth(
 
 
 async def ask_both(real: Real, forest: Forest, asked: Asked) -> Pair:
-    """Ask both sides, which have the forest, and Placement again without a limit."""
+    """Return both sides' answers to a query, and Placement's without a limit."""
     version = f"1.{asked.minor}"
     answer = whole = read_answer(real.ask("GET", asked.path(), version=version))
     if answer.status == _OK and asked.every("limit"):
@@ -135,7 +135,7 @@ async def ask_both(real: Real, forest: Forest, asked: Asked) -> Pair:
 
 
 async def ask_again(forest: Forest, pair: Pair) -> Pair:
-    """Ask Berth alone once more."""
+    """Return the pair with a new answer of Berth."""
     asked = pair.asked
     said = await ask_berth(forest.world, "GET", asked.path(), version=f"1.{asked.minor}")
     return replace(pair, berth=read_answer(said))

@@ -1,4 +1,4 @@
-"""Requests about what consumers hold: replaced, freed, shown, summed; and the reshaper."""
+"""Requests about allocations of consumers and usages, and requests to the reshaper."""
 
 from urllib.parse import quote
 
@@ -20,31 +20,31 @@ Amounts = dict[str, dict[str, int]]
 
 
 def put(drawn: Drawn) -> Step:
-    """Replace what one consumer holds."""
+    """Draw a request that replaces the allocations of one consumer."""
     consumer = drawn.consumer()
     path = f"/allocations/{drawn.in_path(consumer)}"
     return Step("PUT", path, drawn.minor, claim_of(drawn, consumer))
 
 
 def put_many(drawn: Drawn) -> Step:
-    """Replace what some consumers hold."""
+    """Draw a request that replaces the allocations of one to three consumers."""
     consumers = drawn.draw.shuffled(CONSUMERS)[: drawn.draw.of((1, 2, 2, 3))]
     body = {uuid: claim_of(drawn, uuid, is_keyed=True) for uuid in consumers}
     return Step("POST", "/allocations", drawn.minor, body)
 
 
 def free(drawn: Drawn) -> Step:
-    """Free all that a consumer holds."""
+    """Draw a request that frees the allocations of a consumer."""
     return Step("DELETE", f"/allocations/{drawn.in_path(drawn.consumer())}", drawn.minor)
 
 
 def show(drawn: Drawn) -> Step:
-    """Show what a consumer holds."""
+    """Draw a request for the allocations of a consumer."""
     return Step("GET", f"/allocations/{drawn.in_path(drawn.consumer())}", drawn.minor)
 
 
 def usages(drawn: Drawn) -> Step:
-    """Sum up what a project uses."""
+    """Draw a request for the usages of a project."""
     draw = drawn.draw
     items = [("project_id", draw.of((*PROJECTS, *PROJECTS, _NOBODY)))]
     if draw.seldom(2):
@@ -58,7 +58,7 @@ def usages(drawn: Drawn) -> Step:
 
 
 def reshape(drawn: Drawn) -> Step:
-    """Replace inventories of providers, and what consumers hold, together."""
+    """Draw a request that replaces inventories and allocations together."""
     draw = drawn.draw
     uuids = {drawn.provider() for _ in range(draw.of((1, 1, 2)))}
     inventories = {
@@ -78,12 +78,12 @@ _NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
 def claim_of(drawn: Drawn, consumer: str, *, is_keyed: bool = False) -> Json:
-    """Draw what a consumer is to hold, in the form of a microversion.
+    """Draw the allocations of a consumer, in the form of a microversion.
 
     Args:
-        drawn: the chance.
-        consumer: its uuid.
-        is_keyed: providers are keys, whatever the microversion.
+        drawn: the random source and the state.
+        consumer: the uuid of the consumer.
+        is_keyed: whether providers are keys in every microversion.
     """
     draw, form = drawn.draw, drawn.form
     held = _amounts(drawn, consumer)
@@ -123,7 +123,7 @@ def _owner(drawn: Drawn) -> Json:
 
 
 def _amounts(drawn: Drawn, consumer: str) -> Amounts:
-    """Draw amounts, mostly those that there is room for."""
+    """Draw amounts by provider, which mostly fit the free capacity."""
     draw, state = drawn.draw, drawn.state
     holding = state.holdings.get(consumer)
     has = {} if holding is None else holding.allocations

@@ -1,4 +1,4 @@
-"""What two answers to one request say differently."""
+"""The differences between two answers to one request."""
 
 import json
 import re
@@ -14,17 +14,17 @@ from tests.differential.placement_writes.universe import UUIDS
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UNORDERED: Final = frozenset({"resource_providers", "resource_classes", "traits", "aggregates"})
-"""Lists that have no order."""
+"""The keys of lists whose order has no meaning."""
 _FAILS_SINCE: Final = 400
 
 
 class Exchange(NamedTuple):
-    """One request, and what both sides answer.
+    """A request and the answers of both sides.
 
     Attributes:
         sent: the request.
-        berth: what Berth answers.
-        real: what Placement answers.
+        berth: Berth's answer.
+        real: Placement's answer.
     """
 
     sent: Sent
@@ -33,21 +33,21 @@ class Exchange(NamedTuple):
 
     @property
     def diverges(self) -> bool:
-        """Only one of the sides may have changed something."""
+        """Whether a write succeeded on only one side, so that their states may differ."""
         fails = [said.status >= _FAILS_SINCE for said in (self.berth, self.real)]
         return self.sent.method != "GET" and fails[0] != fails[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an answer says, but for what must differ: times, ids of requests, uuids made there.
+    """The comparable part of an answer, without times, request ids and uuids created by a side.
 
     Attributes:
-        status: of HTTP.
-        code: of an error.
-        text: what is wrong, without the schema.
-        body: JSON of a success, and what else is told of an error.
-        headers: what clients look at.
+        status: the HTTP status.
+        code: the code of an error.
+        text: the message of an error, without the schema.
+        body: the JSON of a success, or the other fields of an error.
+        headers: the headers that clients read.
     """
 
     status: int
@@ -58,7 +58,7 @@ class Told:
 
 
 def told(said: Said) -> Told:
-    """Read an answer."""
+    """Return the comparable part of an answer."""
     body, code, text = said.json, "", ""
     if said.status >= _FAILS_SINCE and isinstance(body, dict) and "errors" in body:
         (error,) = cast("dict[str, list[dict[str, Any]]]", body)["errors"]
@@ -73,7 +73,7 @@ def told(said: Said) -> Told:
 
 
 def differences(exchange: Exchange) -> Iterator[Difference]:
-    """Yield everything that the two sides say differently."""
+    """Yield every difference between the two sides."""
     berth, real = told(exchange.berth), told(exchange.real)
     if berth.status != real.status:
         yield Difference("status", (berth.status, berth.text), (real.status, real.text))
@@ -85,7 +85,7 @@ def differences(exchange: Exchange) -> Iterator[Difference]:
 
 
 def _masked(text: str) -> str:
-    """Leave out uuids that a side has made."""
+    """Return the text with placeholders for uuids that a side has created."""
     return _UUID.sub(lambda found: found[0] if found[0] in UUIDS else "made here", text)
 
 
@@ -94,7 +94,7 @@ def _plain(text: str) -> str:
 
 
 def _bare(value: object) -> object:
-    """Return JSON without what must differ, lists that have no order in one."""
+    """Return JSON without parts that must differ, with unordered lists sorted."""
     if isinstance(value, str):
         return _masked(value)
     if isinstance(value, list):
@@ -137,4 +137,4 @@ _HEADERS: Final[Mapping[str, Callable[[str], str]]] = {
     "last-modified": _there,
     "x-openstack-request-id": _there,
 }
-"""Headers that clients look at, and what must be the same of each."""
+"""The headers that clients read, each with a function that returns its comparable part."""

@@ -1,4 +1,4 @@
-"""When differences from Placement are wanted: what the request and both answers must be like."""
+"""Conditions for wanted differences from Placement, on the request and both answers."""
 
 import json
 import re
@@ -23,14 +23,14 @@ _PROVIDER = re.compile("/resource_providers/[^/]+").fullmatch
 
 
 def is_vary(exchange: Exchange, one: Difference) -> bool:
-    """An error tells that it depends on the version."""
+    """Berth's error has a Vary header that Placement's lacks."""
     mine, theirs = (cast("Mapping[str, str]", headers) for headers in (one.berth, one.real))
     is_error = exchange.berth.status >= _REFUSED
     return is_error and mine == {**theirs, "vary": mine.get("vary")}
 
 
 def is_empty(exchange: Exchange, one: Difference) -> bool:
-    """There are no inventories whose time could be told."""
+    """Berth gives a time for an empty list of inventories."""
     mine, theirs = (cast("Mapping[str, str]", headers) for headers in (one.berth, one.real))
     body = exchange.berth.json
     is_empty = isinstance(body, dict) and body.get("inventories") == {}
@@ -38,7 +38,7 @@ def is_empty(exchange: Exchange, one: Difference) -> bool:
 
 
 def is_form(exchange: Exchange, _: Difference) -> bool:
-    """An error is told to a client that does not like JSON best."""
+    """The answer is an error, and the client does not prefer JSON to HTML or sent HEAD."""
     accept = exchange.sent.headers.get("accept")
     is_error = exchange.berth.status >= _REFUSED
     is_json = liking(accept, "text/html") < liking(accept, "application/json")
@@ -46,19 +46,19 @@ def is_form(exchange: Exchange, _: Difference) -> bool:
 
 
 def is_stranger(exchange: Exchange, _: Difference) -> bool:
-    """The caller is not known."""
+    """The caller is not authenticated."""
     return exchange.berth.status == _UNKNOWN_CALLER
 
 
 def is_order(_: Exchange, one: Difference) -> bool:
-    """The same names are told in another order."""
+    """The messages list the same names in another order."""
     said = str(one.berth)
     tells_several = "No such trait " in said or "Inventory for " in said
     return tells_several and bare(said) == bare(str(one.real))
 
 
 def is_like(exchange: Exchange, one: Difference) -> bool:
-    """More traits begin so to a LIKE."""
+    """Placement lists more traits, which match the prefix as a pattern of SQL's LIKE."""
     asked = dict(parse_qsl(urlsplit(exchange.sent.path).query)).get("name", "")
     way, _, prefix = asked.partition(":")
     if exchange.sent.method != "GET" or way != "startswith":
@@ -72,14 +72,14 @@ def is_like(exchange: Exchange, one: Difference) -> bool:
 
 
 def is_unsaid(exchange: Exchange, one: Difference) -> bool:
-    """A provider was changed."""
+    """A provider was changed, and Placement gives no time or another one."""
     mine, theirs = (cast("Mapping[str, str]", headers) for headers in (one.berth, one.real))
     is_change = exchange.sent.method == "PUT" and _PROVIDER(exchange.sent.path) is not None
     return is_change and mine == {**theirs, "last-modified": "there"}
 
 
 def is_number(_: Exchange, one: Difference) -> bool:
-    """The version is no pair of numbers."""
+    """The microversion is malformed, and the messages differ only in their last part."""
     said = "Invalid microversion: invalid version string: "
     mine, theirs = (str(text).rpartition("; ")[0] for text in (one.berth, one.real))
     return said in mine and mine == theirs
@@ -91,48 +91,48 @@ def is_latin(exchange: Exchange, _: Difference) -> bool:
 
 
 def is_there(_: Exchange, one: Difference) -> bool:
-    """The inventory that is to be made is there."""
+    """The inventory to be added exists, and Placement reports an SQL error."""
     return "already exists; change it" in str(one.berth) and "IntegrityError" in str(one.real)
 
 
 def is_same_uuid(exchange: Exchange, _: Difference) -> bool:
-    """The path has the uuid of a consumer in another form than the usual one."""
+    """The path has a consumer's uuid in an unusual form."""
     found = _CONSUMER(exchange.sent.path)
     return found is not None and is_uuid(found[1]) and found[1] != str(UUID(found[1]))
 
 
 def is_renamed(exchange: Exchange, _: Difference) -> bool:
-    """Something is used of a class that is to have another name."""
+    """Berth refuses to rename a class that has allocations."""
     return "has allocations, so it cannot be renamed" in told(exchange.berth).text
 
 
 def hides_names(exchange: Exchange, _: Difference) -> bool:
-    """Berth knows a name not, and Placement finds nothing."""
+    """Berth refuses an unknown name, and Placement finds no provider."""
     is_name = "No such trait" in told(exchange.berth).text
     is_name = is_name or "No such resource class" in told(exchange.berth).text
     return is_name and exchange.real.json == {"resource_providers": []}
 
 
 def names_another(exchange: Exchange, one: Difference) -> bool:
-    """Another unknown trait of the query is told."""
+    """The messages name different unknown traits of the query."""
     mine, theirs = (str(text).rstrip(".").rpartition(": ") for text in (one.berth, one.real))
     asked = unquote(exchange.sent.path)
     return "No such trait(s)" in mine[0] and mine[0] == theirs[0] and theirs[2] in asked
 
 
 def is_case(exchange: Exchange, _: Difference) -> bool:
-    """The media type is not in lower case."""
+    """Placement refuses a media type that is not in lower case."""
     kind = exchange.sent.headers.get("content-type", "")
     return exchange.real.status == _UNSUPPORTED and kind != kind.lower()
 
 
 def is_nul(exchange: Exchange, _: Difference) -> bool:
-    """Berth finds U+0000 in the query."""
+    """Berth refuses U+0000 in the query."""
     return exchange.berth.status == _REFUSED and "U+0000" in told(exchange.berth).text
 
 
 def is_freed(exchange: Exchange, one: Difference) -> bool:
-    """Placement names more classes or providers, and some consumer loses all it holds."""
+    """Placement names more classes or providers, and the request frees a consumer."""
     mine, theirs = (_INVALID(str(text)) for text in (one.berth, one.real))
     frees = '"allocations": {}' in (exchange.sent.content or "")
     if mine is None or theirs is None or not frees:
@@ -144,7 +144,7 @@ def is_freed(exchange: Exchange, one: Difference) -> bool:
 
 
 def is_hidden(exchange: Exchange, _: Difference) -> bool:
-    """Berth finds nonsense under a key that is no name of a class."""
+    """Berth refuses an invalid value under a key that is not a class name."""
     try:
         body = json.loads(exchange.sent.content or "")
     except ValueError:
@@ -155,22 +155,22 @@ def is_hidden(exchange: Exchange, _: Difference) -> bool:
 
 
 def is_long(exchange: Exchange, _: Difference) -> bool:
-    """Berth finds a number of more than 64 bits."""
+    """Berth refuses a number of more than 64 bits."""
     return "a number does not fit into 64 bits" in told(exchange.berth).text
 
 
 def is_nan(exchange: Exchange, _: Difference) -> bool:
-    """Berth finds a number that is none in JSON."""
+    """Berth refuses NaN or Infinity, which are not JSON."""
     return "is not a number in JSON" in told(exchange.berth).text
 
 
 def fails(exchange: Exchange, _: Difference) -> bool:
-    """Berth refuses what Placement fails on."""
+    """Berth refuses a request on which Placement fails."""
     return exchange.berth.status == _REFUSED and exchange.real.status == _FAILED
 
 
 def is_earlier(exchange: Exchange, _: Difference) -> bool:
-    """Placement finds something else wrong before the class that nobody knows."""
+    """Placement reports another error before the unknown class that Berth reports."""
     mine, theirs = told(exchange.berth).text, told(exchange.real).text
     is_later = "consumer generation conflict" in theirs or "that does not exist" in theirs
     return "malformed reshaper data: No such resource class" in mine and is_later

@@ -1,4 +1,4 @@
-"""Differences from Placement that are wanted, as data: when each holds, and why."""
+"""The wanted differences from Placement, as data: their conditions and reasons."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from tests.differential.placement_writes.comparing import Exchange, differences
 
 
 def excused_by(exchange: Exchange, one: Difference) -> str | None:
-    """Name the excuse of a difference; None when there is none."""
+    """Return the name of the excuse for a difference, None without an excuse."""
     return next(
         (each.name for each in EXCUSES if one.what in each.whats and each.holds(exchange, one)),
         None,
@@ -17,7 +17,7 @@ def excused_by(exchange: Exchange, one: Difference) -> str | None:
 
 
 def unexcused(exchange: Exchange) -> list[Difference]:
-    """Return the differences that nobody wants."""
+    """Return the differences without an excuse."""
     return [one for one in differences(exchange) if excused_by(exchange, one) is None]
 
 

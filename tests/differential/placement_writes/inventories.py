@@ -8,7 +8,7 @@ Json = dict[str, object]
 
 
 def replace_all(drawn: Drawn) -> Step:
-    """Set all inventories of a provider, mostly with the classes that are in use."""
+    """Draw a request that replaces a provider's inventories, mostly keeping used classes."""
     uuid = drawn.provider()
     body: Json = {
         "resource_provider_generation": drawn.seen(uuid),
@@ -18,7 +18,7 @@ def replace_all(drawn: Drawn) -> Step:
 
 
 def add(drawn: Drawn) -> Step:
-    """Add an inventory, mostly of a class that the provider has not."""
+    """Draw a request that adds an inventory, mostly of a class that the provider lacks."""
     uuid = drawn.provider()
     here = drawn.state.providers.get(uuid)
     has = {} if here is None else here.inventories
@@ -31,20 +31,20 @@ def add(drawn: Drawn) -> Step:
 
 
 def replace_one(drawn: Drawn) -> Step:
-    """Set the inventory of one class."""
+    """Draw a request that replaces the inventory of one class."""
     uuid = drawn.provider()
     body: Json = {"resource_provider_generation": drawn.seen(uuid), **inventory(drawn)}
     return Step("PUT", f"{_path(drawn, uuid)}/{_class(drawn, uuid)}", drawn.minor, body)
 
 
 def remove_one(drawn: Drawn) -> Step:
-    """Remove the inventory of one class."""
+    """Draw a request that removes the inventory of one class."""
     uuid = drawn.provider()
     return Step("DELETE", f"{_path(drawn, uuid)}/{_class(drawn, uuid)}", drawn.minor)
 
 
 def remove_all(drawn: Drawn) -> Step:
-    """Remove all inventories of a provider."""
+    """Draw a request that removes all inventories of a provider."""
     return Step("DELETE", _path(drawn, drawn.provider()), drawn.minor)
 
 
@@ -61,12 +61,12 @@ def inventories_of(drawn: Drawn, uuid: str) -> dict[str, Json]:
 
 
 def is_known(drawn: Drawn, name: str) -> bool:
-    """Tell whether there is a class."""
+    """Tell whether a resource class exists."""
     return name in STANDARD_CLASSES or name in drawn.state.names
 
 
 def inventory(drawn: Drawn) -> Json:
-    """Draw what there is of one class."""
+    """Draw the inventory of one class."""
     draw = drawn.draw
     total = draw.count(1, 12)
     found: Json = {"total": total}

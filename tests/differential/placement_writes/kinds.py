@@ -1,4 +1,4 @@
-"""All kinds of requests, how often each is drawn, and the microversions in which it means most."""
+"""All kinds of requests, with their weights and the microversions that have them."""
 
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
@@ -20,13 +20,13 @@ Drawer = Callable[[Drawn], Step]
 
 
 class Kind(NamedTuple):
-    """One kind of requests.
+    """One kind of request.
 
     Attributes:
-        weight: how often it is drawn, in parts.
-        draw: draws one.
-        since: first minor version in which it is there.
-        until: the last one.
+        weight: its relative frequency.
+        draw: draws a request of this kind.
+        since: the first minor version that has it.
+        until: the last minor version that has it.
     """
 
     weight: int
@@ -72,7 +72,7 @@ _FEW: Final = 3
 
 
 def draw_step(draw: Draw, state: State) -> Step:
-    """Draw the next request; where there is little, mostly one that makes something."""
+    """Draw the next request, mostly one that creates missing records while there are few."""
     kind = draw.of(_EVERY) if draw.seldom(3) else _missing(state) or draw.of(_EVERY)
     minor = minor_of(draw, kind.since, kind.until)
     form = draw.count(0, NEWEST) if draw.seldom(40) else minor
@@ -81,7 +81,7 @@ def draw_step(draw: Draw, state: State) -> Step:
 
 
 def _missing(state: State) -> Kind | None:
-    """Return what makes something that there is little of; None where there is enough."""
+    """Return a kind that creates missing records, None if there are enough."""
     if len(state.providers) < _FEW:
         return Kind(1, providers.create)
     if state.names.isdisjoint(CUSTOM_CLASSES):
@@ -94,11 +94,11 @@ def _missing(state: State) -> Kind | None:
 
 
 def audit(state: State, minor: int) -> Iterator[Step]:
-    """Yield requests that show all there is.
+    """Yield requests that show all records.
 
     Args:
-        state: what there is.
-        minor: microversion, of those that have all of it.
+        state: the current state.
+        minor: a minor version that has all of these requests.
     """
     for path in ("/resource_providers", "/resource_classes", "/traits?name=startswith:CUSTOM_"):
         yield Step("GET", path, minor)

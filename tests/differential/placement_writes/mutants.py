@@ -1,4 +1,4 @@
-"""Ways in which Berth could be wrong about what is written; the comparison has to find each."""
+"""Defects that Berth could have in reads and writes, each of which the comparison must find."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from tests.differential.placement.mutants import Patch
 
 
 def _of_query(change: Callable[[ProviderQuery], ProviderQuery]) -> Patch:
-    """Have the filters of providers read wrongly."""
+    """Return a patch that changes each query for providers after it is parsed."""
 
     def wrong(query: Sequence[tuple[str, str]], minor: int) -> ProviderQuery:
         return change(provider_query(query, minor))
@@ -31,7 +31,7 @@ def _of_query(change: Callable[[ProviderQuery], ProviderQuery]) -> Patch:
 
 
 def _of_generations() -> Patch:
-    """Have nobody look at the generations that clients have seen."""
+    """Return a patch that ignores the generations that clients send."""
     revise = ProviderRevisions.revise
 
     async def wrong(
@@ -46,7 +46,7 @@ def _of_generations() -> Patch:
 
 
 def _of_aggregates() -> Patch:
-    """Have the generation stay when aggregates are set."""
+    """Return a patch that leaves the generation unchanged when aggregates are set."""
     set_aggregates = Associations.set_aggregates
 
     async def wrong(self: Associations, uuid: str, uuids: Sequence[str], _: int | None) -> Provider:
@@ -56,7 +56,7 @@ def _of_aggregates() -> Patch:
 
 
 def _of_users() -> Patch:
-    """Have usages of a user summed up over the whole project."""
+    """Return a patch that gives a user the usages of the whole project."""
     project_consumers = MemoryLedger.project_consumers
 
     async def wrong(
@@ -68,7 +68,7 @@ def _of_users() -> Patch:
 
 
 async def _nothing(_: ResourceNames, __: str) -> None:
-    """Remove no name."""
+    """Do nothing, in place of removing a name."""
 
 
 MUTANTS: Final[Mapping[str, Callable[[], Patch]]] = {

@@ -1,4 +1,4 @@
-"""Requests about names and what providers are said to be: classes, traits and aggregates."""
+"""Requests about resource classes, traits and aggregates."""
 
 from tests.differential.placement_writes.drawn import Drawn
 from tests.differential.placement_writes.steps import Step
@@ -15,22 +15,22 @@ _COUNTS = 19
 
 
 def put_trait(drawn: Drawn) -> Step:
-    """Make a trait."""
+    """Draw a request that creates a trait."""
     return Step("PUT", f"/traits/{_trait(drawn)}", drawn.minor)
 
 
 def remove_trait(drawn: Drawn) -> Step:
-    """Remove a trait."""
+    """Draw a request that removes a trait."""
     return Step("DELETE", f"/traits/{_trait(drawn)}", drawn.minor)
 
 
 def show_trait(drawn: Drawn) -> Step:
-    """Look for a trait."""
+    """Draw a request for one trait."""
     return Step("GET", f"/traits/{drawn.name_in_path(TRAITS)}", drawn.minor)
 
 
 def list_traits(drawn: Drawn) -> Step:
-    """List traits, with every filter."""
+    """Draw a request that lists traits, with any filters."""
     draw = drawn.draw
     names = ",".join(draw.some((*TRAITS, "CUSTOM_NOBODYS"), 4))
     ways = (f"in:{names}", "startswith:CUSTOM", "startswith:HW_CPU_X86_V", "startswith:custom")
@@ -46,7 +46,7 @@ def list_traits(drawn: Drawn) -> Step:
 
 
 def put_provider_traits(drawn: Drawn) -> Step:
-    """Set the traits of a provider."""
+    """Draw a request that sets the traits of a provider."""
     draw, uuid = drawn.draw, drawn.provider()
     traits = draw.some(TRAITS if draw.seldom(12) else drawn.traits(), 3)
     if draw.seldom(30):
@@ -56,13 +56,13 @@ def put_provider_traits(drawn: Drawn) -> Step:
 
 
 def remove_provider_traits(drawn: Drawn) -> Step:
-    """Take all traits from a provider."""
+    """Draw a request that removes all traits of a provider."""
     path = f"/resource_providers/{drawn.in_path(drawn.provider())}/traits"
     return Step("DELETE", path, drawn.minor)
 
 
 def put_aggregates(drawn: Drawn) -> Step:
-    """Put a provider into aggregates, in either form."""
+    """Draw a request that sets the aggregates of a provider, in the version's form."""
     draw, uuid = drawn.draw, drawn.provider()
     uuids = draw.some(AGGREGATES, 3)
     if draw.seldom(40):
@@ -74,23 +74,23 @@ def put_aggregates(drawn: Drawn) -> Step:
 
 
 def create_class(drawn: Drawn) -> Step:
-    """Make a resource class."""
+    """Draw a request that creates a resource class."""
     return Step("POST", "/resource_classes", drawn.minor, {"name": _class(drawn)})
 
 
 def put_class(drawn: Drawn) -> Step:
-    """Make a resource class unless it is there; before 1.7 give it another name."""
+    """Draw a request that ensures a resource class, or renames it before 1.7."""
     body = {"name": _class(drawn)} if drawn.form < 7 or drawn.draw.seldom(20) else None
     return Step("PUT", f"/resource_classes/{_class(drawn)}", drawn.minor, body)
 
 
 def remove_class(drawn: Drawn) -> Step:
-    """Remove a resource class."""
+    """Draw a request that removes a resource class."""
     return Step("DELETE", f"/resource_classes/{_class(drawn)}", drawn.minor)
 
 
 def show_class(drawn: Drawn) -> Step:
-    """Show one resource class, or all of them."""
+    """Draw a request for one resource class or for all."""
     if drawn.draw.seldom(3):
         return Step("GET", "/resource_classes", drawn.minor)
     return Step("GET", f"/resource_classes/{drawn.name_in_path(CLASSES)}", drawn.minor)

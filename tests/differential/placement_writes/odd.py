@@ -1,4 +1,4 @@
-"""Requests spoilt: bodies, headers, methods and paths that nobody should send."""
+"""Requests made invalid in their body, headers, method or path."""
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
@@ -102,7 +102,7 @@ _PATHS: Final = (
 
 
 def spoilt(draw: Draw, step: Step) -> Step:
-    """Spoil one thing about a request."""
+    """Return the request with one part replaced by an unusual or invalid one."""
     ways: tuple[Callable[[Draw, Step], Step], ...]
     ways = (_with_path, _with_method, _with_accept, _with_version, _without_token)
     if step.body is not None:
@@ -127,7 +127,7 @@ def _with_body(draw: Draw, step: Step) -> Step:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - JSON, of any shape
-    """Yield every object or list with each of its keys."""
+    """Yield every object or list with each of its keys or indices."""
     if isinstance(value, dict):
         keys: Mapping[Any, Any] = value
     elif isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Requests about resource providers: made, changed, removed, and listed with every filter."""
+"""Requests that create, change, remove, show and list resource providers."""
 
 from collections.abc import Sequence
 from urllib.parse import quote
@@ -19,7 +19,7 @@ _TREES = 14
 
 
 def create(drawn: Drawn) -> Step:
-    """Make a provider, mostly one that there is not."""
+    """Draw a request that creates a provider, mostly one that does not exist."""
     draw, state = drawn.draw, drawn.state
     missing = [uuid for uuid in PROVIDERS if uuid not in state.providers]
     uuid = draw.of(missing if missing and not draw.seldom(8) else PROVIDERS)
@@ -32,7 +32,7 @@ def create(drawn: Drawn) -> Step:
 
 
 def change(drawn: Drawn) -> Step:
-    """Name a provider, and put it somewhere in the trees."""
+    """Draw a request that changes a provider's name and perhaps its parent."""
     draw, uuid = drawn.draw, drawn.provider()
     here = drawn.state.providers.get(uuid)
     name = here.name if here is not None and draw.seldom(2) else _name(drawn)
@@ -44,12 +44,12 @@ def change(drawn: Drawn) -> Step:
 
 
 def remove(drawn: Drawn) -> Step:
-    """Remove a provider."""
+    """Draw a request that removes a provider."""
     return Step("DELETE", f"{PATH}/{drawn.in_path(drawn.provider())}", drawn.minor)
 
 
 def show(drawn: Drawn) -> Step:
-    """Show a provider, or one thing about it."""
+    """Draw a request for a provider or one of its parts."""
     what = drawn.draw.of(
         ("", "/inventories", "/usages", "/aggregates", "/traits", "/allocations", "/inventories/")
     )
@@ -58,7 +58,7 @@ def show(drawn: Drawn) -> Step:
 
 
 def list_all(drawn: Drawn) -> Step:
-    """List providers, with filters that the microversion knows."""
+    """Draw a request that lists providers, with filters of the version's form."""
     items = _filters(drawn)[: drawn.draw.of((0, 1, 1, 1, 2, 3, 4))]
     if drawn.draw.seldom(15):
         items = [_spoilt(drawn, *item) for item in items]
@@ -126,7 +126,7 @@ def _required(drawn: Drawn) -> str:
 
 
 def _spoilt(drawn: Drawn, key: str, value: str) -> tuple[str, str]:
-    """Write a parameter so that it means something else, or nothing."""
+    """Return the parameter with another meaning, or with none."""
     return drawn.draw.of(
         (
             (key, ""),

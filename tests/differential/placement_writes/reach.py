@@ -1,4 +1,4 @@
-"""What sequences come to, so that it can be told that nothing is left out."""
+"""The requests and outcomes that sequences reach, to check that all are covered."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -93,14 +93,14 @@ LEAST: Final[Mapping[str, int]] = {
     "PUT /traits/*: 204": 5,
     "PUT /traits/*: 400": 2,
 }
-"""How many requests there must be at least of each kind and outcome."""
+"""The least number of requests of each kind and outcome."""
 
 _NEWEST: Final = 39
 _matcher = Matcher(ACTIONS)
 
 
 def reached(exchange: Exchange) -> Iterator[str]:
-    """Name what a request came to: what it asked, and the status and code of the answer."""
+    """Yield what an exchange reached: version, route with status, and code of the answer."""
     sent, said = exchange.sent, told(exchange.real)
     yield "newest version" if sent.minor == _NEWEST else "older version"
     found = _matcher.find(sent.path.partition("?")[0])

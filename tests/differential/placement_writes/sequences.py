@@ -1,4 +1,4 @@
-"""Random sequences of requests, sent to both sides until these say different things."""
+"""Random sequences of requests, sent to both sides until their answers differ."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -12,12 +12,12 @@ from tests.differential.placement_writes.steps import Sent, Step
 from tests.unit.api.placement.world import World
 
 STEPS = 100
-"""Steps of a sequence, without those that look at all there is then."""
+"""The number of steps of a sequence, without the final ones that read all records."""
 _ALL_SINCE = 28
 
 
 class Both:
-    """Berth and the real Placement, without anything made there yet."""
+    """Berth and the real Placement, both emptied at the start."""
 
     def __init__(self, real: Real) -> None:
         real.empty()
@@ -25,9 +25,9 @@ class Both:
         self.world = World()
 
     async def send(self, step: Step) -> Exchange:
-        """Send both the same request.
+        """Send a request to both sides and return the exchange.
 
-        Consumers that hold nothing are forgotten afterwards: see `test_leavings.py`.
+        Placement's consumers without allocations are deleted afterwards (see `test_leavings.py`).
         """
         sent = step.sent(await state_of(self.world))
         real = self._real.send(sent.method, sent.path, sent.headers, sent.content)
@@ -37,7 +37,7 @@ class Both:
 
 
 async def send_berth(world: World, sent: Sent) -> Said:
-    """Return what Berth answers."""
+    """Return Berth's answer."""
     names = {"x-auth-token": None, **sent.headers}
     got = await world.service.ask(
         sent.method, sent.path, version=None, headers=names, content=sent.content
@@ -48,7 +48,7 @@ async def send_berth(world: World, sent: Sent) -> Said:
 async def run(
     real: Real, seed: int, number: int, steps: int = STEPS
 ) -> AsyncIterator[tuple[Step, Exchange]]:
-    """Draw a sequence and send it; stop when the two sides have not the same any more."""
+    """Draw a sequence, send it and yield its exchanges until the two sides diverge."""
     draw, both = Draw(seed, number), Both(real)
     for _ in range(steps):
         step = draw_step(draw, await state_of(both.world))
@@ -61,7 +61,7 @@ async def run(
 
 
 async def replay(real: Real, steps: Sequence[Step]) -> Exchange | None:
-    """Send a sequence again; return the exchange in which something differs that nobody wants."""
+    """Send a sequence again; return the first exchange with an unexcused difference, or None."""
     both = Both(real)
     for step in steps:
         exchange = await both.send(step)
@@ -73,7 +73,7 @@ async def replay(real: Real, steps: Sequence[Step]) -> Exchange | None:
 
 
 async def shortest(real: Real, steps: Sequence[Step]) -> list[Step]:
-    """Leave out steps as long as something differs still."""
+    """Return the sequence without the steps that a difference does not need."""
     kept, size = list(steps), len(steps) // 2
     while size:
         start = 0

@@ -1,4 +1,4 @@
-"""What there is at one point of a sequence; Berth tells it, whose process this is."""
+"""The records at one point of a sequence, read from Berth, which runs in this process."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from tests.unit.api.placement.world import World
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What requests are drawn by, so that many succeed.
+    """The records from which requests are drawn, so that many succeed.
 
     Attributes:
-        providers: by uuid, with what is used of them; none whose uuid a side has made.
-        holdings: of consumers, by their uuids.
-        names: classes and traits that were made.
+        providers: by uuid, with their usage; without those whose uuid a side has created.
+        holdings: the allocations of consumers, by their uuids.
+        names: the custom classes and traits.
     """
 
     providers: Mapping[str, Provider]
@@ -25,12 +25,12 @@ class State:
     names: frozenset[str]
 
     def room(self, uuid: str, name: str, freed: int = 0) -> range:
-        """Return the amounts of a class that one could have of a provider.
+        """Return the amounts of a class that a consumer can allocate from a provider.
 
         Args:
-            uuid: of the provider.
-            name: of the class.
-            freed: what is used no more then.
+            uuid: the uuid of the provider.
+            name: the name of the class.
+            freed: the amount that the consumer frees in exchange.
         """
         provider = self.providers.get(uuid)
         found = None if provider is None else provider.inventories.get(name)
@@ -44,12 +44,12 @@ _LARGE = 40
 
 
 def _first(found: Inventory) -> int:
-    """Return the least amount that may be had."""
+    """Return the least amount that can be allocated."""
     return -(-found.min_unit // found.step_size) * found.step_size
 
 
 async def state_of(world: World) -> State:
-    """Look at all that there is."""
+    """Return the current state of a world."""
     await world.parts.follower.catch_up()
     table, vocabulary = world.parts.replica.table, world.parts.replica.vocabulary
     rows = [table.row_of(uuid) for uuid in PROVIDERS]

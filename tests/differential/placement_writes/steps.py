@@ -1,4 +1,4 @@
-"""Steps of a sequence: requests, whose generations are filled in when they are sent."""
+"""Steps of a sequence: requests whose generations are filled in when they are sent."""
 
 import json
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from tests.differential.placement_writes.state import State
 
 
 class Seen(NamedTuple):
-    """Stands for the generation of a provider, 0 when there is none; or one that is ahead of it."""
+    """A placeholder for a provider's generation (0 without the provider), plus `ahead`."""
 
     provider: str
     ahead: int = 0
 
 
 class Held(NamedTuple):
-    """Stands for the generation of a consumer, None when there is none; or one ahead of it."""
+    """A placeholder for a consumer's generation (None without the consumer), plus `ahead`."""
 
     consumer: str
     ahead: int = 0
@@ -30,8 +30,8 @@ class Sent:
     Attributes:
         method: of HTTP.
         path: quoted, with the query.
-        headers: all of them.
-        content: the body; None: there is none.
+        headers: all headers.
+        content: the body, if there is one.
     """
 
     method: str
@@ -53,10 +53,10 @@ class Step:
     Attributes:
         method: of HTTP.
         path: of the Placement API, quoted, with the query.
-        minor: microversion without its `1.`.
-        body: its JSON, with generations to be filled in; None: there is none.
-        headers: others than usual; of None there is none.
-        spoilt: what stands in the place of some texts of the body, which is no JSON then.
+        minor: the minor version.
+        body: its JSON, with placeholders for generations, if there is a body.
+        headers: headers that differ from the usual ones; None removes a header.
+        spoilt: texts of the body and their replacements, which make it invalid JSON.
     """
 
     method: str
@@ -67,7 +67,7 @@ class Step:
     spoilt: tuple[tuple[str, str], ...] = ()
 
     def sent(self, state: State) -> Sent:
-        """Fill in what the state has."""
+        """Return the request with the generations of the state."""
         content = None if self.body is None else json.dumps(filled(self.body, state))
         for old, new in self.spoilt:
             content = (content or "").replace(old, new, 1)
@@ -78,7 +78,7 @@ class Step:
 
 
 def filled(value: object, state: State) -> object:
-    """Return JSON with the generations that the state has."""
+    """Return JSON with the generations of the state in place of placeholders."""
     match value:
         case Seen(uuid, ahead):
             provider = state.providers.get(uuid)

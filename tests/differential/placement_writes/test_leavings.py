@@ -1,4 +1,4 @@
-"""What Placement leaves behind, which the comparison of sequences takes away after each step."""
+"""Consumers that Placement leaves behind, which the comparison deletes after each step."""
 
 from tests.differential.placement.real import Real
 from tests.differential.placement.worlds import ask_berth
@@ -7,7 +7,7 @@ from tests.unit.api.placement.world import World, claim
 
 
 async def test_consumers_are_left_behind(real: Real) -> None:
-    """A claim of a provider that is not there makes a consumer in Placement, and none in Berth."""
+    """A refused claim of an unknown provider creates a consumer in Placement, but not in Berth."""
     real.empty()
     world, path = World(), f"/allocations/{CONSUMERS[0]}"
     nobodys = claim({PROVIDERS[0]: {"VCPU": 1}})

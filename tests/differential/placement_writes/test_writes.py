@@ -20,7 +20,7 @@ SEED = int(os.environ.get("BERTH_DIFFERENTIAL_SEED", "1"))
 ASKED = int(os.environ.get("BERTH_DIFFERENTIAL_QUERIES", "160"))
 LIST = ROOT / "docs" / "reference" / "differences-from-placement.md"
 TRIED = 14
-"""Sequences on which the comparison itself is tested; always the same ones."""
+"""The number of fixed sequences on which the comparison itself is tested."""
 
 Sequences = Sequence[Sequence[Exchange]]
 
@@ -28,7 +28,7 @@ Sequences = Sequence[Sequence[Exchange]]
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("number", range((ASKED + STEPS - 1) // STEPS))
 async def test_both_sides_say_the_same(real: Real, number: int) -> None:
-    """Of every request of a sequence; what differs on purpose is in `excuses.py`."""
+    """Both sides answer each request of a random sequence alike, except for excused differences."""
     sent = []
     async for step, exchange in run(real, SEED, number):
         sent.append(step)
@@ -42,7 +42,7 @@ async def test_both_sides_say_the_same(real: Real, number: int) -> None:
 
 @pytest.fixture(scope="module")
 def sequences(real: Real) -> Sequences:
-    """Send the sequences of seed 0 to both sides."""
+    """Return the exchanges of the sequences of seed 0."""
 
     async def exchanges(number: int) -> list[Exchange]:
         return [exchange async for _, exchange in run(real, 0, number)]
@@ -55,7 +55,7 @@ def sequences(real: Real) -> Sequences:
 
 @pytest.mark.timeout(600)
 def test_sequences_reach_every_route(sequences: Sequences) -> None:
-    """Each succeeds often, and is refused in most ways in which it can be."""
+    """The fixed sequences reach every route and outcome of `LEAST` often enough."""
     counts = Counter(name for one in sequences for exchange in one for name in reached(exchange))
     short = {name: counts[name] for name, least in LEAST.items() if counts[name] < least}
     assert not short, f"in {TRIED} sequences only"
@@ -66,7 +66,7 @@ def test_sequences_reach_every_route(sequences: Sequences) -> None:
 def test_a_wrong_berth_is_found(
     sequences: Sequences, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """The comparison is not blind to any rule, nor to any part of an answer."""
+    """The comparison finds each defect of `MUTANTS` in at least one sequence."""
     patch = MUTANTS[name]()
     monkeypatch.setattr(patch.owner, patch.name, patch.value)
 
@@ -88,7 +88,7 @@ def test_a_wrong_berth_is_found(
 
 
 def test_every_excuse_has_its_reason() -> None:
-    """And a row in the list of differences."""
+    """Every excuse has a reason and a row in the list of differences."""
     listed = LIST.read_text("utf-8")
     for excuse in EXCUSES:
         assert f"| {excuse.name} |" in listed

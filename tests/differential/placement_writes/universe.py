@@ -1,4 +1,4 @@
-"""The few things that sequences of requests are about, so that they come upon each other."""
+"""The few ids and names in sequences of requests, so that requests often collide."""
 
 from typing import Final
 from uuid import UUID
@@ -34,7 +34,7 @@ BAD_NAMES: Final[Many] = (
     "A" * 255,
     "vcpu",
 )
-"""Of classes and traits, as they stand in a path."""
+"""Invalid or unusual names of classes and traits, quoted for a path."""
 
 PROJECTS: Final[Many] = ("project", "other project")
 USERS: Final[Many] = ("user", "other user")

@@ -1,4 +1,4 @@
-"""Clouds for the real clients: a Berth in one mode, and the settings that the guide has for it."""
+"""Berth in one authentication mode, and the client settings that the guide gives for it."""
 
 import json
 import os
@@ -25,7 +25,7 @@ SETTINGS = {
     "none": "Without authentication",
     "any password": "With passwords and tokens",
 }
-"""The headings in the guide, by what they are tried on."""
+"""The headings of the guide, by the mode in which their settings are tested."""
 _AUTH = {"none": "noauth", "any password": "noauth"}
 _GUIDE_URL = "http://127.0.0.1:8774"
 _PASSWORDS = {"admin": "secret", "alice": "wonder"}
@@ -49,7 +49,7 @@ class Cloud:
 
     Attributes:
         mode: one of `SETTINGS`.
-        url: where it is.
+        url: its address.
     """
 
     mode: str
@@ -57,19 +57,19 @@ class Cloud:
 
     @property
     def openrc(self) -> dict[str, str]:
-        """The variables that the guide says to set."""
+        """The environment variables that the guide tells users to set."""
         return dict(re.findall(r"^export (\w+)=(\S+)$", self._block("sh"), re.MULTILINE))
 
     @property
     def clouds_yaml(self) -> str:
-        """The file that the guide says to write, with a cloud `berth`."""
+        """The clouds.yaml that the guide tells users to write, with a cloud `berth`."""
         return self._block("yaml")
 
     def environment(self, program: str, user: str = "admin") -> dict[str, str]:
-        """Return the variables for a program, for a user of the file of users."""
+        """Return the environment variables with which a user of `users_file` runs a program."""
         variables = self.openrc
         if program == "nova" and "OS_ENDPOINT" in variables:
-            # As the guide says: one URL, and names that it insists on.
+            # As the guide says: nova needs one URL, and names that it insists on.
             dummies = {"OS_PROJECT_NAME": "admin", "OS_AUTH_URL": self.url, "OS_USERNAME": "admin"}
             variables = {**dummies, **variables, "OS_ENDPOINT": f"{self.url}/v2.1"}
         if user != "admin":
@@ -87,7 +87,7 @@ class Cloud:
 
 @contextmanager
 def running(mode: str, folder: Path) -> Iterator[Cloud]:
-    """Start a Berth with four made-up hosts, and stop it."""
+    """Start a Berth with four simulated hosts, and stop it at the end."""
     auth = _AUTH.get(mode, mode)
     (folder / "images.json").write_text(json.dumps(_IMAGES), "utf-8")
     (folder / "users").write_text(users_file(), "utf-8")
@@ -116,7 +116,7 @@ def running(mode: str, folder: Path) -> Iterator[Cloud]:
 
 
 def client_environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of this process without settings of clients, and with others."""
+    """Return the environment of this process without settings of clients, plus `more`."""
     return {**_without("OS_"), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", **more}
 
 
@@ -125,7 +125,7 @@ def _without(prefix: str) -> dict[str, str]:
 
 
 def users_file() -> str:
-    """Write the file of users, with hashes that are cheap to check."""
+    """Return the content of a file of users, with hashes that are cheap to check."""
     hashes = {
         user: bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
         for user, password in _PASSWORDS.items()

@@ -1,4 +1,4 @@
-"""The real clients, loaded once."""
+"""The real clients, loaded once per session."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tests.e2e.clients.programs import Programs
 
 @pytest.fixture(scope="session")
 def programs() -> Iterator[Programs]:
-    """Programs to be called; without the environment there is no test."""
+    """Yield the programs; skip the test if there is no .venv-clients."""
     if not PYTHON.exists():
         pytest.skip(MISSING)
     with Programs() as loaded:

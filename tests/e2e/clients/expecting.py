@@ -1,4 +1,4 @@
-"""A command and what it must say: the rows of the tables, and how they are judged."""
+"""The rows of the tables: a command, and a check of its output."""
 
 import re
 import time
@@ -21,12 +21,13 @@ class Command:
     """One row of a table.
 
     Attributes:
-        line: as it is typed; `openstack` may be left out.
-        expects: judges what was said.
-        is_json: whether the client is asked for JSON.
-        is_usual: whether it is tried in every mode, or in `identity` alone.
-        settles: whether what it shows may come a little later.
-        needs_tokens: whether the client needs a catalog for it, or it is about the file of users.
+        line: the command line; `openstack` may be left out.
+        expects: checks what the program printed.
+        is_json: whether the client prints JSON.
+        is_usual: whether the command runs in every mode, or only in `identity`.
+        settles: whether the expected output may appear only after a while.
+        needs_tokens: whether the command needs a catalog or the file of users, so it runs only in
+            the mode `identity`.
     """
 
     line: str
@@ -38,15 +39,15 @@ class Command:
 
     @property
     def typed(self) -> str:
-        """The whole line."""
+        """The complete command line."""
         line = self.line if self.line.startswith("nova ") else f"openstack {self.line}"
         return line + _JSON if self.is_json else line
 
     def judge(self, call: Call) -> None:
-        """Call it and judge what it says, again and again while it may settle.
+        """Run the command and check its output, repeatedly if it may settle.
 
         Raises:
-            AssertionError: it says something else.
+            AssertionError: the output is not the expected one.
         """
         deadline_s = time.monotonic() + _WAIT_S
         while True:
@@ -62,27 +63,27 @@ class Command:
 
 
 def usual(command: Command) -> Command:
-    """Have a command tried in every mode."""
+    """Return the command as one that runs in every mode."""
     return replace(command, is_usual=True)
 
 
 def settling(command: Command) -> Command:
-    """Take it that what a command shows comes a little later."""
+    """Return the command as one whose expected output may appear only after a while."""
     return replace(command, settles=True)
 
 
 def with_tokens(command: Command) -> Command:
-    """Leave a command to the mode `identity`."""
+    """Return the command as one that runs only in the mode `identity`."""
     return replace(command, needs_tokens=True)
 
 
 def shows(line: str, **fields: object) -> Command:
-    """Expect one thing with these fields; underscores in their names stand for what JSON has."""
+    """Expect an object with these fields, as `shows_fields` does."""
     return shows_fields(line, fields)
 
 
 def shows_fields(line: str, fields: Mapping[str, object]) -> Command:
-    """Expect one thing with these fields; a text of a field may be a pattern `~...`."""
+    """Expect an object with these fields; a value `~...` is a regular expression."""
 
     def expect(done: Done) -> None:
         _check(done.json, fields)
@@ -101,7 +102,7 @@ def lists(line: str, column: str, *values: object) -> Command:
 
 
 def lists_one(line: str, column: str, *values: object) -> Command:
-    """Expect a list of one row, whose column has one of these values."""
+    """Expect a list of one row whose column has one of these values."""
 
     def expect(done: Done) -> None:
         found = [row[column] for row in done.json]
@@ -122,11 +123,11 @@ def lists_row(line: str, row: Mapping[str, object]) -> Command:
 
 
 def says(line: str, *patterns: str) -> Command:
-    """Expect success, and output in which these patterns are found; nothing without any."""
+    """Expect success and output that matches these patterns; no output without patterns."""
 
     def expect(done: Done) -> None:
         assert done.code == 0, "it failed"
-        assert patterns or not done.out.strip(), "it says something"
+        assert patterns or not done.out.strip(), "it printed something"
         for pattern in patterns:
             assert re.search(pattern, done.out), f"{pattern} is not there"
 
@@ -134,7 +135,7 @@ def says(line: str, *patterns: str) -> Command:
 
 
 def refused(line: str, *patterns: str) -> Command:
-    """Expect failure, and a reason in which these patterns are found."""
+    """Expect failure and an error message that matches these patterns."""
 
     def expect(done: Done) -> None:
         assert done.code != 0, "it succeeded"

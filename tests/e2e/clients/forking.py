@@ -1,8 +1,8 @@
-"""Runs programs of OpenStack, each call in a process of its own; `.venv-clients` runs this.
+"""Runs OpenStack's client programs, each call in its own process, with `.venv-clients`.
 
-A start of such a program takes a second of imports. Here they are done once, and each line of
-standard input has a fork of its own: a JSON list of the program, its words and its environment.
-One line goes back: exit code, standard output and standard error.
+The imports of such a program take a second. Here they happen once, and each line of standard input
+is run in a fork: a JSON list of the program, its arguments and its environment. The answer is a
+line with a JSON object: exit code, standard output and standard error.
 """
 
 import json
@@ -22,7 +22,7 @@ TIMEOUT_S = 60
 
 
 def _call(program: str, words: list[str], out: int, err: int) -> NoReturn:
-    """Be the program, for a while at most; it is asked nothing."""
+    """Run the program in this process and exit; after `TIMEOUT_S` an alarm ends it."""
     signal.alarm(TIMEOUT_S)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -40,7 +40,7 @@ def _call(program: str, words: list[str], out: int, err: int) -> NoReturn:
 
 
 def run(program: str, words: list[str], environment: dict[str, str]) -> dict[str, object]:
-    """Run one program and return what it said."""
+    """Run one program and return its exit code, output and errors."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = os.fork()
         if process == 0:
@@ -55,7 +55,7 @@ def run(program: str, words: list[str], environment: dict[str, str]) -> dict[str
 
 
 def main() -> None:
-    """Answer until standard input ends."""
+    """Run the programs that standard input names until it ends."""
     preload()
     for line in sys.stdin:
         print(json.dumps(run(*json.loads(line))), flush=True)  # noqa: T201 - the answer

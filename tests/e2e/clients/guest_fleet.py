@@ -1,4 +1,4 @@
-"""Berth as operators run it, with guests that are real: each part a process of its own."""
+"""Berth as operators run it: real guests, and each part in its own process."""
 
 import json
 import os
@@ -25,24 +25,24 @@ _HOSTS: Final = {
     "alpha": "6c766972-0003-4000-8000-000000000001",
     "beta": "6c766972-0004-4000-8000-000000000002",
 }
-"""Hosts, with what tells their libvirtds apart."""
+"""The hosts, with a uuid that tells their libvirtds apart."""
 _IMAGE: Final = {
     "image_id": "6f0a2f62-7f44-4b3d-8a3d-0c0d0e0f0a01",
     "name": "cirros",
     "file": "stub.bin",
     "format": "firmware",
 }
-"""What an ordinary script asks for; here the tests' own firmware, which boots in no time."""
+"""The image that ordinary scripts use; here it is a firmware for tests, which boots quickly."""
 
 
 class GuestFleet:
     """API, scheduler and the agents of two hosts, on PostgreSQL and RabbitMQ.
 
     Args:
-        folder: where everything is kept.
+        folder: folder for all files.
         ledger: URL of the database.
-        broker: where the processes meet.
-        libvirts: the libvirtd of each host; the agents run QEMU themselves without them.
+        broker: the RabbitMQ that connects the processes.
+        libvirts: the libvirtd of each host, by name; a host without one runs QEMU itself.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class GuestFleet:
 
     @property
     def cloud(self) -> Cloud:
-        """The same for clients."""
+        """The fleet as the clients see it."""
         return Cloud("identity", self.url)
 
     def start(self) -> None:
-        """Start everything, and wait until both hosts are there."""
+        """Start all processes, and wait until both hosts are registered."""
         listen = self.url.removeprefix("http://")
         self._processes.start("api", "--config", self._config, "--listen", listen)
         self._processes.start("scheduler", "--config", self._config)
@@ -92,7 +92,7 @@ class GuestFleet:
         wait_until(lambda: self._count_hosts() == len(self.hosts))
 
     def _count_hosts(self) -> int:
-        """Return how many hosts the API knows; none while it does not answer."""
+        """Return how many hosts the API knows; 0 if it does not answer."""
         path = f"{self.url}/berth/v1/status"
         try:
             answer = httpx.get(path, auth=("admin", PASSWORD), trust_env=False)
@@ -112,11 +112,11 @@ class GuestFleet:
         return next(host for host in self.hosts if host.name == name)
 
     def running(self) -> dict[str, str]:
-        """Return the host of each guest that runs, by its uuid."""
+        """Return the name of the host of each running guest, by uuid."""
         return {uuid: host.name for host in self.hosts for uuid in host.running()}
 
     def check_audit(self) -> None:
-        """Check that `berth audit` finds nothing."""
+        """Check that `berth audit` finds no discrepancy."""
         words = ("--grace", "0", "--task-age", "0", "--request-age", "0")
         environment = {
             **os.environ,
@@ -139,7 +139,7 @@ class GuestFleet:
         wait_until(lambda: not any(one.running() or one.remains() for one in self.hosts))
 
     def end(self) -> None:
-        """End all processes, then what is left of the guests."""
+        """Stop all processes, then kill the remaining guests."""
         self._processes.stop_all()
         for host in self.hosts:
             for process in host.running().values():
@@ -165,7 +165,7 @@ def _host(name: str, folder: Path, libvirt: PrivateLibvirt | None) -> ComputeHos
 def guest_fleet(
     folder: Path, ledger: str, broker: RabbitBroker, driver: str
 ) -> Iterator[GuestFleet]:
-    """Run a fleet for a while, with one of the drivers; its guests end with it."""
+    """Run a fleet with one of the drivers; stop it and its guests at the end."""
     with ExitStack() as stack:
         libvirts: dict[str, PrivateLibvirt] = {}
         for name, uuid in _HOSTS.items():

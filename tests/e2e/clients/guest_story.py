@@ -1,4 +1,7 @@
-"""Real guests with openstacksdk and novaclient's library, by openrc; `.venv-clients` runs it."""
+"""Real guests with openstacksdk and novaclient's library, configured by openrc variables.
+
+`.venv-clients` runs this.
+"""
 
 from typing import Any
 
@@ -9,7 +12,7 @@ _WAIT_S = 90
 
 
 def main() -> None:
-    """Make servers in both libraries, wait for them, and remove them."""
+    """Create servers with both libraries, wait for them, and delete them."""
     cloud: Any = openstack.connect()
     compute = cloud.compute
     flavor = compute.find_flavor("m1.small")

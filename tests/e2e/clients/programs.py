@@ -1,4 +1,4 @@
-"""Calls of the real programs, in forks of one process that has them loaded (see forking.py)."""
+"""Calls to the real programs, in forks of one process that has loaded them (see forking.py)."""
 
 import json
 import shlex
@@ -14,10 +14,10 @@ _STOP_S = 20
 
 @dataclass(frozen=True)
 class Done:
-    """What a program said.
+    """The result of a program.
 
     Attributes:
-        line: as it was typed.
+        line: the command line.
         code: its exit code.
         out: its standard output.
         err: its standard error.
@@ -33,13 +33,13 @@ class Done:
 
     @property
     def json(self) -> Any:  # noqa: ANN401 - JSON, of any shape
-        """The output, read as JSON."""
+        """The output, parsed as JSON; the program must have succeeded."""
         assert self.code == 0, str(self)
         return json.loads(self.out)
 
 
 class Programs:
-    """Calls programs; a context."""
+    """Calls programs; a context manager that ends the process in which they are loaded."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -52,7 +52,7 @@ class Programs:
         )
 
     def __enter__(self) -> Self:
-        """Return it."""
+        """Return this object."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -60,7 +60,7 @@ class Programs:
         self._process.communicate(timeout=_STOP_S)
 
     def call(self, line: str, environment: Mapping[str, str]) -> Done:
-        """Call a program as it is typed, and never see a traceback."""
+        """Run a command line and return its result, which must not contain a traceback."""
         program, *words = shlex.split(line)
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -1,4 +1,4 @@
-"""A day with openstacksdk and novaclient's library; `.venv-clients` runs it.
+"""A scenario with openstacksdk and novaclient's library; `.venv-clients` runs this.
 
 Usage: python -m tests.e2e.clients.sdk_story MODE, in a folder with the clouds.yaml of the guide.
 """
@@ -15,7 +15,7 @@ from openstack import exceptions
 
 @contextmanager
 def refused(kind: type[Exception], reason: str) -> Iterator[None]:
-    """Expect the server to refuse, and to say why."""
+    """Expect the body to raise an exception whose text contains the reason."""
     told = ""
     try:
         yield
@@ -25,7 +25,7 @@ def refused(kind: type[Exception], reason: str) -> Iterator[None]:
 
 
 def fleet(cloud: Any) -> Any:  # noqa: ANN401 - openstacksdk has no types for mypy here
-    """Look around, and make a flavor."""
+    """List the fleet, and create and return a flavor."""
     compute = cloud.compute
     assert len(list(compute.hypervisors(details=True))) == 4
     assert {one.host for one in compute.services()} == {f"fake-0000{index}" for index in range(4)}
@@ -42,7 +42,7 @@ def fleet(cloud: Any) -> Any:  # noqa: ANN401 - openstacksdk has no types for my
 
 
 def servers(cloud: Any, flavor: Any) -> None:  # noqa: ANN401
-    """Make servers, apart from each other; look at them, change and remove them."""
+    """Create servers that keep apart; read, change and delete them."""
     compute = cloud.compute
     image = cloud.image.find_image("cirros")
     group = compute.create_server_group(name="apart", policy="anti-affinity")
@@ -75,7 +75,7 @@ def servers(cloud: Any, flavor: Any) -> None:  # noqa: ANN401
 
 
 def reservation(cloud: Any, flavor: Any) -> None:  # noqa: ANN401
-    """Make servers with novaclient, known by the reservation alone."""
+    """Create servers with novaclient, find them by their reservation, and print its id."""
     options: dict[str, Any] = {"session": cloud.session}
     if cloud.config.config.get("compute_endpoint_override"):
         options["endpoint_override"] = cloud.config.config["compute_endpoint_override"]
@@ -99,7 +99,7 @@ def reservation(cloud: Any, flavor: Any) -> None:  # noqa: ANN401
 
 
 def identity(cloud: Any) -> None:  # noqa: ANN401
-    """Log in, look up names, end the token."""
+    """Log in, look up names, and revoke the token."""
     assert cloud.current_user_id == "admin"
     assert cloud.current_project.name == "admin"
     assert {one.name for one in cloud.identity.projects()} >= {"admin"}
@@ -114,7 +114,7 @@ def identity(cloud: Any) -> None:  # noqa: ANN401
 
 
 def main(mode: str) -> None:
-    """Tell the story to one cloud."""
+    """Run the scenario against one cloud."""
     cloud = openstack.connect(cloud="berth")
     flavor = fleet(cloud)
     servers(cloud, flavor)

@@ -1,4 +1,4 @@
-"""Every command of the tables, by the real programs, in every way to log in."""
+"""The commands of the tables, run by the real programs in every mode of authentication."""
 
 import os
 import shlex
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def name_of(command: Command) -> str:
-    """Return the words that name a command: what comes before the first option or argument."""
+    """Return the words that name a command, without options and arguments."""
     words = shlex.split(command.typed.replace("--os-placement-api-version 1.39 ", ""))
     names = [*_names(words)]
     return " ".join(names)
@@ -37,7 +37,7 @@ def _names(words: list[str]) -> Iterator[str]:
 
 
 def is_wanted(command: Command, mode: str) -> bool:
-    """Tell whether a command is tried in a mode."""
+    """Return whether a command is tested in a mode."""
     if mode == WHOLE_MODE:
         return True
     is_usual = command.is_usual or "BERTH_CLIENTS_ALL" in os.environ
@@ -46,7 +46,10 @@ def is_wanted(command: Command, mode: str) -> bool:
 
 @pytest.mark.parametrize("mode", SETTINGS)
 def test_commands_say_what_they_should(mode: str, programs: Programs, tmp_path: Path) -> None:
-    """All in one mode, the usual ones in the others; BERTH_CLIENTS_ALL=1 tries what can be."""
+    """Each command gives the expected output: all in one mode, the usual ones in the others.
+
+    With BERTH_CLIENTS_ALL=1 the other modes run all commands that need no tokens.
+    """
     wanted = [command for command in COMMANDS if is_wanted(command, mode)]
     assert len({name_of(command) for command in wanted}) >= COMMANDS_MIN
     with running(mode, tmp_path) as cloud:

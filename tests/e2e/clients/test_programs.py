@@ -1,4 +1,4 @@
-"""The programs as a user starts them: with clouds.yaml or openrc, in a process of their own."""
+"""The clients as a user starts them: with clouds.yaml or openrc, each in its own process."""
 
 import json
 import subprocess
@@ -22,10 +22,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def run(words: list[str], folder: Path, environment: Mapping[str, str]) -> str:
-    """Run a program and return its output.
+    """Run a program and return its standard output.
 
     Raises:
-        AssertionError: it failed; what it said is in the message.
+        AssertionError: it failed; the message contains the end of its output.
     """
     done = subprocess.run(
         words,
@@ -43,7 +43,7 @@ def run(words: list[str], folder: Path, environment: Mapping[str, str]) -> str:
 
 @pytest.mark.parametrize("mode", SETTINGS)
 def test_the_settings_of_the_guide_work(mode: str, tmp_path: Path) -> None:
-    """Its clouds.yaml with openstacksdk, its openrc with the two programs."""
+    """The guide's clouds.yaml works with openstacksdk, its openrc with both programs."""
     if not PYTHON.exists():
         pytest.skip(MISSING)
     with running(mode, tmp_path) as cloud:
@@ -63,7 +63,7 @@ def test_the_settings_of_the_guide_work(mode: str, tmp_path: Path) -> None:
 def test_who_is_no_administrator_sees_the_own_project(
     mode: str, programs: Programs, tmp_path: Path
 ) -> None:
-    """Servers are made and listed in it; the fleet is hidden, and the program says why."""
+    """A member creates and lists servers of the own project; the fleet is hidden, with a reason."""
     with running(mode, tmp_path) as cloud:
         admin = cloud.environment("openstack")
         alice = cloud.environment("openstack", "alice")

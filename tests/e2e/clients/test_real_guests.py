@@ -1,4 +1,4 @@
-"""A day of ordinary clients with real guests: PostgreSQL, RabbitMQ, every part its own process."""
+"""Ordinary clients and real guests, on PostgreSQL and RabbitMQ, each part in its own process."""
 
 import json
 import os
@@ -38,7 +38,7 @@ _NAMES = ("web-1", "web-2", "web-3")
 
 
 class Day:
-    """What one user does."""
+    """The actions and checks of one user."""
 
     def __init__(self, fleet: GuestFleet, programs: Programs) -> None:
         self.fleet = fleet
@@ -46,32 +46,32 @@ class Day:
         self._cloud = fleet.cloud
 
     def call(self, line: str) -> Done:
-        """Call a program with the openrc of the guide."""
+        """Run a command line with the openrc variables of the guide."""
         return self._programs.call(line, self._cloud.environment(line.partition(" ")[0]))
 
     def judge(self, *commands: Command) -> None:
-        """Call programs, each of which must say what it should."""
+        """Run commands and check their output."""
         for command in commands:
             command.judge(self.call)
 
     def has(self, name: str, status: str, **fields: object) -> dict[str, Any]:
-        """Wait until a server has a status and these fields, and return it."""
+        """Wait until a server has a status, these fields and no task, and return it."""
         wanted = {"status": status, "OS-EXT-STS:task_state": None, **fields}
         self.judge(settling(shows_fields(f"server show {name}", wanted)))
         shown: dict[str, Any] = self.call(f"openstack server show {name} -f json").json
         return shown
 
     def is_where_it_says(self, server: dict[str, Any]) -> None:
-        """Check that the guest runs on the host that the client is told of, and nowhere else."""
+        """Wait until the guest runs on the host that the client was shown."""
         uuid, host = server["id"], server[HOST]
         wait_until(lambda: self.fleet.running().get(uuid) == host)
 
     def waits_for(self, uuid: str, *, runs: bool) -> None:
-        """Wait until a guest has a process, or has none."""
+        """Wait until a guest has a process, or has none if `runs` is False."""
         wait_until(lambda: (uuid in self.fleet.running()) is runs)
 
     def holds(self, server: dict[str, Any], vcpus: int) -> None:
-        """Check by Placement's client that the server holds its host's room, and that alone."""
+        """Check with the Placement client that the server has an allocation on its host only."""
         allocations = self.call(
             f"openstack resource provider allocation show {server['id']} -f json"
         ).json
@@ -89,7 +89,7 @@ def day(
     broker: RabbitBroker,
     programs: Programs,
 ) -> Iterator[Day]:
-    """A fleet with one of the drivers, its flavors, and a user."""
+    """Yield a user of a fleet with one of the drivers; the flavors exist."""
     require_qemu()
     if request.param == "libvirt" and (reason := lacking()):
         pytest.skip(reason)
@@ -103,7 +103,7 @@ def day(
 
 
 def test_three_servers_and_their_lives(day: Day) -> None:
-    """From `server create --min 3 --max 3 --wait` to the last delete, with all between."""
+    """Three servers go through all actions, from `server create --wait` to the last delete."""
     day.judge(shows(f"{BOOT} --min 3 --max 3 --wait web", name="web-1"))
     day.judge(
         lists("server list", "Name", *_NAMES), lists("server list", "Status", *["ACTIVE"] * 3)
@@ -133,7 +133,7 @@ def test_three_servers_and_their_lives(day: Day) -> None:
 
 
 def _power(day: Day) -> None:
-    """Everything that leaves a server where it is."""
+    """Apply the actions that leave a server on its host."""
     day.judge(settling(says("console log show web-1", "BERTH|ready|READY")))
     for step, status in (
         ("stop", "SHUTOFF"),
@@ -151,7 +151,7 @@ def _power(day: Day) -> None:
 
 
 def _sizes_and_hosts(day: Day) -> None:
-    """Every way to another size and another host, and back."""
+    """Resize and migrate servers, with confirm and revert."""
     before = day.has("web-1", "ACTIVE")
     day.judge(says("server resize --flavor m1.medium web-1"))
     day.has("web-1", "VERIFY_RESIZE")
@@ -178,7 +178,7 @@ def _sizes_and_hosts(day: Day) -> None:
 
 
 def _shelf(day: Day) -> None:
-    """Shelved, a server is on no host; unshelved, it is on one again."""
+    """Shelve a server, which then runs nowhere, and unshelve it."""
     day.judge(says("server shelve web-3"))
     shelved = day.has("web-3", "SHELVED_OFFLOADED")
     day.waits_for(shelved["id"], runs=False)
@@ -187,7 +187,7 @@ def _shelf(day: Day) -> None:
 
 
 def _evacuation(day: Day) -> None:
-    """A host is lost: its servers come up on the other, and what was left is cleared away."""
+    """Lose a host and evacuate its servers to the other one; then bring the host back."""
     lost = day.fleet.host_called(day.has("web-1", "ACTIVE")[HOST])
     other = next(host for host in day.fleet.hosts if host is not lost)
     lost.kill_agent()
@@ -197,7 +197,7 @@ def _evacuation(day: Day) -> None:
     ]
     for name in names:
         day.judge(shows(f"server evacuate {name}", name=name))
-    for name in names:  # from microversion 2.95 on they are left off there
+    for name in names:  # from microversion 2.95 on, evacuated servers stay stopped
         assert day.has(name, "SHUTOFF")[HOST] == other.name
         day.judge(says(f"server start {name}"))
     day.fleet.start_agent(lost)
@@ -208,7 +208,7 @@ def _evacuation(day: Day) -> None:
 
 
 def _reservation(day: Day) -> None:
-    """Nova's program lists what was made together."""
+    """List the servers of one create with novaclient's program."""
     made = day.call("openstack server show web-1 -f json").json
     assert made["OS-EXT-SRV-ATTR:reservation_id"].startswith("r-")
     listed = day.call(f"nova list --reservation-id {made['OS-EXT-SRV-ATTR:reservation_id']}")
@@ -216,7 +216,7 @@ def _reservation(day: Day) -> None:
 
 
 def _library(day: Day) -> None:
-    """The libraries: make, wait, list by a reservation, delete."""
+    """Run guest_story.py, which uses the libraries."""
     environment = day.fleet.cloud.environment("openstack")
     done = subprocess.run(
         [str(PYTHON), "-m", "tests.e2e.clients.guest_story"],

@@ -1,4 +1,4 @@
-"""A cloud of processes, each with ways of its own to the ledger and to the broker."""
+"""A cloud of processes, each with its own proxies to the ledger and to the broker."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.relay import Relay, relaying
 HOSTS: Final = 4
 PARTS: Final = ("api", "scheduler", "agent")
 TIMEOUT_S: Final = 1.0
-"""How long the ledger may take to answer here; a black hole is one for a little longer."""
+"""The time after which a process here gives up waiting for the ledger."""
 
 _READY_S: Final = 120.0
 _AUDIT_S: Final = 30.0
@@ -34,7 +34,7 @@ _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a process has used: seconds of a processor so far, bytes of memory and files now."""
+    """The processor time that a process has used, and its present memory and open files."""
 
     cpu_s: float
     memory_bytes: int
@@ -43,13 +43,14 @@ class Cost:
 
 @dataclass
 class Cloud:
-    """An API, a scheduler and the agent of some hosts, and the ways to what they stand on.
+    """An API, a scheduler and the agent of some hosts, with proxies to ledger and broker.
 
     Attributes:
-        timeout_s: what the processes are told of how long the ledger may take.
-        delay_s: how long everything takes that hosts do.
-        ledgers: the way of each process to the ledger, by its part.
-        brokers: the same to the broker; empty without one.
+        timeout_s: the setting `ledger.timeout_s` of the processes.
+        delay_s: duration of each operation of the fake hosts.
+        ledgers: the proxy of each process to the ledger, by the name of the process; empty for
+            SQLite.
+        brokers: the proxies to the broker, likewise; empty without a broker.
     """
 
     processes: Processes
@@ -64,7 +65,7 @@ class Cloud:
     parts: dict[str, Part] = field(default_factory=dict[str, Part])
 
     def start(self, name: str) -> Part:
-        """Start a process, or start it again."""
+        """Start or restart a process and return it."""
         words = [name, "--config", str(self._settings(name))]
         if name == "api":
             words += ["--listen", self.service.url.removeprefix("http://")]
@@ -78,7 +79,7 @@ class Cloud:
         return part
 
     def start_all(self) -> None:
-        """Start all, and wait until the hosts are there and are up."""
+        """Start all processes, and wait until the hosts are registered and the broker connected."""
         self.start("api")
         self.service.wait_until(lambda status: True, self.parts["api"])
         for name in PARTS[1:]:
@@ -90,12 +91,12 @@ class Cloud:
             self.parts[name].wait_for_log("broker_connected")
 
     def wait_for_reconnect(self, name: str) -> None:
-        """Wait until a process has found the broker again."""
+        """Wait until a process has connected to the broker a second time."""
         log = self.parts[name].log
         wait_until(lambda: log.read_text("utf-8", "replace").count("broker_connected") > 1, name)
 
     def used(self) -> dict[str, int]:
-        """Return what is used of all hosts, by resource class."""
+        """Return the used amounts of all hosts together, by resource class."""
         total: dict[str, int] = {}
         for host in self.service.get("/berth/v1/hosts")["hosts"]:
             for name, inventory in host["inventories"].items():
@@ -103,7 +104,7 @@ class Cloud:
         return total
 
     def costs(self) -> dict[str, Cost]:
-        """Return what each process has used; all of them have to live."""
+        """Return the costs of each process, by name, and check that all processes are alive."""
         assert [name for name, one in self.parts.items() if one.process.poll() is not None] == []
         return {name: cost_of(part.process.pid) for name, part in self.parts.items()}
 
@@ -133,7 +134,7 @@ def cloud(
     timeout_s: float = TIMEOUT_S,
     delay_s: float = 0.2,
 ) -> Generator[Cloud]:
-    """Start a cloud, whose processes are stopped by their fixture."""
+    """Start a cloud and yield it; stop its processes at the end."""
     with ExitStack() as stack:
         made = Cloud(processes, service, processes.folder, ledger, broker, timeout_s, delay_s)
         for name in PARTS:
@@ -143,14 +144,14 @@ def cloud(
             if broker is not None:
                 way = relaying(broker.url, _PORT_OF_RABBITMQ)
                 made.brokers[name] = stack.enter_context(way)
-        # The ways end after the processes, which say farewell to their servers.
+        # The proxies outlive the processes, which close their connections properly.
         stack.callback(processes.stop_all)
         made.start_all()
         yield made
 
 
 def cost_of(pid: int) -> Cost:
-    """Return what a process has used."""
+    """Return the costs of a process."""
     proc = Path(f"/proc/{pid}")
     fields = (proc / "stat").read_text().rpartition(")")[2].split()
     user, system = int(fields[11]), int(fields[12])
@@ -162,12 +163,13 @@ def cost_of(pid: int) -> Cost:
 def check_costs(
     before: Mapping[str, Cost], after: Mapping[str, Cost], idle_s: float | None = None
 ) -> None:
-    """Check that no process kept what it could not do while something was away, nor span.
+    """Check that no process gathered much memory or many files during an outage, or kept busy.
 
     Args:
-        before: what each had used when it began.
-        after: when it ended.
-        idle_s: how long that was, where there was nothing else to do.
+        before: costs of each process before the outage.
+        after: costs of each process after it.
+        idle_s: duration of an outage in which the processes had nothing to do; None skips the
+            check of processor time.
     """
     for name, was in before.items():
         now = after[name]
@@ -177,9 +179,9 @@ def check_costs(
 
 
 def check_audit(service: Service) -> None:
-    """Check that `berth audit` comes to find nothing, however new it is.
+    """Check that `berth audit`, which ignores no recent record, soon finds no discrepancy.
 
-    What was deleted before a scheduler took it up is pending until the scheduler's next try.
+    A request whose server was deleted early is pending until the scheduler tries it again.
     """
     ages = ("--grace", "0", "--task-age", "0", "--request-age", "0")
     ends_s = time.monotonic() + _AUDIT_S
@@ -190,7 +192,7 @@ def check_audit(service: Service) -> None:
 
 
 def berth(service: Service, *words: str) -> "subprocess.CompletedProcess[str]":
-    """Run `berth WORDS…` against a service."""
+    """Run `berth WORDS…` against a service and return the completed process."""
     return subprocess.run(
         [sys.executable, "-m", "berth.cli.main", *words],
         env={**os.environ, "BERTH_URL": service.url},
@@ -202,7 +204,7 @@ def berth(service: Service, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def wait_until(true: Callable[[], bool], what: object) -> None:
-    """Wait until something is true, and say what when it never is."""
+    """Wait until `true` returns True; if it never does, `what` is the message."""
     deadline_s = time.monotonic() + _READY_S
     while not true():
         assert time.monotonic() < deadline_s, what

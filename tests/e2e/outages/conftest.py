@@ -1,4 +1,4 @@
-"""Outages: a minute without a server and kills are always tried, the rest by `make outages`."""
+"""The choice of outage tests: `_ALWAYS` runs each time, the rest in `make outages` only."""
 
 import os
 
@@ -9,7 +9,7 @@ _ALWAYS = {"test_a_minute", "test_kills"}
 
 @pytest.fixture(autouse=True, scope="module")
 def _only_when_asked_for(request: pytest.FixtureRequest) -> None:
-    """Skip the others unless somebody wants to wait for them."""
+    """Skip the long outages unless BERTH_OUTAGES is 1."""
     is_short = request.path.stem in _ALWAYS
     if not is_short and os.environ.get("BERTH_OUTAGES", "0") != "1":
         pytest.skip("these outages take minutes; run them with `make outages`")

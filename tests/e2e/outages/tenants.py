@@ -1,4 +1,4 @@
-"""Tenants: they go on asking for things while what the cloud stands on is away, and keep books."""
+"""Tenants that send requests during an outage and record the answers."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from tests.e2e.conftest import Service
 from tests.e2e.outages.cloud import Cloud, check_audit, wait_until
 
 FLAVORS: Final = {"small": 1, "large": 2}
-"""VCPUs by name; a resize goes from the first to the second."""
+"""The VCPUs of each flavor, by name; a resize goes from the first to the second."""
 
 _AWAY: Final = 503
 _NOT_NOW: Final = (404, 409)
@@ -30,16 +30,16 @@ _DEEDS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 
 @dataclass
 class Tenants:
-    """Some threads that create, change and delete servers, and what they were told.
+    """Threads that create, change and delete servers, with a record of the answers.
 
-    A create is repeated under its key until it is answered, as a client should.
+    A create is repeated under its key until it succeeds, as a client should do.
 
     Attributes:
-        uuids: of what was accepted, by key.
-        deleted: uuids of what was accepted to be deleted.
-        answers: how often each status came.
-        wrong: answers that should not be: errors without a reason, or other statuses.
-        slowest_s: the longest that anybody waited for an answer.
+        uuids: uuids of the accepted servers, by idempotency key.
+        deleted: uuids of the servers whose deletion was accepted.
+        answers: number of answers by HTTP status.
+        wrong: unexpected answers: timeouts, other statuses, or 503 without a reason.
+        slowest_s: the longest time until an answer.
     """
 
     service: Service
@@ -55,7 +55,7 @@ class Tenants:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __enter__(self) -> Self:
-        """Begin."""
+        """Create the flavors and start the threads."""
         for name, vcpus in FLAVORS.items():
             self.service.flavor(name, vcpus=vcpus, ram=256)
         self._running = [
@@ -66,17 +66,17 @@ class Tenants:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop."""
+        """Stop the threads."""
         self.stop()
 
     def stop(self) -> None:
-        """Ask for nothing new, and repeat until all that was asked for is answered."""
+        """Stop the threads as soon as their present requests have been answered."""
         self._stopped.set()
         for thread in self._running:
             thread.join()
 
     def wait_for(self, count: int) -> None:
-        """Wait until so many servers were accepted."""
+        """Wait until at least `count` servers have been accepted."""
         wait_until(lambda: len(self.uuids) >= count, self.answers)
 
     def _live(self, number: int) -> None:
@@ -116,14 +116,14 @@ class Tenants:
     def _ask(
         self, http: httpx.Client, method: str, path: str, body: object = None, key: str = ""
     ) -> httpx.Response | None:
-        """Ask once; None when the API process was not there."""
+        """Send a request once and return the response; None if the API process does not answer."""
         headers = {"Idempotency-Key": key} if key else {}
         began_s = time.monotonic()
         try:
             answer = http.request(method, path, json=body, headers=headers, timeout=60.0)
         except httpx.TransportError as error:
             if isinstance(error, httpx.TimeoutException):
-                self.wrong.append(f"{method} {path}: nobody answers")
+                self.wrong.append(f"{method} {path}: no answer")
             return None
         with self._lock:
             self.slowest_s = max(self.slowest_s, time.monotonic() - began_s)
@@ -137,9 +137,9 @@ class Tenants:
 
 
 def check_settled(cloud: Cloud, tenants: Tenants) -> None:
-    """Check that all that was accepted came true once, and all room is accounted for.
+    """Check that each accepted request took effect once, and that hosts hold no other amounts.
 
-    Servers that were resized are confirmed, so that nothing is held twice.
+    Resizes are confirmed first, because an unconfirmed one holds resources on two hosts.
     """
     assert not tenants.wrong, tenants.wrong
     wait_until(lambda: not _confirm(cloud.service), "servers are never at rest")
@@ -153,8 +153,8 @@ def check_settled(cloud: Cloud, tenants: Tenants) -> None:
     assert [s for s in servers if s["status"] == "ERROR" and not s["fault"]["message"]] == []
     placed = [s for s in servers if s["OS-EXT-SRV-ATTR:host"] is not None]
     held = sum(s["flavor"]["vcpus"] for s in placed)
-    # What a server that was deleted in a move has on the other host is held until that is cleared.
-    wait_until(lambda: cloud.used()["VCPU"] == held, f"other than {held} VCPU are held for good")
+    # A server that was deleted during a move holds resources until the other host is cleared.
+    wait_until(lambda: cloud.used()["VCPU"] == held, f"the used VCPU do not become {held}")
     check_audit(cloud.service)
 
 
@@ -178,7 +178,7 @@ def _servers(service: Service) -> list[dict[str, Any]]:
 
 
 def _confirm(service: Service) -> list[str]:
-    """Confirm what was resized; return what is not at rest yet."""
+    """Confirm resizes, and return descriptions of the servers that are still changing."""
     restless: list[str] = []
     for server in _servers(service):
         task = server["OS-EXT-STS:task_state"]

@@ -1,4 +1,4 @@
-"""A whole minute without the ledger, or without the broker, with the waits of ordinary settings."""
+"""A minute without the ledger or without the broker, with the default timeouts."""
 
 import time
 
@@ -24,7 +24,7 @@ _TIMEOUT_S = 10.0
 def test_a_minute_is_got_over(
     processes: Processes, service: Service, fresh_postgres_url: str, broker: RabbitBroker, what: str
 ) -> None:
-    """Nobody is left without an answer, nothing is lost, and all processes are there again."""
+    """Every request is answered, none is lost, and all processes recover."""
     with cloud(processes, service, fresh_postgres_url, broker, timeout_s=_TIMEOUT_S) as made:
         with Tenants(service, threads=2) as tenants:
             tenants.wait_for(5)

@@ -1,4 +1,4 @@
-"""RabbitMQ away: orders are left in the ledger, and nothing else changes."""
+"""Outages of RabbitMQ: the API leaves requests in the ledger, and clients notice nothing."""
 
 import time
 
@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 _AWAY_S = 6.0
-# 400 is for a resize that was done already; any other is wrong, and told as such.
+# 400 is the answer to a resize to the present flavor; `Tenants.wrong` has any other 400.
 _ALLOWED = {200, 202, 204, 400, 404, 409}
 
 
@@ -25,7 +25,7 @@ _ALLOWED = {200, 202, 204, 400, 404, 409}
 def test_orders_are_accepted_while_it_is_away(
     processes: Processes, service: Service, fresh_postgres_url: str, broker: RabbitBroker, way: str
 ) -> None:
-    """Nobody is refused, and the API comes back to it by itself."""
+    """Requests are accepted without the broker, and the API reconnects by itself."""
     with cloud(processes, service, fresh_postgres_url, broker) as made:
         with Tenants(service) as tenants:
             tenants.wait_for(10)
@@ -46,7 +46,7 @@ def test_orders_are_accepted_while_it_is_away(
 def test_orders_are_accepted_while_one_process_is_cut_off(
     processes: Processes, service: Service, fresh_postgres_url: str, broker: RabbitBroker
 ) -> None:
-    """A scheduler that nobody can call finds what is pending in the ledger."""
+    """A scheduler without the broker takes the pending requests from the ledger."""
     with cloud(processes, service, fresh_postgres_url, broker) as made:
         with Tenants(service) as tenants:
             for name in ("api", "scheduler"):

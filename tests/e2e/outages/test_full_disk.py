@@ -1,4 +1,4 @@
-"""A SQLite ledger on a disk that is full: refusals with the reason, and later all goes on."""
+"""A SQLite ledger on a full disk: requests are refused with the reason until there is room."""
 
 import os
 import resource
@@ -23,7 +23,7 @@ _UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A folder whose disk is full or has room, as the test says."""
+    """A folder whose disk a test fills and empties."""
 
     folder: Path
     fill: Callable[[Part], None]
@@ -31,7 +31,7 @@ class Disk:
 
 
 def limited(folder: Path) -> Disk:
-    """Return a folder in which a process may be kept from making files larger."""
+    """Return a disk whose `fill` limits the size of the files that the process may write."""
 
     def fill(part: Part) -> None:
         sizes = [path.stat().st_size for path in folder.iterdir()]
@@ -46,7 +46,7 @@ def limited(folder: Path) -> Disk:
 
 @contextmanager
 def mounted(folder: Path) -> Generator[Disk]:
-    """Mount a small disk, where that is allowed."""
+    """Mount a small disk and yield it; skip the test if mounting is not allowed."""
     words = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)]
     if os.geteuid() or subprocess.run(words, capture_output=True, check=False).returncode:
         pytest.skip("no disk can be mounted here")
@@ -68,7 +68,7 @@ def mounted(folder: Path) -> Generator[Disk]:
 
 @pytest.fixture(params=["limit", "tmpfs"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Disk]:
-    """Make a disk of either kind."""
+    """Yield a disk of each kind."""
     folder = tmp_path / "data"
     folder.mkdir()
     if request.param == "limit":
@@ -79,7 +79,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Disk]:
 
 
 def start(processes: Processes, service: Service, disk: Disk) -> Part:
-    """Start all of Berth in one process."""
+    """Start all of Berth in one process, and wait until its hosts are registered."""
     address = service.url.removeprefix("http://")
     words = ("--data", str(disk.folder), "--fake-hosts", f"{_HOSTS}")
     part = processes.start("up", "--listen", address, *words)
@@ -88,14 +88,14 @@ def start(processes: Processes, service: Service, disk: Disk) -> Part:
 
 
 def test_a_full_disk_is_got_over(disk: Disk, processes: Processes, service: Service) -> None:
-    """Orders are refused while it is full; nothing is half written, now or after a restart."""
+    """Requests are refused while the disk is full; no write is partial, even after a restart."""
     part = start(processes, service, disk)
     url = f"sqlite:///{disk.folder / 'berth.sqlite'}"
     try:
         with Tenants(service) as tenants:
             tenants.wait_for(10)
             disk.fill(part)
-            wait_until(lambda: tenants.answers[503] > 5, "nobody was refused")
+            wait_until(lambda: tenants.answers[503] > 5, "no request was refused")
             assert part.process.poll() is None
             disk.empty(part)
             tenants.wait_for(len(tenants.uuids) + 10)

@@ -1,4 +1,4 @@
-"""Processes that are killed with SIGKILL, each in the midst of what it does."""
+"""Processes that are killed with SIGKILL in the middle of their work."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _KILLS = 3
 
 
 def kill(made: Cloud, name: str) -> None:
-    """Kill a process and start it again, with its way to the ledger open."""
+    """Kill a process and start it again, with its proxy to the ledger open."""
     made.parts[name].kill()
     if name in made.ledgers:
         made.ledgers[name].open()
@@ -26,21 +26,21 @@ def kill(made: Cloud, name: str) -> None:
 
 
 def task_of(service: Service, uuid: str) -> str | None:
-    """Return the task of a server."""
+    """Return the task of a server; None if it has none."""
     server: dict[str, Any] = service.get(f"/v2.1/servers/{uuid}")["server"]
     task: str | None = server["OS-EXT-STS:task_state"]
     return task
 
 
 def act(service: Service, uuid: str, action: str, argument: object = None) -> None:
-    """Have something done with a server."""
+    """Start an action on a server."""
     path = f"{service.url}/v2.1/servers/{uuid}/action"
     answer = httpx.post(path, json={action: argument}, headers=_VERSION, trust_env=False)
     assert answer.is_success, answer.text
 
 
 def wait_for_rest(service: Service, uuid: str) -> dict[str, Any]:
-    """Wait until nothing is done with a server, and return it."""
+    """Wait until a server has no task, and return it."""
     found: list[dict[str, Any]] = []
 
     def rests() -> bool:
@@ -52,7 +52,7 @@ def wait_for_rest(service: Service, uuid: str) -> dict[str, Any]:
 
 
 def build_before(made: Cloud) -> str:
-    """Have a build begin that its agent does not hear of."""
+    """Begin a build while the agent is cut off from the ledger; return the server's uuid."""
     made.ledgers["agent"].silence()
     uuid = made.service.create("small", "before")
     wait_until(lambda: task_of(made.service, uuid) == "spawning", uuid)
@@ -60,7 +60,7 @@ def build_before(made: Cloud) -> str:
 
 
 def build_during(made: Cloud, key: str = "during") -> str:
-    """Have a build begin, and its driver at it."""
+    """Begin a build, wait until its driver is at work, and return the server's uuid."""
     uuid = made.service.create("small", key)
     wait_until(lambda: task_of(made.service, uuid) != "scheduling", uuid)
     time.sleep(made.delay_s / 2)
@@ -68,7 +68,7 @@ def build_during(made: Cloud, key: str = "during") -> str:
 
 
 def build_after(made: Cloud) -> str:
-    """Have a guest started whose agent cannot tell the ledger."""
+    """Start a guest whose agent cannot reach the ledger; return the server's uuid."""
     uuid = build_during(made, "after")
     made.ledgers["agent"].silence()
     time.sleep(made.delay_s)
@@ -76,7 +76,7 @@ def build_after(made: Cloud) -> str:
 
 
 def resize(made: Cloud) -> str:
-    """Have a resize begin."""
+    """Begin a resize and return the server's uuid."""
     uuid = made.service.create("small", "resize")
     wait_for_rest(made.service, uuid)
     act(made.service, uuid, "resize", {"flavorRef": "large"})
@@ -85,7 +85,7 @@ def resize(made: Cloud) -> str:
 
 
 def migrate_live(made: Cloud) -> str:
-    """Have a live migration begin."""
+    """Begin a live migration and return the server's uuid."""
     uuid = made.service.create("small", "live")
     wait_for_rest(made.service, uuid)
     act(made.service, uuid, "os-migrateLive", {"host": None, "block_migration": "auto"})
@@ -94,7 +94,7 @@ def migrate_live(made: Cloud) -> str:
 
 
 def delete(made: Cloud) -> str:
-    """Have a delete begin."""
+    """Begin a deletion and return the server's uuid."""
     uuid = made.service.create("small", "delete")
     wait_for_rest(made.service, uuid)
     httpx.delete(f"{made.service.url}/v2.1/servers/{uuid}", trust_env=False).raise_for_status()
@@ -104,7 +104,7 @@ def delete(made: Cloud) -> str:
 def test_an_agent_finds_its_work_again(
     processes: Processes, service: Service, fresh_postgres_url: str
 ) -> None:
-    """Whatever it was at is done by its successor, once, and no room is lost."""
+    """A restarted agent completes the work of the killed one, once, and no resources are lost."""
     begin: list[Callable[[Cloud], str]] = [
         build_before,
         build_during,
@@ -126,7 +126,7 @@ def test_an_agent_finds_its_work_again(
             server = wait_for_rest(service, uuid)
             rests = {"ACTIVE", "VERIFY_RESIZE"}
             if one is migrate_live:
-                # Fake guests die with their agent, and this one may have had both of its sides.
+                # Fake guests die with their agent, which may have run both sides of the move.
                 rests.add("ERROR")
             assert server["status"] in rests, (one, server)
             tenants.uuids[one.__name__] = uuid
@@ -136,7 +136,7 @@ def test_an_agent_finds_its_work_again(
 def test_schedulers_and_apis_die_in_the_midst_of_requests(
     processes: Processes, service: Service, fresh_postgres_url: str
 ) -> None:
-    """Requests are repeated by their owners, or found in the ledger by the next scheduler."""
+    """No accepted request is lost: clients repeat it, or the next scheduler finds it."""
     with cloud(processes, service, fresh_postgres_url) as made, Tenants(service) as tenants:
         for name in ("scheduler", "api") * _KILLS:
             tenants.wait_for(len(tenants.uuids) + 3)

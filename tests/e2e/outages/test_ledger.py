@@ -1,4 +1,4 @@
-"""PostgreSQL away: for all processes, for one of them, and in the middle of transactions."""
+"""Outages of PostgreSQL: for all processes, for one of them, and during transactions."""
 
 import time
 
@@ -12,14 +12,14 @@ from tests.e2e.outages.tenants import Tenants, check_settled
 pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(600)]
 
 _AWAY_S = 6.0
-"""Longer than a process with the timeout that it has here waits for anything."""
+"""The duration of the outage; it is longer than any wait with the timeouts of this cloud."""
 _ALONE_S = 4.0
 _CUTS = 30
 
 
 @pytest.fixture
 def ledger(fresh_postgres_url: str) -> str:
-    """A database that is asked in the clear, so that the ways there can read what is said."""
+    """Return the URL of a database without TLS, so the proxies can read the statements."""
     return f"{fresh_postgres_url}?sslmode=disable"
 
 
@@ -27,7 +27,7 @@ def ledger(fresh_postgres_url: str) -> str:
 def test_nothing_is_lost_while_it_is_away(
     processes: Processes, service: Service, ledger: str, way: str
 ) -> None:
-    """Each request is answered with a reason, no process ends, and all goes on by itself."""
+    """Requests are answered with a reason, no process ends, and the cloud recovers by itself."""
     with cloud(processes, service, ledger) as made, Tenants(service) as tenants:
         tenants.wait_for(10)
         before = made.costs()
@@ -49,7 +49,7 @@ def test_nothing_is_lost_while_it_is_away(
 def test_nothing_is_lost_while_one_process_is_cut_off(
     processes: Processes, service: Service, ledger: str
 ) -> None:
-    """What the others can do goes on: orders are accepted without scheduler and agent."""
+    """Creates are accepted while the scheduler or the agent has no ledger."""
     with cloud(processes, service, ledger) as made, Tenants(service, threads=2) as tenants:
         for name in PARTS:
             accepted = len(tenants.uuids)
@@ -68,7 +68,7 @@ def test_nothing_is_lost_while_one_process_is_cut_off(
 def test_nothing_happens_twice_when_answers_of_commits_are_lost(
     processes: Processes, service: Service, ledger: str
 ) -> None:
-    """Whether a commit that breaks has arrived or not, what was asked for is done once."""
+    """Each request takes effect once, whether an interrupted commit has arrived or not."""
     with cloud(processes, service, ledger) as made, Tenants(service) as tenants:
         for number in range(_CUTS):
             proxy = made.ledgers[PARTS[number % len(PARTS)]].proxy

@@ -1,4 +1,4 @@
-"""A server of the Placement API for each test: the real one, or Berth (see `under_test`)."""
+"""A Placement server for each test: OpenStack's own or Berth (see `under_test`)."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from tests.conformance.placement.servers import MISSING, PYTHON, Choice, serving
 
 @pytest.fixture(params=under_test())
 def placement(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Start an empty server and give its URL; the token `admin` may do everything."""
+    """Start an empty server and yield its URL; the token `admin` allows everything."""
     if not PYTHON.exists():
         pytest.skip(MISSING)
     with serving(Choice(request.param)) as port:

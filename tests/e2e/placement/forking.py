@@ -1,8 +1,8 @@
-"""Runs `openstack` commands, each in a process of its own; `.venv-placement` runs this.
+"""Runs `openstack` commands, each in its own process, with `.venv-placement`.
 
-A start of the command takes a second of imports. Here they are done once, and each line of
-standard input, a list of words, has a fork of its own. One line goes back: exit code, standard
-output and standard error.
+The imports of the command take a second. Here they happen once, and each line of standard input, a
+JSON list of arguments, is run in a fork. The answer is a line with a JSON object: exit code,
+standard output and standard error.
 """
 
 import json
@@ -17,7 +17,7 @@ from tests.e2e.preloading import preload
 
 
 def _call(words: list[str], out: int, err: int) -> NoReturn:
-    """Be the command."""
+    """Run the command in this process and exit."""
     os.dup2(out, 1)
     os.dup2(err, 2)
     code = 1
@@ -32,7 +32,7 @@ def _call(words: list[str], out: int, err: int) -> NoReturn:
 
 
 def run(words: list[str]) -> dict[str, object]:
-    """Run one command and return what it said."""
+    """Run one command and return its exit code, output and errors."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = os.fork()
         if process == 0:
@@ -46,7 +46,7 @@ def run(words: list[str]) -> dict[str, object]:
 
 
 def main() -> None:
-    """Answer until standard input ends."""
+    """Run the commands that standard input names until it ends."""
     preload()
     for line in sys.stdin:
         print(json.dumps(run(json.loads(line))), flush=True)  # noqa: T201 - the answer

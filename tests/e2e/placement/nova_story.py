@@ -1,4 +1,4 @@
-"""A life of hosts and servers by the report client of Nova; `.venv-nova` runs it.
+"""A scenario of hosts and servers with Nova's report client; `.venv-nova` runs this.
 
 Usage: python -m tests.e2e.placement.nova_story URL
 """
@@ -24,7 +24,7 @@ OWNER = (uuid_of("nova project"), uuid_of("nova user"))
 
 
 def stock(total: int, **more: float) -> dict[str, float]:
-    """Return an inventory as a compute node reports it."""
+    """Return an inventory in the form in which a compute node reports it."""
     return {
         "total": total,
         "reserved": 0,
@@ -37,7 +37,7 @@ def stock(total: int, **more: float) -> dict[str, float]:
 
 
 class Story:
-    """One report client and what it is asked to do."""
+    """The scenario, with its report client."""
 
     def __init__(self, url: str) -> None:
         auth = token_endpoint.Token(endpoint=url, token="admin")
@@ -48,11 +48,11 @@ class Story:
         self.context = context.get_admin_context()
 
     def tree(self, uuid: str, name: str) -> Any:  # noqa: ANN401 - Nova has no types here
-        """Read the tree of a host, and make its root where there is none."""
+        """Return the tree of a host, whose root is created if it is missing."""
         return self.client.get_provider_tree_and_ensure_root(self.context, uuid, name=name)
 
     def candidates(self, vcpus: int, memory_mb: int) -> list[dict[str, Any]]:
-        """Ask for candidates as the scheduler does, for a flavor that requires a trait."""
+        """Return candidates as Nova's scheduler does, for a flavor that requires a trait."""
         flavor = objects.Flavor(
             vcpus=vcpus,
             memory_mb=memory_mb,
@@ -74,18 +74,18 @@ class Story:
         return list(found)
 
     def claim(self, consumer: str, request: dict[str, Any]) -> bool:
-        """Claim a candidate."""
+        """Claim a candidate for a consumer and return whether the claim succeeded."""
         return bool(
             self.client.claim_resources(self.context, consumer, request, *OWNER, self.version)
         )
 
     def held(self, consumer: str) -> dict[str, dict[str, int]]:
-        """Return what a consumer has."""
+        """Return the allocations of a consumer: its resources by provider uuid."""
         found = self.client.get_allocations_for_consumer(self.context, consumer)
         return {uuid: one["resources"] for uuid, one in found.items()}
 
     def report_hosts(self) -> None:
-        """Two compute nodes report what they have; the first one changes its mind."""
+        """Report two compute nodes, then change the inventory and traits of the first."""
         for uuid, name in ((HOST, "host"), (OTHER, "other")):
             tree = self.tree(uuid, name)
             tree.update_inventory(name, {"VCPU": stock(8), "MEMORY_MB": stock(4096)})
@@ -102,14 +102,14 @@ class Story:
         assert self.tree(HOST, "host").data("host").inventory["VCPU"]["total"] == 16
 
     def claim_and_move(self) -> None:
-        """A server is claimed, its host changes, and it is deleted."""
+        """Claim a server, move it to the other host, and delete the migration's allocations."""
         found = {next(iter(one["allocations"])): one for one in self.candidates(4, 512)}
         assert set(found) == {HOST, OTHER}
         assert self.claim(SERVER, found[HOST])
         assert self.held(SERVER) == {HOST: {"VCPU": 4, "MEMORY_MB": 512}}
         usage = self.client.get_usages_counts_for_quota(self.context, OWNER[0], OWNER[1])
         assert usage["project"]["cores"] == 4
-        # The migration takes over what the server has, and the server claims the other host.
+        # The migration takes over the server's allocations; the server claims the other host.
         assert self.client.move_allocations(self.context, SERVER, MIGRATION)
         assert self.held(MIGRATION) == {HOST: {"VCPU": 4, "MEMORY_MB": 512}}
         assert self.held(SERVER) == {}
@@ -123,21 +123,21 @@ class Story:
         assert self.claim(SECOND, {"allocations": {HOST: {"resources": {"VCPU": 2}}}})
 
     def reshape(self) -> None:
-        """The first host puts its processors into a cell, with what a server has of them."""
+        """Move the first host's processors, and a server's allocation of them, into a NUMA cell."""
         try:
             self._put_into_cell()
         except exception.PlacementReshapeConflict:
-            # The claims have changed the host since it looked; Nova looks again, and so do we.
+            # The claims have changed the host since the tree was read; Nova also reads it again.
             self._put_into_cell()
         else:
-            raise AssertionError("a reshape with an old generation was taken")
+            raise AssertionError("a reshape with an old generation was accepted")
         assert self.held(SECOND) == {CELL: {"VCPU": 2}}
         assert self.tree(HOST, "host").data("cell").inventory["VCPU"]["total"] == 16
         assert "VCPU" not in self.tree(HOST, "host").data("host").inventory
 
     def _put_into_cell(self) -> None:
         tree = self.tree(HOST, "host")
-        if not tree.exists(CELL):  # it is made before the reshape is tried
+        if not tree.exists(CELL):  # the child is created before the reshape is tried
             tree.new_child("cell", HOST, uuid=CELL)
         tree.update_inventory("host", {"MEMORY_MB": stock(4096)})
         tree.update_inventory("cell", {"VCPU": stock(16)})
@@ -147,7 +147,7 @@ class Story:
         self.client.update_from_provider_tree(self.context, tree, allocations=allocations)
 
     def farewell(self) -> None:
-        """Servers go, by force or not, and then the cell."""
+        """Delete the servers' allocations, one of them by force, and then the cell."""
         assert self.client.delete_allocation_for_instance(self.context, SERVER, force=True)
         assert self.client.delete_allocation_for_instance(self.context, SECOND)
         tree = self.tree(HOST, "host")
@@ -157,7 +157,7 @@ class Story:
 
 
 def main(url: str) -> None:
-    """Tell the story to one server."""
+    """Run the scenario against one server."""
     conf.CONF([], project="nova", default_config_files=[])
     objects.register_all()
     story = Story(url)

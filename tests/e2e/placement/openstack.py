@@ -1,4 +1,4 @@
-"""The `openstack` command of `.venv-placement`, a process for each call (see forking.py)."""
+"""The `openstack` command of `.venv-placement`, one process per call (see forking.py)."""
 
 import json
 import os
@@ -14,7 +14,7 @@ _STOP_S = 20
 
 
 def all_commands() -> set[str]:
-    """Name the commands that osc-placement has, as they are typed."""
+    """Return the commands of osc-placement, as they are typed."""
     (path,) = ENVIRONMENT.glob(_POINTS)
     points = ConfigParser(delimiters=("=",))
     points.read(path, "utf-8")
@@ -22,22 +22,22 @@ def all_commands() -> set[str]:
 
 
 class RefusedError(Exception):
-    """The command ended with an exit code; what it said is the message."""
+    """The command failed; the message contains what it printed."""
 
 
 class Openstack:
-    """Calls the command and keeps in mind which subcommands have been called; a context.
+    """Calls the command and records the subcommands; a context manager.
 
     Attributes:
-        called: these, as they are typed.
+        called: the subcommands so far, as they are typed.
     """
 
     def __init__(self, url: str, version: str | None) -> None:
-        """Speak to one server.
+        """Prepare calls to one server.
 
         Args:
-            url: of the server.
-            version: to ask for; None lets the client negotiate.
+            url: URL of the server.
+            version: microversion to request; None lets the client negotiate.
         """
         self._options = ["--os-auth-type", "admin_token", "--os-endpoint", url]
         self._options += ["--os-token", "admin"]
@@ -56,7 +56,7 @@ class Openstack:
         )
 
     def __enter__(self) -> Self:
-        """Return it."""
+        """Return this object."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,7 +64,7 @@ class Openstack:
         self._process.communicate(timeout=_STOP_S)
 
     def say(self, line: str, *words: str) -> None:
-        """Call a command that shows nothing.
+        """Call a command and ignore its output.
 
         Raises:
             RefusedError: it failed.
@@ -72,7 +72,7 @@ class Openstack:
         self._call([*line.split(), *words])
 
     def ask(self, line: str, *words: str) -> Any:  # noqa: ANN401 - JSON, of any shape
-        """Call a command and return what it shows.
+        """Call a command and return its output, parsed as JSON.
 
         Raises:
             RefusedError: it failed.

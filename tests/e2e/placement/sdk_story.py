@@ -1,4 +1,4 @@
-"""A life of providers and allocations by openstacksdk; `.venv-placement` runs it.
+"""A scenario of providers and allocations with openstacksdk; `.venv-placement` runs this.
 
 Usage: python -m tests.e2e.placement.sdk_story URL
 """
@@ -21,7 +21,7 @@ OWNER = {"project_id": uuid_of("sdk project"), "user_id": uuid_of("sdk user")}
 
 @contextmanager
 def refused(kind: type[Exception]) -> Iterator[None]:
-    """Expect the server to refuse."""
+    """Expect the body to raise an exception of this kind."""
     try:
         yield
     except kind:
@@ -30,7 +30,7 @@ def refused(kind: type[Exception]) -> Iterator[None]:
 
 
 def names(placement: Any) -> None:  # noqa: ANN401 - openstacksdk has no types for mypy here
-    """Resource classes and traits."""
+    """Create, list and read resource classes and traits."""
     placement.create_resource_class(name="CUSTOM_SDK")
     assert placement.get_resource_class("CUSTOM_SDK").name == "CUSTOM_SDK"
     assert {one.name for one in placement.resource_classes()} >= {"CUSTOM_SDK", "VCPU"}
@@ -41,7 +41,7 @@ def names(placement: Any) -> None:  # noqa: ANN401 - openstacksdk has no types f
 
 
 def providers(placement: Any) -> None:  # noqa: ANN401
-    """A tree of two with inventories, traits and an aggregate."""
+    """Create a tree of two providers with inventories, traits and an aggregate."""
     placement.create_resource_provider(name="host", id=HOST)
     placement.create_resource_provider(name="child", id=CHILD, parent_provider_id=HOST)
     with refused(exceptions.ConflictException):
@@ -70,7 +70,7 @@ def providers(placement: Any) -> None:  # noqa: ANN401
 
 
 def claims(placement: Any) -> None:  # noqa: ANN401
-    """Candidates, claims of two consumers, usages, and what is left in the end."""
+    """Find candidates, claim for two consumers, check usages, and delete the claims."""
     (candidate,) = placement.allocation_candidates(resources="VCPU:2,SRIOV_NET_VF:1")
     assert set(candidate.allocations) == {HOST, CHILD}
     wanted = {HOST: {"resources": {"VCPU": 2}}, CHILD: {"resources": {"SRIOV_NET_VF": 1}}}
@@ -91,7 +91,7 @@ def claims(placement: Any) -> None:  # noqa: ANN401
 
 
 def farewell(placement: Any) -> None:  # noqa: ANN401
-    """Children first; what is gone cannot be found."""
+    """Delete the providers, children first, and then the names."""
     placement.delete_resource_provider_inventories(CHILD)
     with refused(exceptions.ConflictException):
         placement.delete_resource_provider(HOST)
@@ -103,7 +103,7 @@ def farewell(placement: Any) -> None:  # noqa: ANN401
 
 
 def main(url: str) -> None:
-    """Tell the story to one server."""
+    """Run the scenario against one server."""
     connection = openstack.connection.Connection(
         auth_type="admin_token", auth={"endpoint": url, "token": "admin"}
     )

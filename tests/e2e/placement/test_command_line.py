@@ -14,7 +14,7 @@ OWNER = ["--project-id", uuid_of("cli project"), "--user-id", uuid_of("cli user"
 
 
 def names(run: Openstack) -> None:
-    """Make, list, show and delete resource classes and traits."""
+    """Create, list, show and delete resource classes and traits."""
     run.say("resource class create CUSTOM_ONE")
     run.say("resource class set CUSTOM_TWO")
     assert {"name": "CUSTOM_ONE"} in run.ask("resource class list")
@@ -35,7 +35,7 @@ def names(run: Openstack) -> None:
 
 
 def providers(run: Openstack) -> None:
-    """Make a tree and a pool, rename, list by several filters."""
+    """Create a tree and a pool, rename a provider, and list providers by several filters."""
     made = run.ask(f"resource provider create host --uuid {HOST}")
     assert (made["uuid"], made["name"], made["generation"]) == (HOST, "host", 0)
     child = f"resource provider create child --uuid {CHILD} --parent-provider {HOST}"
@@ -50,7 +50,7 @@ def providers(run: Openstack) -> None:
 
 
 def inventories(run: Openstack) -> None:
-    """Set all and one, amend, show, delete one and all."""
+    """Set all inventories and one; amend, show and delete them."""
     everything = "--resource VCPU=8 --resource VCPU:allocation_ratio=2 --resource MEMORY_MB=4096"
     run.ask(f"resource provider inventory set {HOST} {everything}")
     run.ask(f"resource provider inventory set {HOST} --amend --resource DISK_GB=100")
@@ -72,7 +72,7 @@ def inventories(run: Openstack) -> None:
 
 
 def inventory_of(run: Openstack, uuid: str) -> list[dict[str, object]]:
-    """List what a provider has."""
+    """Return the inventories of a provider."""
     listed: list[dict[str, object]] = run.ask(f"resource provider inventory list {uuid}")
     return listed
 
@@ -99,7 +99,7 @@ def associations(run: Openstack) -> None:
 
 
 def allocations(run: Openstack, version: str | None) -> None:
-    """Find candidates, claim, look at the usage, and give it back in parts."""
+    """Find candidates, claim, check the usage, and remove the allocations in parts."""
     wanted = "--resource VCPU=2 --resource DISK_GB=10 --required CUSTOM_FAST --limit 5"
     found = run.ask(f"allocation candidate list {wanted}")
     assert {one["resource provider"] for one in found} == {HOST, POOL}
@@ -121,7 +121,7 @@ def allocations(run: Openstack, version: str | None) -> None:
         one["resource_class"]: one["usage"]
         for one in run.ask(f"resource usage show {OWNER[1]} --user-id {OWNER[3]}")
     }
-    # From 1.38 on the usage is by type of consumer, in the column that this client calls class.
+    # From 1.38 on the usage is by consumer type; this client puts it in the class column.
     assert (used["INSTANCE"] if typed else used)["DISK_GB"] == 10
     left = run.ask(f"resource provider allocation unset {CONSUMER} --provider {POOL}")
     assert [one["resource_provider"] for one in left] == [HOST]
@@ -132,12 +132,12 @@ def allocations(run: Openstack, version: str | None) -> None:
 
 
 def usage_of(run: Openstack, uuid: str) -> list[dict[str, object]]:
-    """List what is used of a provider."""
+    """Return the usages of a provider."""
     listed: list[dict[str, object]] = run.ask(f"resource provider usage show {uuid}")
     return listed
 
 
-# On the real one the tests prove themselves, for which one version will do.
+# OpenStack's own server only shows that the tests are right, for which one version suffices.
 _ASKED = [(server, None) for server in under_test()] + [("berth", "1.39")] * (
     "berth" in under_test()
 )
@@ -145,7 +145,7 @@ _ASKED = [(server, None) for server in under_test()] + [("berth", "1.39")] * (
 
 @pytest.mark.parametrize(("placement", "version"), _ASKED, indirect=["placement"])
 def test_every_command_works(placement: str, version: str | None) -> None:
-    """With the version that the client negotiates, and with the newest that it can be told."""
+    """Every command of osc-placement works, with the negotiated and the newest microversion."""
     with Openstack(placement, version) as run:
         names(run)
         providers(run)

@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def tell(python: Path, story: str, url: str) -> None:
-    """Run a story in the interpreter that has its client.
+    """Run a scenario with the interpreter that has its client.
 
     Raises:
-        AssertionError: it failed; its end is in the message.
+        AssertionError: it failed; the message contains the end of its errors.
     """
     done = subprocess.run(
         [str(python), "-m", f"tests.e2e.placement.{story}", url],
@@ -37,12 +37,12 @@ def tell(python: Path, story: str, url: str) -> None:
 
 
 def test_openstacksdk_works(placement: str) -> None:
-    """Its proxy makes and finds all nouns, and is refused what must be refused."""
+    """The SDK creates and finds all objects, and invalid requests are refused."""
     tell(PYTHON, "sdk_story", placement)
 
 
 def test_nova_works(placement: str) -> None:
-    """Its report client reports trees, claims, moves, reshapes and deletes."""
+    """Nova's report client reports trees, claims, moves, reshapes and deletes."""
     if not nova.PYTHON.exists():
         pytest.skip(nova.MISSING)
     tell(nova.PYTHON, "nova_story", placement)

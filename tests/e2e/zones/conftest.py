@@ -1,4 +1,4 @@
-"""One tree of real zones for all tests that break it, mended before each."""
+"""A tree of real zones, which the tests share and which is repaired before each."""
 
 from collections.abc import Generator
 
@@ -8,14 +8,14 @@ from tests.e2e.zones.faulty_tree import FaultyTree, faulty_tree, zone
 
 WEST, DEEP, EAST, ROOT = 12, 6, 12, 6
 ABOVE = 200.0
-"""Puts a child's offers before all others, so that a test knows who is asked to build."""
+"""A weight offset that ranks a zone's offers above others, so tests know the build's target."""
 
 
 @pytest.fixture(scope="module")
 def running_tree(tmp_path_factory: pytest.TempPathFactory) -> Generator[FaultyTree]:
-    """A root with west and east below it, and deep below west.
+    """Yield a root with west and east below it, and deep below west.
 
-    Their places are liked in this order: west, deep, east, root.
+    Requests are placed in this order of preference: west, deep, east, root.
     """
     deep = zone("deep", DEEP, offset=-ABOVE / 4)
     west = zone("west", WEST, deep, offset=ABOVE)
@@ -27,7 +27,7 @@ def running_tree(tmp_path_factory: pytest.TempPathFactory) -> Generator[FaultyTr
 
 @pytest.fixture
 def tree(running_tree: FaultyTree) -> FaultyTree:
-    """The tree, whole and without servers, whatever a test before has done to it."""
+    """Return the tree, repaired and without servers."""
     running_tree.mend()
     running_tree.clear()
     return running_tree
@@ -35,7 +35,7 @@ def tree(running_tree: FaultyTree) -> FaultyTree:
 
 @pytest.fixture
 def hasty_tree(tree: FaultyTree) -> Generator[FaultyTree]:
-    """The tree with a root that gives up soon when a child does not say what came of a build."""
+    """Yield the tree with a root that gives up early when a child does not settle a build."""
     with tree.hasty_root():
         yield tree
         tree.mend()

@@ -1,4 +1,4 @@
-"""A tree of real zones whose ways can be cut, and what has to be so of it after every fault."""
+"""A tree of real zones whose connections can be cut, and its invariants after each fault."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ from berth.lab.zone_tree import ZoneTree, made_tree
 from tests.e2e.zones.gate import Gate, gate_to
 
 WITHIN_S = 90.0
-"""Patience: all that is waited for comes far sooner on a machine that does nothing else."""
+"""The longest wait; on an idle machine everything happens far sooner."""
 HOLD_S = 3.0
 SETTINGS: Mapping[str, object] = {
     "zones.poll_interval_s": 0.3,
@@ -41,7 +41,7 @@ _BUSY = frozenset({"BUILD", "UNKNOWN"})
 
 
 def zone(name: str, vcpus: int, *children: ZoneSpec, offset: float = 0.0) -> ZoneSpec:
-    """Return a zone of two hosts, or of none, with short times."""
+    """Return a zone of two hosts, or of none without VCPUs, with short intervals."""
     totals = {VCPU: vcpus // 2, MEMORY_MB: 1_000_000, DISK_GB: 10_000}
     ratios = {VCPU: 1.0, MEMORY_MB: 1.0, DISK_GB: 1.0}
     hosts = [FakeHost(f"{name}-{number}", totals, ratios) for number in range(2 if vcpus else 0)]
@@ -49,10 +49,10 @@ def zone(name: str, vcpus: int, *children: ZoneSpec, offset: float = 0.0) -> Zon
 
 
 def wait_until(is_so: Callable[[], object], what: str, within_s: float = WITHIN_S) -> None:
-    """Wait until something is so.
+    """Wait until `is_so` returns something true.
 
     Raises:
-        AssertionError: it is not, in all that time.
+        AssertionError: it has not done so within the time; `what` is the message.
     """
     deadline_s = time.monotonic() + within_s
     while not is_so():
@@ -62,10 +62,10 @@ def wait_until(is_so: Callable[[], object], what: str, within_s: float = WITHIN_
 
 @dataclass
 class Ask:
-    """A request for servers that is under way, or over.
+    """A request for servers, in progress or complete.
 
-    `reservation_id` is empty while there is no answer, and when there never was one. Of one that
-    `is_forgotten` some servers may be deleted.
+    `reservation_id` is empty until the request is answered. If `is_forgotten`, some of the servers
+    may have been deleted.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Ask:
 
 @dataclass
 class FaultyTree:
-    """Zones, the gates to the children of the root, and what was asked of the root so far."""
+    """Zones, the gates to the children of the root, and the requests to the root so far."""
 
     zones: ZoneTree
     gates: Mapping[str, Gate]
@@ -85,7 +85,7 @@ class FaultyTree:
 
     @property
     def root(self) -> ZoneProcess:
-        """The zone that is asked."""
+        """The root, which gets all requests."""
         return self.zones.root
 
     def __getitem__(self, name: str) -> ZoneProcess:
@@ -93,13 +93,13 @@ class FaultyTree:
 
     @property
     def vcpus(self) -> int:
-        """The room of all zones together; each server takes one of it."""
+        """The VCPUs of all zones together; each server uses one."""
         return sum(host.totals[VCPU] for zone in self.zones for host in zone.spec.hosts)
 
     # ---- asking ---------------------------------------------------------------------------
 
     def begin(self, name: str, count: int) -> Ask:
-        """Ask for servers, and do not wait for anything."""
+        """Request servers in a thread and return the request immediately."""
         ask = Ask(name, count)
         ask.thread = threading.Thread(target=self._ask, args=(ask,), name=name)
         self.asks.append(ask)
@@ -107,12 +107,12 @@ class FaultyTree:
         return ask
 
     def create(self, name: str, count: int) -> set[str]:
-        """Ask for servers, wait for what comes of it, and return their statuses."""
+        """Request servers, wait until they are settled, and return their statuses."""
         ask = self.begin(name, count)
         return self.statuses(ask)
 
     def statuses(self, ask: Ask) -> set[str]:
-        """Wait for what comes of a request; return the statuses of its servers."""
+        """Wait until the servers of a request are settled; return their statuses."""
         assert ask.thread is not None
         ask.thread.join(WITHIN_S)
         assert ask.reservation_id, f"no answer to {ask.name}"
@@ -145,13 +145,13 @@ class FaultyTree:
         servers: list[dict[str, Any]] = answer.json()["servers"]
         return servers
 
-    # ---- what has to be so ----------------------------------------------------------------
+    # ---- invariants -----------------------------------------------------------------------
 
     def places(self) -> dict[str, dict[str, int]]:
-        """Wait until all is quiet and as it has to be; return how many are where, by request.
+        """Wait until the invariants hold; return the instances per zone, by request.
 
-        All: nothing is pending, every errand is settled, the audits find nothing, no instance is
-        in two zones, and of each request all instances are somewhere, or none is.
+        The invariants: nothing is pending, every remote instance is settled, the audits find
+        nothing, no instance is in two zones, and each request is placed as a whole or not at all.
         """
         for ask in self.asks:
             if ask.thread is not None:
@@ -198,7 +198,7 @@ class FaultyTree:
         return {name: dict(count) for name, count in counts.items()}, faults
 
     def clear(self) -> None:
-        """Delete all servers, and wait until none is left in any zone."""
+        """Delete all servers, wait until none is left in any zone, and forget the requests."""
         deadline_s = time.monotonic() + WITHIN_S
         while servers := self.servers():
             assert time.monotonic() < deadline_s, f"{len(servers)} servers are left"
@@ -209,19 +209,19 @@ class FaultyTree:
         self.asks.clear()
 
     def check_room(self) -> None:
-        """See that all room of the tree can be had: what was held for nobody has come back."""
+        """Check that the whole capacity of the tree can be used, so no hold was left behind."""
         self.clear()
         deadline_s = time.monotonic() + WITHIN_S
         number = 0
         while self.create(f"all{number}", self.vcpus) != {"ACTIVE"}:
-            assert time.monotonic() < deadline_s, "some room does not come back"
+            assert time.monotonic() < deadline_s, "some capacity does not become free"
             number += 1
         assert sum(self.places()[f"all{number}"].values()) == self.vcpus
         self.clear()
 
     @contextmanager
     def hasty_root(self) -> Generator[None]:
-        """Have the root ask only briefly what came of a build, while the body runs."""
+        """Let the root try only briefly to settle a build, while the body runs."""
         file = self.root.folder / "berth.toml"
         patient = file.read_text()
         try:
@@ -237,7 +237,7 @@ class FaultyTree:
         self.zones.wait_until_active(WITHIN_S)
 
     def mend(self) -> None:
-        """Open all gates and start what does not run."""
+        """Open all gates and start the zones that do not run."""
         for gate in self.gates.values():
             gate.delay_s, gate.loses_answer_of = 0.0, None
             gate.open()
@@ -248,9 +248,9 @@ class FaultyTree:
 
 
 def errands_of(one: ZoneProcess) -> list[RemoteInstanceStage]:
-    """Read how far the instances are that a zone has sent to its children, from its ledger.
+    """Return the stages of a zone's remote instances, read from its ledger.
 
-    Those of a child that was removed are kept until it is added again.
+    Those of a removed child are left out, because they stay until the child is added again.
     """
 
     async def read() -> list[RemoteInstanceStage]:
@@ -267,7 +267,7 @@ def errands_of(one: ZoneProcess) -> list[RemoteInstanceStage]:
 
 @contextmanager
 def faulty_tree(spec: ZoneSpec, folder: Path) -> Generator[FaultyTree]:
-    """Run a tree with a gate to each child of the root."""
+    """Run a tree with a gate to each child of the root, and yield it."""
     with made_tree(spec, folder) as zones, ExitStack() as stack:
         gates = {
             child.name: stack.enter_context(gate_to(child.url))

@@ -1,4 +1,4 @@
-"""A way to a zone at which requests, or their answers, wait until a test lets them on."""
+"""A proxy to a zone that holds requests or answers until a test lets them pass."""
 
 import asyncio
 import re
@@ -16,18 +16,18 @@ _BYTES_MAX = 16 * 1024 * 1024
 
 
 class Gate:
-    """A way to one zone. Made by `gate_to`; may be used from any thread.
+    """A proxy to one zone, made by `gate_to`; its methods may be called from any thread.
 
-    What waits here goes on in the end, even when whoever has sent it has gone meanwhile.
+    A held request reaches the zone in the end, even if its sender has closed the connection.
 
     Attributes:
-        url: where its clients ask.
-        delay_s: how long everything takes on its way, in each direction.
-        loses_answer_of: of the next request that has this text no answer comes back.
+        url: URL for clients of the zone.
+        delay_s: delay of all data, in each direction.
+        loses_answer_of: the answer to the next request that contains this text is lost.
         target: host and port of the zone.
-        writers: of all connections.
-        lines: what serves them.
-        late: what the zone has answered to requests that had waited here.
+        writers: writers of all connections.
+        lines: tasks that serve the connections.
+        late: answers of the zone to requests that were held.
     """
 
     def __init__(self, target: tuple[str, int], loop: asyncio.AbstractEventLoop) -> None:
@@ -45,40 +45,40 @@ class Gate:
         self.lines: set[asyncio.Task[None]] = set()
 
     def hold(self, *, requests: bytes | None = None, answers_of: bytes | None = None) -> None:
-        """Have requests with some text wait, or the answers to such."""
+        """Hold the requests that contain a text, or the answers to such requests."""
         self.late.clear()
         self._came.clear()
         self.call(self._go.clear)
         self._holds, self._holds_answers_of = requests, answers_of
 
     def lose(self, *, answer_of: bytes) -> None:
-        """Have the answer to the next request with some text be lost, once the zone has it."""
+        """Lose the answer to the next request that contains a text; the request arrives."""
         self.loses_answer_of = answer_of
 
     def wait(self) -> None:
-        """Wait until something waits here."""
-        assert self._came.wait(_CAME_S), "nothing came to the gate"
+        """Wait until a request or an answer is held."""
+        assert self._came.wait(_CAME_S), "nothing arrived at the gate"
 
     def hold_no_more(self) -> None:
-        """Let on all that comes; what waits goes on waiting."""
+        """Hold no further requests and answers; those that are held stay so."""
         self._holds = self._holds_answers_of = None
 
     def open(self) -> None:
-        """Let on what waits, and all that comes."""
+        """Let pass what is held and everything that comes later."""
         self._holds = self._holds_answers_of = None
         self.call(self._go.set)
 
     def cut(self) -> None:
-        """Break all connections, and lose what waits."""
+        """Break all connections; a held request still reaches the zone later."""
         self.call(self.abort)
 
     def abort(self) -> None:
-        """Break all connections; for the thread of the gate."""
+        """Break all connections; to be called in the gate's thread."""
         for writer in self.writers:
             writer.transport.abort()
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a client; for the thread of the gate."""
+        """Serve a connection; to be called in the gate's thread."""
         self.writers.add(writer)
         try:
             there_reader, there_writer = await asyncio.open_connection(*self.target)
@@ -95,11 +95,11 @@ class Gate:
                 self.writers.discard(one)
 
     def holds(self, request: bytes) -> bool:
-        """Tell whether a request has to wait; for the thread of the gate."""
+        """Return whether a request is to be held; to be called in the gate's thread."""
         return self._notes(self._holds, request)
 
     def holds_answer_of(self, request: bytes) -> bool:
-        """Tell whether the answer to a request has to wait; for the thread of the gate."""
+        """Return whether the answer to a request is to be held; for the gate's thread."""
         return self._notes(self._holds_answers_of, request)
 
     def _notes(self, text: bytes | None, request: bytes) -> bool:
@@ -109,16 +109,16 @@ class Gate:
         return True
 
     async def opened(self) -> None:
-        """Wait until the gate is open; for the thread of the gate."""
+        """Wait until the gate is open; to be called in the gate's thread."""
         await self._go.wait()
 
     async def pause(self) -> None:
-        """Be as slow as the way is; for the thread of the gate."""
+        """Wait for the delay; to be called in the gate's thread."""
         if self.delay_s:
             await asyncio.sleep(self.delay_s)
 
     def call(self, what: Callable[[], object]) -> None:
-        """Have something done in the thread of the gate."""
+        """Schedule a call in the gate's thread."""
         self._loop.call_soon_threadsafe(what)
 
 
@@ -126,7 +126,7 @@ Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class _Line:
-    """One connection, with its two directions."""
+    """The two directions of one connection."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -135,7 +135,7 @@ class _Line:
         self._late: asyncio.Task[None] | None = None
 
     async def run(self, near: Ends, there: Ends) -> None:
-        """Pass on until the zone ends the connection; what waits is passed on after that."""
+        """Pass data on until the zone ends the connection; then send the held request, if any."""
         sending = asyncio.create_task(self._send(near, there[1]))
         try:
             await self._receive(there[0], near[1])
@@ -159,14 +159,14 @@ class _Line:
                     writer.write(data)
 
     async def _send_late(self, data: bytes, near: asyncio.StreamWriter) -> None:
-        """Send once the gate is open, by a way of its own: the zone may have closed this one."""
+        """Send a request once the gate is open, on a new connection; the old one may be closed."""
         gate = self._gate
         await gate.opened()
         with suppress(OSError):
             reader, writer = await asyncio.open_connection(*gate.target)
             gate.writers.add(writer)
             try:
-                # Once only, for whoever has sent it may use this connection no more.
+                # The connection serves one request only, so reading its answer ends.
                 writer.write(data.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1))
                 while answer := await reader.read(65_536):
                     gate.late.append(answer)
@@ -188,7 +188,7 @@ class _Line:
 
 
 async def _request(reader: asyncio.StreamReader) -> bytes:
-    """Read one request as a whole, so that all of it is here when its client goes."""
+    """Return one complete request, so it survives the end of its client."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = _LENGTH.search(head)
     if length is not None:
@@ -200,7 +200,7 @@ async def _request(reader: asyncio.StreamReader) -> bytes:
 
 @contextmanager
 def gate_to(url: str) -> Generator[Gate]:
-    """Run a gate to the zone at a URL."""
+    """Run a gate to the zone at a URL, and yield it."""
     parts = urlsplit(url)
     target = parts.hostname or "127.0.0.1", parts.port or 80
     made: list[tuple[Gate, asyncio.Event]] = []

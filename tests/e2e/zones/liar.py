@@ -1,4 +1,4 @@
-"""A zone that is none: it offers what it does not have, and says what a test tells it to say."""
+"""A false zone, which offers capacity that it does not have and answers as a test tells it."""
 
 import json
 import threading
@@ -11,19 +11,21 @@ from berth.services.crypto.base64url import url_text_of
 
 Json = dict[str, Any]
 Says = Callable[[Json], Json | bytes]
-"""Makes an answer of what was asked; bytes go out as they are."""
+"""Returns the answer to a request body; bytes are sent unchanged."""
 
 NAME = "liar"
 WEIGHT = 1e6
 
 
 class Liar:
-    """What it says to selects, builds and releases; it knows no better than to be very good.
+    """The answers of the false zone to selects, builds and releases.
+
+    By default it makes excellent offers and refuses to build on them.
 
     Attributes:
-        url: where it is asked.
-        asked: the verbs, in order.
-        says: its answers, by verb.
+        url: URL of the zone.
+        asked: verbs of the requests so far, in order.
+        says: functions that return its answers, by verb.
     """
 
     def __init__(self, url: str) -> None:
@@ -37,7 +39,7 @@ class Liar:
         }
 
     def answer(self, verb: str, body: Json) -> bytes:
-        """Return the body of an answer."""
+        """Record a request and return the body of its answer."""
         self.asked.append(verb)
         said = self.says[verb](body)
         return said if isinstance(said, bytes) else json.dumps(said).encode()
@@ -46,31 +48,31 @@ class Liar:
 def offers(
     asked: Json, *, weight: object = WEIGHT, blob_bytes: int | None = None, times: int = 1
 ) -> Json:
-    """Offer a place for each instance, in blobs that nobody could open."""
+    """Return `times` offers for each instance, with blobs that no key opens."""
     blob = url_text_of(b"x" * (asked["blob_bytes"] if blob_bytes is None else blob_bytes))
     weights = [{"weight": weight, "blob": blob}] * (asked["num_instances"] * times)
     return {"select_id": url_text_of(b"0123456789abcdef"), "weights": weights}
 
 
 def refusals(asked: Json, flaw: str | None = "gone") -> Json:
-    """Refuse all that is to be built, or say that it is being built."""
+    """Return a refusal of all instances; with the flaw None, say that they are being built."""
     told = [{"uuid": one["uuid"], "flaw": flaw} for one in asked["instances"]]
     return {"reservation_id": asked["reservation_id"], "instances": told}
 
 
 def nonsense(_: Json) -> bytes:
-    """Say nothing that could be read."""
+    """Return bytes that are not JSON."""
     return b'{"what":[[['
 
 
 def hugeness(_: Json) -> bytes:
-    """Say far too much."""
+    """Return 50 MB of JSON."""
     return b'{"select_id":"' + b"x" * 50_000_000 + b'"}'
 
 
 @contextmanager
 def lying() -> Generator[Liar]:
-    """Run a liar."""
+    """Run a false zone and yield it."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -93,10 +95,10 @@ def lying() -> Generator[Liar]:
                 self.end_headers()
                 self.wfile.write(answer)
             except OSError:
-                self.close_connection = True  # nobody wants to hear all of that
+                self.close_connection = True  # the client does not read the whole answer
 
         def log_message(self, *_: object) -> None:
-            """Say nothing of it."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

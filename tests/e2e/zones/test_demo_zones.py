@@ -1,4 +1,4 @@
-"""`make demo-zones` in small: the installed command, from start to the last check."""
+"""A small run of `make demo-zones`, from start to the last check."""
 
 import json
 import os
@@ -15,7 +15,7 @@ _SMALL = ["--tree", "2,1", "--hosts", "3"]
 
 
 def run(folder: Path, *words: str) -> dict[str, Any]:
-    """Run the demo with its files below a folder, and return what it reports."""
+    """Run the demo with its files below a folder, and return its report."""
     done = subprocess.run(
         [*_COMMAND, *_SMALL, "--json", *words],
         capture_output=True,
@@ -31,13 +31,13 @@ def run(folder: Path, *words: str) -> dict[str, Any]:
 
 
 def processes_of(folder: Path) -> list[str]:
-    """Return the ids of processes that were started with something below a folder."""
+    """Return the ids of the processes whose command line names a folder."""
     found: list[str] = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = file.read_bytes()
         except OSError:
-            continue  # it has just ended
+            continue  # the process has just ended
         if str(folder).encode() in words:
             found.append(file.parent.name)
     return found
@@ -45,7 +45,7 @@ def processes_of(folder: Path) -> list[str]:
 
 @pytest.mark.timeout(120)
 def test_a_small_tree_takes_all_instances_and_adds_up(tmp_path: Path) -> None:
-    """Instances land on several levels, each once; too large a request is refused with a reason."""
+    """Instances land on several levels, each once; a request too large is refused with a reason."""
     report = run(tmp_path, "--instances", "40")
     assert report["faults"] == []
     assert [(zone["name"], zone["level"]) for zone in report["zones"]] == [
@@ -70,7 +70,7 @@ def test_a_small_tree_takes_all_instances_and_adds_up(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(120)
 def test_a_demo_that_is_ended_leaves_nothing_behind(tmp_path: Path) -> None:
-    """SIGTERM while zones start ends all of them, and their folder is removed."""
+    """SIGTERM during the start stops all zones, and their folder is removed."""
     with subprocess.Popen(
         [*_COMMAND, "--tree", "1", "--hosts", "3"],
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Children that die, are late or are cut off while a request is under way, as real processes."""
+"""Child zones that die, are late or are cut off during a request, as real processes."""
 
 import pytest
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def test_a_child_killed_before_it_gets_a_build(tree: FaultyTree) -> None:
-    """Its part waits until it can say that it has nothing, and finds a place all the same."""
+    """Instances of a child killed before its build wait for the child, and are then placed."""
     gate = tree.gates["west"]
     gate.hold(requests=BUILDS)
     ask = tree.begin("cut", 4)
@@ -25,7 +25,7 @@ def test_a_child_killed_before_it_gets_a_build(tree: FaultyTree) -> None:
 
 
 def test_a_child_killed_when_it_has_built(tree: FaultyTree) -> None:
-    """Its part is there when it is back, and nowhere else."""
+    """Instances that a child has built before it was killed are there, and nowhere else."""
     gate = tree.gates["west"]
     gate.hold(answers_of=BUILDS)
     ask = tree.begin("built", WEST)
@@ -41,7 +41,7 @@ def test_a_child_killed_when_it_has_built(tree: FaultyTree) -> None:
 
 @pytest.mark.parametrize("name", ["west", "deep"])
 def test_a_child_killed_in_the_midst_of_a_build(tree: FaultyTree, name: str) -> None:
-    """What it has made of its part counts, and the rest goes elsewhere; or nothing is left."""
+    """All instances are placed once, although a zone is killed during the build."""
     gate = tree.gates["west"]
     gate.hold(requests=BUILDS)
     ask = tree.begin("midst", WEST + DEEP)
@@ -55,7 +55,7 @@ def test_a_child_killed_in_the_midst_of_a_build(tree: FaultyTree, name: str) -> 
 
 
 def test_a_child_that_stays_away(hasty_tree: FaultyTree) -> None:
-    """The request fails as a whole, and what the child has is taken back when it is there again."""
+    """A request whose child stays away fails as a whole; the child's instances are withdrawn."""
     tree, gate = hasty_tree, hasty_tree.gates["west"]
     gate.hold(answers_of=BUILDS)
     ask = tree.begin("away", WEST + DEEP + EAST)
@@ -75,7 +75,7 @@ def test_a_child_that_stays_away(hasty_tree: FaultyTree) -> None:
 
 
 def test_a_child_that_is_late_with_its_offers(tree: FaultyTree) -> None:
-    """It is left out, and what it holds for nobody comes back."""
+    """A child whose offers are late is left out, and its holds are released."""
     gate = tree.gates["west"]
     gate.hold(answers_of=SELECTS)
     ask = tree.begin("late", 3)
@@ -87,7 +87,7 @@ def test_a_child_that_is_late_with_its_offers(tree: FaultyTree) -> None:
 
 
 def test_a_way_that_is_slow(tree: FaultyTree) -> None:
-    """A child that is asked, and whose answers all come after the deadline, is left out."""
+    """A child whose answers come after the deadline is left out."""
     gate = tree.gates["west"]
     gate.delay_s = 2.5  # there and back: longer than a select may take
     assert tree.create("slow", 3) == {"ACTIVE"}
@@ -97,7 +97,7 @@ def test_a_way_that_is_slow(tree: FaultyTree) -> None:
 
 
 def test_an_answer_to_a_build_that_is_lost(tree: FaultyTree) -> None:
-    """The child is asked what came of it, so its part is there once."""
+    """After a lost answer to a build, the parent asks the child, so each instance exists once."""
     gate = tree.gates["west"]
     gate.lose(answer_of=BUILDS)
     assert tree.create("lost", WEST + DEEP) == {"ACTIVE"}
@@ -107,7 +107,7 @@ def test_an_answer_to_a_build_that_is_lost(tree: FaultyTree) -> None:
 
 
 def test_an_answer_to_a_build_that_is_late(tree: FaultyTree) -> None:
-    """As one that is lost; when it comes nobody minds."""
+    """A late answer to a build is treated as lost, and does no harm when it arrives."""
     gate = tree.gates["west"]
     gate.hold(answers_of=BUILDS)
     ask = tree.begin("slow", WEST + DEEP)
@@ -119,7 +119,7 @@ def test_an_answer_to_a_build_that_is_late(tree: FaultyTree) -> None:
 
 
 def test_a_build_that_comes_too_late(tree: FaultyTree) -> None:
-    """When its part is elsewhere by then, neither the child nor the one below it builds it."""
+    """A build that arrives after its instances were placed elsewhere is refused by the child."""
     gate = tree.gates["west"]
     gate.hold(requests=BUILDS)
     ask = tree.begin("stale", WEST + DEEP)
@@ -135,5 +135,5 @@ def test_a_build_that_comes_too_late(tree: FaultyTree) -> None:
 
 
 def _is_refused(answer: bytes) -> bool:
-    """Tell whether a late build was; on a slow machine its statement may have ended, too."""
+    """Return whether a build was refused; on a slow machine its assertion may have expired."""
     return b"withdrawn" in answer or answer.startswith(b"HTTP/1.1 401 ")

@@ -1,4 +1,4 @@
-"""Server groups over zones: their members are together, wherever there is room."""
+"""Server groups across zones: the members of an affinity group share one zone."""
 
 import httpx
 import pytest
@@ -8,7 +8,7 @@ from tests.e2e.zones.tree import RunningZone, start_zone
 
 
 def member(root: RunningZone, group: str) -> str:
-    """Make a server of a group; return its id once it is there, or is in ERROR."""
+    """Create a server of a group, wait until it is ACTIVE, and return its id."""
     body = {
         "server": {"name": "vm", "flavorRef": "small", "networks": "none"},
         "os:scheduler_hints": {"group": group},
@@ -22,7 +22,7 @@ def member(root: RunningZone, group: str) -> str:
 
 @pytest.mark.timeout(240)
 def test_a_group_follows_its_members_and_leaves_when_they_are_gone(processes: Processes) -> None:
-    """It is made just before its first member, and its zone is disabled when the last is gone."""
+    """A group's members share a zone; once they are deleted, the group can move to another."""
     root = start_zone(processes, "root", vcpus=0)
     children = [start_zone(processes, name, vcpus=4) for name in ("west", "east")]
     root.wait(hosts=0)

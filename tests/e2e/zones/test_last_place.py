@@ -1,4 +1,4 @@
-"""Two parents at the same time, of a zone with several schedulers and one place left."""
+"""Two parents that ask a zone with several schedulers for its last place simultaneously."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ WITHIN_S = 60.0
 
 @asynccontextmanager
 async def parent_of(zone: RunningZone, name: str, folder: Path) -> AsyncIterator[ChildClient]:
-    """Be a parent that the zone trusts."""
+    """Yield a client of a parent that the zone trusts."""
     keys, clock = folder / f"{name}-keys", SystemClock()
     zone_keys.create(keys)
     zone_keys.add_parent(zone.folder / "zone-parents", name, zone_keys.public_text(keys))
@@ -42,7 +42,7 @@ async def parent_of(zone: RunningZone, name: str, folder: Path) -> AsyncIterator
 
 
 async def offers(children: ChildClient, zone: RunningZone, name: str, number: int) -> int:
-    """Ask for one place, let it go when the others have asked, and tell whether it was offered."""
+    """Select one place, release it after a pause, and return the number of offers."""
     request_id = f"{name}-{number}"
     uuids = (instance_uuid_of(request_id, 0),)
     flavor = make_flavor(vcpus=1, memory_mb=64)
@@ -61,14 +61,14 @@ async def offers(children: ChildClient, zone: RunningZone, name: str, number: in
 async def test_one_of_them_gets_it(
     processes: Processes, broker: RabbitBroker, tmp_path: Path
 ) -> None:
-    """Whichever scheduler is asked; and when the one that makes offers is killed another does."""
+    """Exactly one parent gets the offer, even after schedulers of the zone are killed."""
     west = start_zone_of_processes(processes, "west", broker, vcpus=1, schedulers=3)
     west.wait()
     async with (
         parent_of(west, "first", tmp_path) as first,
         parent_of(west, "second", tmp_path) as second,
     ):
-        await asyncio.sleep(2.1)  # the zone looks at the file of parents once a second
+        await asyncio.sleep(2.1)  # the zone reads the file of parents once a second
         schedulers = [*west.parts[1:-1]]
         for turn in range(len(schedulers)):
             deadline_s = time.monotonic() + WITHIN_S
@@ -79,7 +79,7 @@ async def test_one_of_them_gets_it(
                         *(offers(who, west, name, turn * 100 + number) for who, name in names)
                     )
                 except UnavailableError:
-                    # The broker may have given the order to the one that was killed.
+                    # The broker may have delivered the order to the killed scheduler.
                     assert time.monotonic() < deadline_s
                     continue
                 assert sorted(got) == [0, 1], (turn, number)

@@ -1,4 +1,4 @@
-"""Nothing leaks, with real processes: what is sent, and what a parent logs, measures and keeps."""
+"""A child's secrets reach neither the wire nor a parent's logs, metrics and ledger."""
 
 import json
 import time
@@ -25,7 +25,7 @@ FLAVORS: Final = {"small": 512, "half": 4_000_000, "huge": 20_000_003}
 
 
 def hosts_of(secret: Canaries, *, failing: int) -> list[FakeHost]:
-    """Return hosts of a zone, of which some fail to build."""
+    """Return the hosts of a zone, of which the first `failing` fail to build."""
     return [
         FakeHost(
             name=secret.host_name(index),
@@ -39,14 +39,14 @@ def hosts_of(secret: Canaries, *, failing: int) -> list[FakeHost]:
 
 @pytest.fixture
 def spec() -> ZoneSpec:
-    """A root that can take little, over a zone where half of the builds fail."""
+    """Return a small root above a zone on whose hosts half of the builds fail."""
     west = ZoneSpec("west", hosts_of(WEST, failing=HOSTS // 2))
     return ZoneSpec("root", hosts_of(ROOT, failing=0)[:1], (west,))
 
 
 @pytest.mark.timeout(240)
 def test_a_parent_is_told_nothing_that_it_could_keep(spec: ZoneSpec, tmp_path: Path) -> None:
-    """Of names, addresses, uuids and amounts: not on the wire, in logs, metrics and ledgers."""
+    """A child's names, addresses, uuids and amounts appear nowhere in what a parent receives."""
     with made_tree(spec, tmp_path / "tree") as tree:
         root, west = tree.root, tree["west"]
         tree.start()
@@ -60,7 +60,7 @@ def test_a_parent_is_told_nothing_that_it_could_keep(spec: ZoneSpec, tmp_path: P
         secret_uuids = [host["uuid"].encode() for host in ask(west, "/berth/v1/hosts")["hosts"]]
         places = dict(places_of(tree, root, told))
         control = b"".join(files_of(west)) + west.log.read_bytes()
-    # It is there to be found: where it belongs it is, in the same files.
+    # The child's own files contain the secrets, so the search would have found them.
     assert leaks_in(control, [WEST])
     assert all(uuid in control for uuid in secret_uuids)
     for name, data in places.items():
@@ -72,7 +72,7 @@ def test_a_parent_is_told_nothing_that_it_could_keep(spec: ZoneSpec, tmp_path: P
 
 
 def places_of(tree: ZoneTree, root: ZoneProcess, told: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield all that there is of a parent, by name."""
+    """Yield the names and contents of everything that a parent received, shows or stores."""
     assert b"/zones/select" in told
     yield "the wire", told
     with root.client() as http:
@@ -95,13 +95,13 @@ def files_of(zone: ZoneProcess) -> Iterator[bytes]:
 
 
 def ask(zone: ZoneProcess, path: str) -> Any:  # noqa: ANN401 - JSON, of any shape
-    """Return what a zone tells its operator."""
+    """Return the JSON document that a zone gives its operator at a path."""
     with zone.client() as http:
         return http.get(path).raise_for_status().json()
 
 
 def use(root: ZoneProcess, random: Random) -> list[str]:
-    """Use a tree at random, as a tenant does; return the instances that were made."""
+    """Send random requests to a tree, as a tenant does; return the uuids of the servers."""
     with root.client() as http:
         for name, memory_mb in FLAVORS.items():
             flavor = {"id": name, "name": name, "vcpus": 1, "ram": memory_mb, "disk": 1}
@@ -120,7 +120,7 @@ def use(root: ZoneProcess, random: Random) -> list[str]:
 
 
 def made(http: httpx.Client, random: Random) -> list[str]:
-    """Have servers made; return their uuids."""
+    """Create random servers; return their uuids, or none if the flavor does not exist."""
     server: dict[str, Any] = {"name": "vm", "networks": "none"}
     server["flavorRef"] = random.choice(("small", "half", "half", "huge", "none"))
     server["num_instances"] = random.choice((1, 2, 3))
@@ -135,7 +135,7 @@ def made(http: httpx.Client, random: Random) -> list[str]:
 
 
 def about(http: httpx.Client, random: Random, uuid: str) -> None:
-    """Do something with a server, whatever comes of it."""
+    """Read a server and send it a random action, which may fail."""
     path = f"/v2.1/servers/{uuid}"
     action: dict[str, Any] = random.choice(
         (
@@ -158,7 +158,7 @@ def about(http: httpx.Client, random: Random, uuid: str) -> None:
 
 
 def wait_for_all(http: httpx.Client) -> None:
-    """Wait until nothing is being built any more."""
+    """Wait until no server has the status BUILD."""
     deadline_s = time.monotonic() + WITHIN_S
     while True:
         servers = http.get("/v2.1/servers/detail").raise_for_status().json()["servers"]

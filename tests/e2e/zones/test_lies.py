@@ -1,4 +1,4 @@
-"""A child that offers what it does not have, and answers what it should not."""
+"""A child that offers capacity it does not have, and whose answers are invalid."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ SELECTS: dict[str, Says] = {
     "depths": lambda _: b"[" * 20_000,
     "no text": lambda _: b'{"select_id":"\xff\xfe"}',
 }
-"""What makes no offers at all."""
+"""Answers to a select that contain no usable offers."""
 BUILDS: dict[str, Says] = {
     "refuses": refusals,
     "withdrawn": lambda asked: refusals(asked, "withdrawn"),
@@ -37,24 +37,24 @@ BUILDS: dict[str, Says] = {
     "fewer": lambda asked: {**refusals(asked, None), "instances": []},
     "another flaw": lambda asked: refusals(asked, "bad luck"),
 }
-"""What builds nothing."""
+"""Answers to a build after which nothing is built."""
 
 
 @contextmanager
 def lied_to(tree: FaultyTree) -> Generator[Liar]:
-    """Have a liar be a child of the root that is believed, while the body runs."""
+    """Make a false zone an active child of the root while the body runs, and yield it."""
     with lying() as liar, tree.root.client() as http:
         fields = {"name": NAME, "api_url": liar.url}
         answer = http.post("/zones", json={"zone": fields}).raise_for_status()
         try:
-            wait_until(lambda: NAME in tree.root.active_children(), "nobody asks the liar")
+            wait_until(lambda: NAME in tree.root.active_children(), "the root ignores the liar")
             yield liar
         finally:
             http.delete(f"/zones/{answer.json()['zone']['id']}").raise_for_status()
 
 
 def test_offers_that_are_none(tree: FaultyTree) -> None:
-    """They are left out, whatever they are, and the request goes to the honest."""
+    """Invalid offers are left out, and the request is placed in another zone."""
     with lied_to(tree) as liar:
         for number, (what, says) in enumerate(SELECTS.items()):
             liar.says["select"] = says
@@ -68,7 +68,7 @@ def test_offers_that_are_none(tree: FaultyTree) -> None:
 
 
 def test_more_offers_than_were_asked_for(tree: FaultyTree) -> None:
-    """No more of them are tried than there are instances."""
+    """Of too many offers, at most as many are tried as there are instances."""
     with lied_to(tree) as liar:
         liar.says["select"] = lambda asked: offers(asked, times=8)
         assert tree.create("more", 2) == {"ACTIVE"}
@@ -78,7 +78,7 @@ def test_more_offers_than_were_asked_for(tree: FaultyTree) -> None:
 
 
 def test_offers_that_are_not_honoured(tree: FaultyTree) -> None:
-    """Their instances take the next best places, once each."""
+    """Instances whose offers are not honoured take the next best places, each of them once."""
     with lied_to(tree) as liar:
         for number, (what, says) in enumerate(BUILDS.items()):
             liar.says["build"] = says
@@ -91,7 +91,7 @@ def test_offers_that_are_not_honoured(tree: FaultyTree) -> None:
 
 
 def test_more_than_the_honest_have(tree: FaultyTree) -> None:
-    """A request that only a liar has room for fails as a whole, and holds nothing any more."""
+    """A request that fits only with a liar's offers fails as a whole and leaves no holds."""
     with lied_to(tree):
         assert tree.create("much", tree.vcpus + 1) == {"ERROR"}
         assert tree.places()["much"] == {}
@@ -99,7 +99,7 @@ def test_more_than_the_honest_have(tree: FaultyTree) -> None:
 
 
 def test_one_that_never_says_what_came_of_it(hasty_tree: FaultyTree) -> None:
-    """The request fails as a whole; its errands wait for nothing once the liar is no child."""
+    """A request that a child never settles fails as a whole, and later requests are placed."""
     tree = hasty_tree
     with lied_to(tree) as liar:
         liar.says["build"] = liar.says["release"] = nonsense

@@ -1,4 +1,4 @@
-"""A parent that dies between select and build, keys that change there, and a load all the while."""
+"""Parents killed between select and build, keys rotated there, and load during faults."""
 
 import threading
 import time
@@ -18,9 +18,9 @@ KILLS = 3
 
 
 def test_a_parent_killed_with_requests_on_their_way(tree: FaultyTree) -> None:
-    """Those that were written down go on: one that west has not got yet, and east has built.
+    """A request in the ledger is completed after a restart: west has not received it, east has.
 
-    One that was still selecting was not answered, and is nowhere.
+    A request whose selection was not complete gets no answer and is placed nowhere.
     """
     west, east = tree.gates["west"], tree.gates["east"]
     west.hold(requests=BUILDS)
@@ -47,12 +47,12 @@ def test_a_parent_killed_with_requests_on_their_way(tree: FaultyTree) -> None:
 
 
 def reads_of(zone: ZoneProcess, event: str) -> int:
-    """Return how often a zone has told of an event."""
+    """Return how often a zone has logged an event."""
     return zone.log.read_text("utf-8", "replace").count(event)
 
 
 def test_an_offer_outlives_the_key_that_sealed_it(tree: FaultyTree) -> None:
-    """The zone's keys are rotated between select and build, and the build goes on."""
+    """A build succeeds although the zone's keys were rotated after the select."""
     gate, west = tree.gates["west"], tree["west"]
     gate.hold(requests=BUILDS)
     ask = tree.begin("sealed", WEST)
@@ -61,7 +61,7 @@ def test_an_offer_outlives_the_key_that_sealed_it(tree: FaultyTree) -> None:
     zone_keys.rotate(west.key_file)
     gate.hold_no_more()
     while reads_of(west, "zone_keys_read") == before:
-        # It looks at its file when it seals, but not as often as there could be selects.
+        # The zone reads its key file when it seals an offer, but only once in a while.
         assert tree.create(f"other{len(tree.asks)}", 1) == {"ACTIVE"}
         time.sleep(0.5)
     gate.open()
@@ -73,7 +73,7 @@ def test_an_offer_outlives_the_key_that_sealed_it(tree: FaultyTree) -> None:
 
 
 def test_statements_are_believed_after_a_rotation(tree: FaultyTree) -> None:
-    """The children know the next key; of the one after that they have to be told first."""
+    """Children accept a parent's next key; the one after that must be added to their files."""
     gate, root = tree.gates["west"], tree.root
     gate.hold(requests=BUILDS)
     ask = tree.begin("signed", 2)
@@ -100,7 +100,7 @@ def rotate(zone: ZoneProcess) -> None:
     """Rotate a zone's keys, and wait until it has read them."""
     before = reads_of(zone, "zone_keys_read")
     zone_keys.rotate(zone.key_file)
-    wait_until(lambda: reads_of(zone, "zone_keys_read") > before, "nobody reads the new keys")
+    wait_until(lambda: reads_of(zone, "zone_keys_read") > before, "the new keys are not read")
 
 
 def test_a_load_while_a_child_dies_again_and_again(tree: FaultyTree) -> None:
@@ -136,13 +136,13 @@ def test_a_load_while_a_child_dies_again_and_again(tree: FaultyTree) -> None:
 
 
 def wait_for_more(tree: FaultyTree) -> None:
-    """Wait until some requests more were made."""
+    """Wait until further requests have been made."""
     seen = len(tree.asks)
-    wait_until(lambda: len(tree.asks) > seen + CLIENTS, "nobody asks")
+    wait_until(lambda: len(tree.asks) > seen + CLIENTS, "no further requests were made")
 
 
 def forget(tree: FaultyTree, ask: Ask) -> None:
-    """Have the servers of a request deleted, as far as somebody answers for them."""
+    """Delete the servers of a request; deletions may fail while a child is away."""
     ask.is_forgotten = True
     servers = tree.servers(reservation_id=ask.reservation_id)
     with tree.root.client(tree.root.tenant) as http:

@@ -1,4 +1,4 @@
-"""Zones that are children of each other: each uses what the other has, and nothing goes round."""
+"""Zones that are children of each other; each uses the other's capacity."""
 
 import pytest
 
@@ -10,7 +10,7 @@ VCPUS = 4
 
 @pytest.mark.timeout(240)
 def test_each_of_two_zones_is_filled_through_the_other(processes: Processes) -> None:
-    """Whichever is asked; and what is more than both have is refused by either."""
+    """Either zone can fill both, and refuses a request that exceeds both."""
     east = start_zone(processes, "east", vcpus=VCPUS)
     west = start_zone(processes, "west", vcpus=VCPUS)
     pair = (east, west)

@@ -1,4 +1,4 @@
-"""A parent and a child: what does not fit at the one goes to the other."""
+"""A parent and a child zone, which takes what does not fit in the parent."""
 
 import time
 
@@ -12,13 +12,13 @@ PARENT_VCPUS, CHILD_VCPUS, WANTED = 4, 8, 9
 
 
 def used(*zones: RunningZone) -> list[int]:
-    """Return what each zone's hosts have in use."""
+    """Return the used VCPUs of each zone's own hosts."""
     return [zone.used_vcpus() for zone in zones]
 
 
 @pytest.mark.timeout(240)
 def test_a_request_lands_in_both_zones(processes: Processes) -> None:
-    """Once the child trusts the parent; and all of it is found, shown and deleted there."""
+    """Once the child trusts the parent, a request fills both, and the parent deletes all."""
     root = start_zone(processes, "root", vcpus=PARENT_VCPUS)
     west = start_zone(processes, "west", vcpus=CHILD_VCPUS)
     root.wait()
@@ -52,9 +52,9 @@ def test_a_request_lands_in_both_zones(processes: Processes) -> None:
 def test_the_schedulers_of_a_child_build_each_others_offers(
     processes: Processes, broker: RabbitBroker
 ) -> None:
-    """One makes offers and holds their room, and the next one is asked to build by them.
+    """A build reaches the scheduler that holds the offer, whichever scheduler receives it.
 
-    This child refuses offers whose room it does not hold, so each has to find its holder.
+    The child refuses offers without a hold, so each build has to find the holder.
     """
     root = start_zone(processes, "root", vcpus=0)
     west = start_zone_of_processes(processes, "west", broker, vcpus=CHILD_VCPUS, schedulers=2)

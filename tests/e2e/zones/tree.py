@@ -1,4 +1,4 @@
-"""Trees of real zones: processes of their own each, with a ledger, hosts and keys of their own."""
+"""Trees of real zones, each with its own processes, ledger, hosts and keys."""
 
 import re
 import time
@@ -15,13 +15,13 @@ from tests.e2e.conftest import Part, Processes, Service
 
 WITHIN_S = 60.0
 _LET_GO_S = 5.0
-"""Half of the time for which offers are held."""
+"""How long to wait for holds to end: half of the time for which offers are held."""
 _HELD = re.compile(r"^berth_offers_held ([0-9.e+]+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class RunningZone:
-    """One zone: its folder, its processes and a client of it; the first process has the API."""
+    """A zone: its folder, its processes and a client; the first process serves the API."""
 
     name: str
     folder: Path
@@ -29,11 +29,11 @@ class RunningZone:
     parts: tuple[Part, ...]
 
     def wait(self, *, hosts: int = 1) -> None:
-        """Wait until it answers and knows its hosts."""
+        """Wait until the zone answers and its hosts are up."""
         self.service.wait_until(lambda status: status["hosts"]["up"] == hosts, self.parts[0])
 
     def trust(self, parent: "RunningZone") -> None:
-        """Take a parent's statements from now on; no process is started again for that."""
+        """Accept a parent's assertions from now on, without a restart."""
         public = public_text(parent.folder / "zone-keys")
         add_parent(self.folder / "zone-parents", parent.name, public)
 
@@ -50,7 +50,7 @@ class RunningZone:
             time.sleep(0.05)
 
     def create(self, count: int) -> list[dict[str, Any]]:
-        """Have servers of one VCPU made, all at once; return them as they are in the end."""
+        """Create servers of one VCPU in one request; return them when ACTIVE or in ERROR."""
         server = {"name": "vm", "flavorRef": "small", "networks": "none", "num_instances": count}
         answer = self.service.post("/zones/servers", {"server": server})
         path, reservation_id = "/v2.1/servers/detail", answer["reservation_id"]
@@ -58,14 +58,14 @@ class RunningZone:
         return [self.service.wait_for_status(one["id"], "ACTIVE", "ERROR") for one in found]
 
     def delete(self, uuid: str) -> None:
-        """Delete a server of its tree."""
+        """Delete a server of the zone or of its children."""
         url = f"{self.service.url}/v2.1/servers/{uuid}"
         httpx.delete(url, trust_env=False, timeout=60.0).raise_for_status()
 
     def used_vcpus(self) -> int:
-        """Return what is used of its own hosts, once nothing is held for parents any more.
+        """Return the used VCPUs of the zone's own hosts, once it holds no offers for parents.
 
-        Those tell a moment later what they do not use; holds end by themselves much later.
+        Parents release their surplus a moment after a select; unreleased holds end much later.
         """
         deadline_s = time.monotonic() + _LET_GO_S
         while (held := self._offers_held()) and time.monotonic() < deadline_s:
@@ -77,12 +77,12 @@ class RunningZone:
     def _offers_held(self) -> float:
         page = httpx.get(f"{self.service.url}/metrics", trust_env=False, timeout=60.0)
         found = _HELD.search(page.raise_for_status().text)
-        # A process without a scheduler holds nothing, and counts none as used.
+        # A process without a scheduler holds no offers and has no such metric.
         return 0.0 if found is None else float(found[1])
 
 
 def start_zone(processes: Processes, name: str, *, vcpus: int) -> RunningZone:
-    """Start a zone in one process that trusts nobody yet, with one host, or none for no VCPUs."""
+    """Start a zone in one process, without parents, with one host or none for 0 VCPUs."""
     folder, config = _settings(processes, name)
     port = free_port()
     words = ["--listen", f"127.0.0.1:{port}", "--data", str(folder), "--config", config]
@@ -101,17 +101,17 @@ def start_zone_of_processes(
     words = ["--data", str(folder), "--config", config]
     api = processes.start("api", "--listen", f"127.0.0.1:{port}", *words)
     service = Service(f"http://127.0.0.1:{port}")
-    # The first process makes the ledger's tables.
+    # The first process creates the tables of the ledger.
     service.wait_until(lambda status: True, api)
     others = [processes.start("scheduler", *words) for _ in range(schedulers)]
     agent = processes.start("agent", *words, "--fake-hosts", "1", "--vcpus", str(vcpus))
-    for one in others:  # until then the zone answers 503 to its parents
+    for one in others:  # before that the zone answers 503 to its parents
         one.wait_for_log("broker_connected")
     return RunningZone(name, folder, service, (api, *others, agent))
 
 
 def _settings(processes: Processes, name: str, *further: str) -> tuple[Path, str]:
-    """Make the folder of a zone; return it, and its settings."""
+    """Create the folder of a zone; return it and the path of its settings."""
     folder = processes.folder / name
     folder.mkdir()
     config = folder / "berth.toml"

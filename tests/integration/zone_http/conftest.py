@@ -9,5 +9,5 @@ import uvloop
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Name the loops."""
+    """Return the event loop factories by name."""
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

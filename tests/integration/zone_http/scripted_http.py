@@ -1,4 +1,4 @@
-"""A small HTTP server that answers as a test tells it: well, badly, or not at all."""
+"""A small HTTP server whose answers a test scripts: correct, malformed or none."""
 
 import asyncio
 import ssl
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Received:
-    """A request as it came; names of headers in small letters."""
+    """A request as it arrived, with header names in lower case."""
 
     line: str
     headers: dict[str, str]
@@ -21,13 +21,13 @@ Answering = Callable[[Received, asyncio.StreamWriter], Awaitable[None]]
 
 
 class ScriptedServer:
-    """Reads requests of HTTP/1.1 and lets a function write what it likes.
+    """An HTTP/1.1 server that reads requests and lets a function write any bytes.
 
     Attributes:
-        port: where it listens.
-        requests: what came.
-        connections: how many there have been.
-        is_asked: set when a request has come.
+        port: the port on which it listens.
+        requests: the requests that arrived.
+        connections: the number of connections so far.
+        is_asked: set when a request has arrived.
         is_left: set when a client has closed its connection.
     """
 
@@ -62,7 +62,7 @@ class ScriptedServer:
             writer.close()
 
     def end(self) -> None:
-        """Say on all connections that nothing more comes, and wait for clients to leave."""
+        """Send the end of the stream on all connections."""
         for writer in self._writers:
             writer.write_eof()
 
@@ -76,7 +76,7 @@ class ScriptedServer:
 async def scripted(
     answering: Answering, context: ssl.SSLContext | None = None
 ) -> AsyncGenerator[ScriptedServer]:
-    """Run a server on a free port of this machine."""
+    """Run a server on a free local port and yield it."""
     server = ScriptedServer(answering)
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=context)
     server.port = listener.sockets[0].getsockname()[1]
@@ -95,7 +95,7 @@ def answer_of(body: bytes = b"{}", *, status: str = "200 OK", more: str = "") ->
 
 
 def always(raw: bytes) -> Answering:
-    """Answer every request with the same bytes."""
+    """Return a function that answers every request with the same bytes."""
 
     async def answer(_: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(raw)
@@ -105,16 +105,16 @@ def always(raw: bytes) -> Answering:
 
 
 async def never(_: Received, __: asyncio.StreamWriter) -> None:
-    """Answer nothing, and keep the connection."""
+    """Send no answer, and keep the connection open."""
 
 
 async def hang_up(_: Received, writer: asyncio.StreamWriter) -> None:
-    """Close the connection instead of an answer."""
+    """Close the connection without an answer."""
     writer.close()
 
 
 def cut(raw: bytes) -> Answering:
-    """Write something and close the connection."""
+    """Return a function that writes these bytes and closes the connection."""
 
     async def answer(_: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(raw)

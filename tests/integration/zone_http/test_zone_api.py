@@ -1,4 +1,4 @@
-"""The API of a zone and what asks it, over real HTTP: both understand one request the same way."""
+"""A zone's API and its parent's client over real HTTP: both read a request in the same way."""
 
 import asyncio
 import os
@@ -26,12 +26,12 @@ class Quiet(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Capture none."""
+        """Capture no signals."""
         yield
 
 
 class Served:
-    """A zone that is served, as its parent knows it, and what reaches it."""
+    """A served zone, the parent's record of it, and the parent's client."""
 
     def __init__(self, stack: ZoneStack, zone: Zone, forwards: ZoneForwarder) -> None:
         self.stack = stack
@@ -39,7 +39,7 @@ class Served:
         self.forwards = forwards
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> int:
-        """Ask for tenant p and return the status."""
+        """Send a request for tenant p and return the status."""
         asked = ForwardedRequest(method, path, {"OpenStack-API-Version": "compute 2.90"}, body)
         answer = await self.forwards.forward(
             self.zone, asked, project_id="p", user_id="u", timeout_s=10.0
@@ -49,7 +49,7 @@ class Served:
 
 @pytest.fixture
 async def west() -> AsyncIterator[Served]:
-    """A zone with one host, served on a port of this machine."""
+    """Yield a zone with one host, served on a local port."""
     stack = ZoneStack(Net(), "west", number=1, parents=("root",))
     await stack.start(1)
     await stack.flavor()
@@ -67,7 +67,7 @@ async def west() -> AsyncIterator[Served]:
 
 
 async def test_a_zone_is_asked_for_offers(west: Served) -> None:
-    """Information and offers come over the wire as they were made."""
+    """A parent gets a zone's name and the requested number of offers over HTTP."""
     asking = ChildClient(west.forwards, west.stack.clock)
     assert (await asking.info(west.zone, timeout_s=10.0)).name == "west"
     uuids = tuple(f"{number:08}-0000-4000-8000-000000000000" for number in range(5))
@@ -79,7 +79,7 @@ async def test_a_zone_is_asked_for_offers(west: Served) -> None:
 
 
 async def test_paths_are_signed_as_they_are_sent(west: Served) -> None:
-    """A statement holds for paths and queries with any characters, and for bodies of any length."""
+    """A zone accepts statements for escaped paths and queries and for a long body."""
     uuid = await west.stack.server(token="u:p")
     path = f"/v2.1/servers/{uuid}"
     assert await west.ask("PUT", f"{path}/tags/t%C3%A9%3F%25%20") == 201
@@ -91,7 +91,7 @@ async def test_paths_are_signed_as_they_are_sent(west: Served) -> None:
 
 
 async def test_a_zone_that_is_not_trusted_is_told(west: Served) -> None:
-    """A parent that was never trusted, or asks for another zone, learns what is wrong with it."""
+    """A parent that is not trusted, or that addresses another zone, gets 401."""
     other = AssertionWriter("mallory", key_of("mallory"), west.stack.clock.now_s, os.urandom)
     async with open_children(other, password_of=lambda _: "") as forwards:
         asking = ChildClient(forwards, west.stack.clock)

@@ -1,4 +1,4 @@
-"""Requests to child zones over HTTP: what leaves and what comes back."""
+"""Requests to child zones over HTTP: what is sent and how answers are read."""
 
 import asyncio
 from base64 import b64encode
@@ -21,11 +21,11 @@ from tests.integration.zone_http.scripted_http import (
 )
 from tests.integration.zone_http.zone_asking import POST, ask, both, refused, zone_at
 
-# ---- what leaves ------------------------------------------------------------------------------
+# ---- requests ---------------------------------------------------------------------------------
 
 
 async def test_a_request_leaves_as_it_is_with_account_and_statement() -> None:
-    """Path, query, body and headers as given; account and statement are this zone's."""
+    """A request is sent unchanged, with the parent's account and statement added."""
     async with both(always(answer_of())) as (children, server, _):
         zone = zone_at(server.port, prefix="/berth/", username="parent")
         asked = ForwardedRequest("PUT", "/v2.1/x%20y?a=1&b=", {"X-Thing": "yes"}, b"body")
@@ -45,7 +45,7 @@ async def test_a_request_leaves_as_it_is_with_account_and_statement() -> None:
 
 
 async def test_what_a_client_says_of_itself_stays_here() -> None:
-    """Its token, account, cookie and statement are for this zone; the connection is another."""
+    """Credentials, statements and connection headers of a client are not forwarded."""
     said = (
         "Authorization",
         "X-Auth-Token",
@@ -71,7 +71,7 @@ async def test_what_a_client_says_of_itself_stays_here() -> None:
     "path", ["/", "//a", "/a/../b", "/%2e%2F?b=%2f&c=+&c", "/a?b?", "/?a=;@:[]"]
 )
 async def test_a_path_leaves_exactly_as_it_is_signed(path: str) -> None:
-    """The zone checks the statement by what it gets."""
+    """A path is sent exactly as it is stated, with any prefix of the zone's URL before it."""
     async with both(always(answer_of())) as (children, server, _):
         await ask(children, zone_at(server.port, prefix="/x"), ForwardedRequest("GET", path))
     (request,) = server.requests
@@ -80,7 +80,7 @@ async def test_a_path_leaves_exactly_as_it_is_signed(path: str) -> None:
 
 
 async def test_a_long_body_leaves_whole() -> None:
-    """Longer than what fits into buffers on the way."""
+    """A body of 4 MiB arrives whole, with its length and without other content headers."""
     body = bytes(range(256)) * 16_384
     async with both(always(answer_of())) as (children, server, zone):
         await ask(children, zone, ForwardedRequest("POST", "/", {}, body))
@@ -92,7 +92,7 @@ async def test_a_long_body_leaves_whole() -> None:
 
 
 async def test_who_sends_no_body_says_so() -> None:
-    """Or a server could wait for one."""
+    """A request without a body has content-length 0, so no server waits for one."""
     async with both(always(answer_of())) as (children, server, zone):
         await ask(children, zone, ForwardedRequest("POST", "/"))
     assert server.requests[0].headers["content-length"] == "0"
@@ -120,7 +120,7 @@ async def test_who_sends_no_body_says_so() -> None:
 async def test_what_would_be_read_as_something_else_never_leaves(
     method: str, path: str, headers: Mapping[str, str]
 ) -> None:
-    """No second request can be hidden in one."""
+    """Invalid methods, paths and headers are refused before any connection is made."""
     async with both(always(answer_of())) as (children, server, zone):
         with pytest.raises(InvalidInputError):
             await ask(children, zone, ForwardedRequest(method, path, headers))
@@ -130,7 +130,7 @@ async def test_what_would_be_read_as_something_else_never_leaves(
 async def test_nothing_is_taken_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A proxy of the environment is not asked, and its accounts are not used."""
+    """Proxies and accounts from the environment are ignored."""
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password mine\n")
@@ -142,7 +142,7 @@ async def test_nothing_is_taken_from_the_environment(
 
 
 async def test_cookies_are_not_kept() -> None:
-    """What a zone gives one tenant is not shown to it by the next."""
+    """A cookie from an answer is not sent with the next request."""
     raw = answer_of(more="Set-Cookie: a=b\r\n")
     async with both(always(raw)) as (children, server, _):
         zone = Zone(1, "west", f"http://localhost:{server.port}")
@@ -151,11 +151,11 @@ async def test_cookies_are_not_kept() -> None:
     assert all("cookie" not in request.headers for request in server.requests)
 
 
-# ---- what comes back --------------------------------------------------------------------------
+# ---- answers ----------------------------------------------------------------------------------
 
 
 async def test_an_answer_comes_back_as_it_is_without_what_is_of_the_connection() -> None:
-    """Any status is an answer; names of headers are in small letters."""
+    """Any status is returned, with lower-case header names and without connection headers."""
     more = "X-Thing: a\r\nx-thing: b\r\nKeep-Alive: timeout=5\r\nContent-Type: text/plain\r\n"
     raw = answer_of(b"gone", status="404 Not Found", more=more)
     async with both(always(raw)) as (children, _, zone):
@@ -165,7 +165,7 @@ async def test_an_answer_comes_back_as_it_is_without_what_is_of_the_connection()
 
 
 async def test_a_redirect_is_an_answer_and_not_followed() -> None:
-    """The account would go wherever a zone points to."""
+    """A redirect is returned and not followed, so the account goes nowhere else."""
     raw = answer_of(b"", status="307 Temporary Redirect", more="Location: /elsewhere\r\n")
     async with both(always(raw)) as (children, server, zone):
         answer = await ask(children, zone)
@@ -192,7 +192,7 @@ async def test_a_redirect_is_an_answer_and_not_followed() -> None:
 async def test_all_forms_of_answers_are_read(
     asked: ForwardedRequest, raw: bytes, body: bytes
 ) -> None:
-    """Pieces, hints before the answer, no body, old versions, heads alone."""
+    """Chunked, interim, bodiless, HTTP/1.0 and HEAD answers are read."""
     async with both(always(raw)) as (children, _, zone):
         answer = await ask(children, zone, asked)
     assert answer.body == body
@@ -200,7 +200,7 @@ async def test_all_forms_of_answers_are_read(
 
 
 async def test_trailers_are_no_headers() -> None:
-    """Who sends a body may not change the head afterwards."""
+    """Trailers of an answer are not added to its headers."""
     raw = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx-late: 1\r\n\r\n"
     async with both(always(raw)) as (children, _, zone):
         assert (await ask(children, zone)).headers == {}
@@ -238,7 +238,7 @@ async def test_trailers_are_no_headers() -> None:
     ],
 )
 async def test_what_is_no_answer_is_refused(answering: Answering, reason: str) -> None:
-    """The zone may have done what it was asked, so this is never NotAskedError."""
+    """A malformed answer raises UnavailableError, not NotAskedError, with the reason."""
     assert reason in await refused(answering)
 
 
@@ -252,7 +252,7 @@ async def test_what_is_no_answer_is_refused(answering: Answering, reason: str) -
     ],
 )
 async def test_a_body_above_its_limit_is_refused(raw: bytes) -> None:
-    """Whether it tells its length beforehand or not; one byte less is taken."""
+    """A body above its limit is refused, with or without a length; one at the limit is not."""
     asked = ForwardedRequest("POST", "/", answer_bytes_max=100)
     assert "more than 100 bytes" in await refused(always(raw), asked)
     async with both(always(answer_of(b"x" * 100))) as (children, _, zone):
@@ -260,7 +260,7 @@ async def test_a_body_above_its_limit_is_refused(raw: bytes) -> None:
 
 
 async def test_an_endless_body_is_refused_before_it_ends() -> None:
-    """What comes is counted, and the connection closed when it is too much."""
+    """An endless body is refused at its limit, and the connection is closed."""
 
     async def pour(_: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -276,7 +276,7 @@ async def test_an_endless_body_is_refused_before_it_ends() -> None:
 
 
 async def test_hints_without_an_answer_end_with_the_time() -> None:
-    """Any number of them may come before an answer, but not for longer than is waited."""
+    """Interim responses without an answer end at the timeout, and the connection is closed."""
 
     async def pour(_: Received, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -291,7 +291,7 @@ async def test_hints_without_an_answer_end_with_the_time() -> None:
 
 
 async def test_what_is_around_an_endless_body_is_bounded_too() -> None:
-    """A body in pieces of one byte, each with a long note that no client reads."""
+    """Chunk extensions count towards the limit of a body."""
 
     async def pour(_: Received, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Answers of child zones in any pieces, cut anywhere, and bytes that are no answers."""
+"""Answers of child zones in any pieces, cut at any place, and bytes that are not answers."""
 
 import asyncio
 from itertools import pairwise
@@ -16,7 +16,7 @@ _EXAMPLES = settings(max_examples=50, deadline=None)
 
 
 def hear(pieces: list[bytes], *, bytes_max: int = 1_000) -> ForwardedResponse:
-    """Return what is made of bytes that come in pieces, and then end."""
+    """Return the answer read from these pieces, after which the connection ends."""
 
     async def answer(_: Received, writer: asyncio.StreamWriter) -> None:
         for piece in pieces:
@@ -35,7 +35,7 @@ def hear(pieces: list[bytes], *, bytes_max: int = 1_000) -> ForwardedResponse:
 
 
 def cut_at(raw: bytes, places: list[int]) -> list[bytes]:
-    """Cut bytes at some places."""
+    """Return the bytes cut at these places."""
     ends = [0, *sorted({place % (len(raw) + 1) for place in places}), len(raw)]
     return [raw[a:b] for a, b in pairwise(ends) if a < b]
 
@@ -50,7 +50,7 @@ def cut_at(raw: bytes, places: list[int]) -> list[bytes]:
 def test_an_answer_is_the_same_in_whatever_pieces_it_comes(
     body: bytes, piece: int, *, in_pieces: bool, places: list[int]
 ) -> None:
-    """Networks cut where they like, servers write bodies as they like."""
+    """An answer is read equally in any pieces, chunked or with a length."""
     head = b"HTTP/1.1 201 Created\r\nX-A: 1\r\n"
     if in_pieces:
         parts = [body[at : at + piece] for at in range(0, len(body), piece)]
@@ -67,7 +67,7 @@ def test_an_answer_is_the_same_in_whatever_pieces_it_comes(
     body=st.binary(min_size=1, max_size=100), left=st.integers(0, 1_000), is_chunked=st.booleans()
 )
 def test_an_answer_that_is_cut_is_never_taken(body: bytes, left: int, *, is_chunked: bool) -> None:
-    """Wherever the connection ends before the last byte, and the request had left."""
+    """An answer that lacks any bytes raises UnavailableError, not NotAskedError."""
     if is_chunked:
         raw = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(body)
         raw += body + b"\r\n0\r\n\r\n"
@@ -81,7 +81,7 @@ def test_an_answer_that_is_cut_is_never_taken(body: bytes, left: int, *, is_chun
 @_EXAMPLES
 @given(st.lists(st.binary(max_size=200), max_size=5), st.binary(max_size=50))
 def test_any_bytes_are_an_answer_or_an_error(pieces: list[bytes], after: bytes) -> None:
-    """Never something else, and never more than was allowed."""
+    """Any bytes after a status line give an answer within the limit or UnavailableError."""
     try:
         heard = hear([b"HTTP/1.1 200 OK\r\n" + after, *pieces], bytes_max=100)
     except UnavailableError:
@@ -93,7 +93,7 @@ def test_any_bytes_are_an_answer_or_an_error(pieces: list[bytes], after: bytes) 
 @_EXAMPLES
 @given(st.binary(max_size=300))
 def test_any_bytes_from_the_start_are_an_answer_or_an_error(raw: bytes) -> None:
-    """Such as another protocol, or nothing."""
+    """Random bytes raise UnavailableError, not NotAskedError."""
     with pytest.raises(UnavailableError) as caught:
         hear([raw])
     assert not isinstance(caught.value, NotAskedError)

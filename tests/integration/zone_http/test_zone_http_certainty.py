@@ -1,4 +1,4 @@
-"""Requests to child zones over HTTP: time, kept connections, and what is certain when it fails."""
+"""Requests to child zones over HTTP: timeouts, kept connections, and failures before sending."""
 
 import asyncio
 import re
@@ -34,7 +34,7 @@ from tests.integration.zone_http.zone_asking import GET, Writer, ask, both, zone
 
 
 async def test_a_slow_answer_is_waited_for_within_the_time() -> None:
-    """Byte by byte is an answer as well."""
+    """An answer that arrives byte by byte in time is read."""
 
     async def drip(_: Received, writer: asyncio.StreamWriter) -> None:
         for byte in answer_of(b"slow"):
@@ -50,7 +50,7 @@ async def test_a_slow_answer_is_waited_for_within_the_time() -> None:
     "answering", [never, always(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nha")]
 )
 async def test_no_answer_in_time_leaves_open_what_became_of_it(answering: Answering) -> None:
-    """The request had left. Its connection is closed, or a late answer would be for another."""
+    """A timeout after sending raises no NotAskedError and closes the connection."""
     async with both(answering) as (children, server, zone):
         with pytest.raises(UnavailableError, match=r"no response within 0\.2 s") as caught:
             await ask(children, zone, timeout_s=0.2)
@@ -59,7 +59,7 @@ async def test_no_answer_in_time_leaves_open_what_became_of_it(answering: Answer
 
 
 async def test_who_stops_waiting_closes_the_connection() -> None:
-    """A select that is over does not leave its question open."""
+    """A cancelled request closes its connection."""
     async with both(never) as (children, server, zone):
         task = asyncio.create_task(ask(children, zone))
         await asyncio.wait_for(server.is_asked.wait(), 5.0)
@@ -70,13 +70,13 @@ async def test_who_stops_waiting_closes_the_connection() -> None:
 
 
 async def test_a_body_that_nobody_reads_is_dropped_with_its_connection() -> None:
-    """Or each such request would keep a connection for as long as the server likes."""
+    """A request whose body is not read times out, and its connection is closed."""
     is_over, is_left = asyncio.Event(), asyncio.Event()
 
     async def read_nothing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await is_over.wait()
         with suppress(ConnectionError):
-            while not writer.is_closing():  # what is written to who has left is answered by that
+            while not writer.is_closing():  # writing fails once the client has left
                 writer.write(b"x")
                 await writer.drain()
                 await asyncio.sleep(0)
@@ -95,7 +95,7 @@ async def test_a_body_that_nobody_reads_is_dropped_with_its_connection() -> None
 
 
 async def test_where_nobody_listens_nothing_was_asked() -> None:
-    """No connection, so no request."""
+    """A refused connection raises NotAskedError."""
     async with open_children(Writer(), password_of=lambda _: "") as children:
         with pytest.raises(NotAskedError, match="zone west: "):
             await ask(children, zone_at(free_port()))
@@ -113,7 +113,7 @@ async def test_where_nobody_listens_nothing_was_asked() -> None:
     ],
 )
 async def test_an_address_that_leads_nowhere_means_that_nothing_was_asked(url: str) -> None:
-    """Names that no server knows, and URLs that no request can have."""
+    """Unknown host names and invalid URLs raise NotAskedError."""
     async with open_children(Writer(), password_of=lambda _: "") as children:
         with pytest.raises(NotAskedError):
             await ask(children, Zone(1, "west", url))
@@ -141,7 +141,7 @@ async def test_an_unusable_zone_is_refused_with_the_reason(
 
 
 async def test_a_name_is_looked_up_once_for_all_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name server that does not answer keeps no more than one thread from other zones."""
+    """Concurrent and repeated requests share one lookup of a host name."""
     loop, asked, is_known = asyncio.get_running_loop(), list[object](), asyncio.Event()
 
     async def look(host: object, *_: object, **__: object) -> list[object]:
@@ -164,7 +164,7 @@ async def test_a_name_is_looked_up_once_for_all_who_wait(monkeypatch: pytest.Mon
 
 
 async def test_all_addresses_of_a_name_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One after the other, until one of them listens."""
+    """The addresses of a name are tried in turn until one accepts a connection."""
 
     async def look(*_: object, **__: object) -> list[object]:
         numbers = ("127.0.0.7", "127.0.0.1")
@@ -177,7 +177,7 @@ async def test_all_addresses_of_a_name_are_tried(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_connection_that_does_not_come_about_in_time_means_that_nothing_was_asked() -> None:
-    """A server whose queue is full answers no connection; here the secure greeting stays out."""
+    """A TLS handshake that does not end in time raises NotAskedError."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(8)
@@ -188,7 +188,7 @@ async def test_a_connection_that_does_not_come_about_in_time_means_that_nothing_
 
 
 async def test_a_server_that_speaks_no_tls_was_not_asked() -> None:
-    """The request is encrypted, so without a greeting it never left."""
+    """A server without TLS raises NotAskedError for an https URL and gets no request."""
     async with both(never) as (children, server, _):
         with pytest.raises(NotAskedError):
             await ask(children, zone_at(server.port, scheme="https"), timeout_s=0.3)
@@ -196,7 +196,7 @@ async def test_a_server_that_speaks_no_tls_was_not_asked() -> None:
 
 
 async def test_who_gets_no_turn_has_not_asked() -> None:
-    """A zone that answers nothing takes so many connections and no more."""
+    """A request that waits for one of `CONNECTIONS_MAX` connections raises NotAskedError."""
     is_full = asyncio.Event()
 
     async def take(_: Received, __: asyncio.StreamWriter) -> None:
@@ -219,7 +219,7 @@ async def test_who_gets_no_turn_has_not_asked() -> None:
 
 
 async def test_a_zone_whose_password_cannot_be_read_has_as_many_turns() -> None:
-    """Its account is read anew for each request, and its connections are the same."""
+    """The limit of connections also holds for a zone with an account and an empty password."""
     async with (
         scripted(never) as server,
         open_children(Writer(), password_of=lambda _: "") as children,
@@ -237,7 +237,7 @@ async def test_a_zone_whose_password_cannot_be_read_has_as_many_turns() -> None:
 
 
 async def test_once_closed_nobody_is_asked_and_who_waits_is_told() -> None:
-    """At the end of a process."""
+    """Closing ends waiting requests with UnavailableError and refuses new ones."""
     async with both(never) as (children, server, zone):
         waits = asyncio.create_task(ask(children, zone))
         await asyncio.wait_for(server.is_asked.wait(), 5.0)
@@ -250,7 +250,7 @@ async def test_once_closed_nobody_is_asked_and_who_waits_is_told() -> None:
 
 
 async def test_who_waits_by_an_older_record_is_told_at_the_end() -> None:
-    """Whatever else of the zone has changed since."""
+    """Closing also ends a request that was sent under an older record of the zone."""
     async with both(never) as (children, server, zone):
         waits = asyncio.create_task(ask(children, zone))
         await asyncio.wait_for(server.is_asked.wait(), 5.0)
@@ -262,7 +262,7 @@ async def test_who_waits_by_an_older_record_is_told_at_the_end() -> None:
 
 
 async def test_who_reads_an_answer_at_the_end_is_told() -> None:
-    """Its connection is closed with the others."""
+    """Closing ends a request whose answer is half read."""
     half = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf"
     is_written = asyncio.Event()
 
@@ -280,7 +280,7 @@ async def test_who_reads_an_answer_at_the_end_is_told() -> None:
 
 
 async def test_a_file_without_certificates_is_refused(tmp_path: Path) -> None:
-    """At the start, with the name of the setting."""
+    """A CA file without certificates is refused, and the error names the setting."""
     (tmp_path / "ca").write_text("nothing")
     with pytest.raises(InvalidInputError, match=r"zones\.ca_file"):
         async with open_children(Writer(), password_of=lambda _: "", ca_file=tmp_path / "ca"):
@@ -291,7 +291,7 @@ async def test_a_file_without_certificates_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_connection_is_kept_and_used_again() -> None:
-    """One after another they need one, and at once as many as there are requests."""
+    """Sequential requests share a connection; concurrent ones have one each."""
     async with both(always(answer_of())) as (children, server, zone):
         for _ in range(3):
             await ask(children, zone)
@@ -309,7 +309,7 @@ async def test_a_connection_is_kept_and_used_again() -> None:
     ],
 )
 async def test_a_connection_that_cannot_be_trusted_any_more_is_not_kept(raw: bytes) -> None:
-    """What comes after an answer would be read as the next one."""
+    """A connection is not kept after `close`, HTTP/1.0 or surplus bytes."""
     async with both(always(raw)) as (children, server, zone):
         for _ in range(2):
             assert (await ask(children, zone)).body in {b"{}", b""}
@@ -320,7 +320,7 @@ async def test_a_connection_that_cannot_be_trusted_any_more_is_not_kept(raw: byt
     "raw", [answer_of(more="content-encoding: gzip\r\n"), answer_of(more="x: y\r\n" * 200)]
 )
 async def test_a_connection_with_an_answer_that_is_refused_is_not_kept(raw: bytes) -> None:
-    """Whoever answers so may not have said all."""
+    """A connection is not kept after a refused answer, since more bytes may follow."""
     async with both(always(raw)) as (children, server, zone):
         for _ in range(2):
             with pytest.raises(UnavailableError):
@@ -329,7 +329,7 @@ async def test_a_connection_with_an_answer_that_is_refused_is_not_kept(raw: byte
 
 
 async def test_what_comes_unasked_is_no_answer_to_the_next_request() -> None:
-    """Between two requests nobody has anything to say."""
+    """Bytes that arrive between requests are not taken for the next answer."""
     is_answered, is_forged = asyncio.Event(), asyncio.Event()
 
     async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
@@ -346,7 +346,7 @@ async def test_what_comes_unasked_is_no_answer_to_the_next_request() -> None:
     async with both(answer) as (children, server, zone):
         assert (await ask(children, zone)).body == b"first"
         is_answered.set()
-        # What is sent before this is answered has arrived as well.
+        # Bytes that were sent before this answer have arrived as well.
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"GET / HTTP/1.1\r\n\r\n")
         await asyncio.wait_for(reader.readexactly(len(answer_of(b"honest"))), 5.0)
@@ -356,7 +356,7 @@ async def test_what_comes_unasked_is_no_answer_to_the_next_request() -> None:
 
 
 async def test_a_zone_with_another_record_is_asked_anew() -> None:
-    """Its connections of before are left, as soon as nobody waits on them."""
+    """A zone with a changed record gets new connections; old ones close after their requests."""
     is_changed = asyncio.Event()
 
     async def answer(request: Received, writer: asyncio.StreamWriter) -> None:
@@ -379,7 +379,7 @@ async def test_a_zone_with_another_record_is_asked_anew() -> None:
 
 
 async def test_a_connection_that_nobody_uses_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By this side, before the server does it."""
+    """An idle connection is closed by the client."""
     monkeypatch.setattr(connections, "IDLE_S", 0.05)
     async with both(always(answer_of())) as (children, server, zone):
         await ask(children, zone)
@@ -389,7 +389,7 @@ async def test_a_connection_that_nobody_uses_is_closed(monkeypatch: pytest.Monke
 
 
 async def test_a_kept_connection_that_has_ended_is_not_used() -> None:
-    """The server has ended it, and this side has seen that and left."""
+    """A kept connection that the server has ended is not used again."""
     async with both(always(answer_of())) as (children, server, zone):
         await ask(children, zone)
         server.end()
@@ -409,7 +409,7 @@ def _ending_at_second() -> Answering:
 
 
 async def test_reading_is_tried_again_when_a_kept_connection_ends() -> None:
-    """Once, on a new connection, with a statement of its own; reading twice does no harm."""
+    """A GET on a kept connection that ends is retried on a new one, with a new statement."""
     async with both(_ending_at_second()) as (children, server, zone):
         for number in "12":
             asked = ForwardedRequest("GET", "/", {"X-Number": number})
@@ -431,7 +431,7 @@ async def test_writing_is_never_tried_again(method: str) -> None:
 
 
 async def test_reading_on_a_new_connection_is_not_tried_again() -> None:
-    """Nothing about it is old, so the zone itself has hung up."""
+    """A GET is not retried if a new connection ends without an answer."""
     async with both(hang_up) as (children, server, zone):
         with pytest.raises(UnavailableError, match="closed before a response arrived"):
             await ask(children, zone, GET)
@@ -490,7 +490,7 @@ def certify(folder: Path) -> ssl.SSLContext:
 
 
 async def test_a_zone_with_a_certificate_that_is_known_is_asked(tmp_path: Path) -> None:
-    """By the file of the settings, and its connection is kept like any other."""
+    """A zone whose certificate the CA file verifies is asked, and its connection is kept."""
     context = certify(tmp_path)
     async with (
         scripted(always(answer_of(b"secret")), context) as server,
@@ -505,7 +505,7 @@ async def test_a_zone_with_a_certificate_that_is_known_is_asked(tmp_path: Path) 
 async def test_a_secured_connection_is_not_kept_when_a_request_may_be_unsent(
     tmp_path: Path,
 ) -> None:
-    """A server that answers at once and reads nothing; nobody can see what waits below TLS."""
+    """A TLS connection is not kept when the server answered before it had read the body."""
     context, is_over = certify(tmp_path), asyncio.Event()
     connections: list[asyncio.StreamWriter] = []
 
@@ -530,7 +530,7 @@ async def test_a_secured_connection_is_not_kept_when_a_request_may_be_unsent(
 
 
 async def test_who_waits_on_a_secured_connection_is_told_at_the_end(tmp_path: Path) -> None:
-    """At once, though the server says no goodbye."""
+    """Closing ends a request on a TLS connection within 2 s, without the server's close."""
     context = certify(tmp_path)
     async with (
         scripted(never, context) as server,
@@ -544,7 +544,7 @@ async def test_who_waits_on_a_secured_connection_is_told_at_the_end(tmp_path: Pa
 
 
 async def test_a_zone_with_another_certificate_is_not_asked(tmp_path: Path) -> None:
-    """Statement and account do not go to whoever answers there."""
+    """A zone with an unknown certificate raises NotAskedError and gets no request."""
     context = certify(tmp_path)
     async with (
         scripted(always(answer_of()), context) as server,

@@ -1,4 +1,4 @@
-"""What tests of requests to child zones have in common: statements, a zone on this machine."""
+"""Shared helpers for tests of requests to child zones."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -17,33 +17,33 @@ POST = ForwardedRequest("POST", "/zones/select", {"Content-Type": "application/j
 
 
 class Writer:
-    """States what it is asked for, numbered, so that a test can read it."""
+    """A writer of readable, numbered statements in place of signed ones."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
 
     def write(self, zone: str, asked: ForwardedRequest, *, project_id: str, user_id: str) -> str:
-        """Return the words of a statement."""
+        """Return a statement with the zone, request, project, user and number."""
         words = f"{zone}|{asked.method}|{asked.path}|{project_id}|{user_id}|{len(self.written)}"
         self.written.append(words)
         return words
 
 
 def zone_at(port: int, *, prefix: str = "", scheme: str = "http", username: str = "") -> Zone:
-    """Return a zone on this machine."""
+    """Return a zone at a local port."""
     return Zone(1, "west", f"{scheme}://127.0.0.1:{port}{prefix}", username)
 
 
 async def ask(
     children: HttpChildren, zone: Zone, asked: ForwardedRequest = POST, *, timeout_s: float = 5.0
 ) -> ForwardedResponse:
-    """Ask for a tenant."""
+    """Forward a request of a tenant and return the answer."""
     return await children.forward(zone, asked, project_id="p-1", user_id="u-1", timeout_s=timeout_s)
 
 
 @asynccontextmanager
 async def both(answering: Answering) -> AsyncGenerator[tuple[HttpChildren, ScriptedServer, Zone]]:
-    """Run a server, and what asks it."""
+    """Yield a client, a scripted server, and the zone at the server."""
     async with (
         scripted(answering) as server,
         open_children(Writer(), password_of=lambda _: "s3cret") as children,
@@ -52,7 +52,7 @@ async def both(answering: Answering) -> AsyncGenerator[tuple[HttpChildren, Scrip
 
 
 async def refused(answering: Answering, asked: ForwardedRequest = POST) -> str:
-    """Return the message of the error that a server's answer leads to; it was surely asked."""
+    """Return the message of the UnavailableError after an answer; it is not a NotAskedError."""
     async with both(answering) as (children, _, zone):
         with pytest.raises(UnavailableError) as caught:
             await ask(children, zone, asked)

@@ -1,8 +1,8 @@
-"""Canaries: names and numbers of a zone that are found again wherever they turn up.
+"""Canaries: names and numbers of a zone that a search finds in any output.
 
-Everything that a zone is not to tell is made of a few marks, which are in nothing else: names,
+Everything that a zone must not disclose contains one of a few marks that occur nowhere else: names,
 uuids and addresses have a mark each, which all zones share, and numbers are in ranges of their own.
-So a search over many megabytes is a handful of passes.
+So a search over many megabytes needs only a few passes.
 """
 
 import base64
@@ -15,14 +15,14 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 MARK: Final = "zqxjkvwyq"
-"""In each name that tenants do not see."""
+"""The mark in each name that tenants must not see."""
 UUID_TAIL: Final = "4bad-8ced-d00dfacefeed"
-"""At the end of each uuid of a provider."""
+"""The end of each provider's uuid."""
 ADDRESS: Final = "fd5a:9c3e:71b4:e08d"
-"""At the start of each address."""
+"""The start of each address."""
 
 _BEYOND: Final = 90_000
-"""How much of one host's amount the instances of a test may use."""
+"""The most of one host's amount that the instances of a test may use."""
 _AROUND: Final = 24
 _ENDS: Final = rb"(?=[KMGT]i?B\b|[^A-Za-z0-9-]|$)"
 _NUMBERS: Final = (
@@ -30,17 +30,17 @@ _NUMBERS: Final = (
     re.compile(rb"(?<![A-Za-z0-9.,_-])\d{1,3}(?:,\d{3})+" + _ENDS),
 )
 _VERSION: Final = re.compile(rb'"table_version":\d+')
-"""How often a zone's own table has changed; it is near the number of its hosts, all the same."""
+"""The version of a zone's table, which is near the number of its hosts but does not reveal it."""
 _BLOB: Final = re.compile(rb'("(?:blob|select_id)": ?")[A-Za-z0-9_-]{20,}(?=")')
 _LENGTH: Final = re.compile(rb"(?im)^content-length: \d+$")
 
 
 @dataclass(frozen=True)
 class Canaries:
-    """The secrets of one zone; `word` is its own, and `hosts` how many it has.
+    """The secrets of one zone: its word, its number of hosts, and the totals of each host.
 
-    Without `hosts` nobody looks for their number, as a small one is found everywhere.
-    Amounts of its hosts are those of `totals`; of each at most 90,000 are ever used.
+    With `hosts` 0 the search ignores that number, as a small one occurs everywhere.
+    At most 90,000 of each amount in `totals` are ever used.
     """
 
     word: str
@@ -65,7 +65,7 @@ class Canaries:
 
     @property
     def aggregate(self) -> str:
-        """The name of an aggregate, which is for operators."""
+        """The name of an aggregate, which only operators may see."""
         return f"{MARK}-{self.word}-aggregate"
 
     @property
@@ -73,14 +73,14 @@ class Canaries:
         return int.from_bytes(self.word.encode()[:2])
 
     def hidden(self, data: bytes) -> bytes:
-        """Return bytes that are for operators of this zone, without what they may read there."""
+        """Return the bytes without this zone's own secrets, which its operators may read."""
         own = rb"%s-%s|%04x[0-9a-f]{4}-face-%s|%s::%x:"
         secrets = (MARK.encode(), self.word.encode(), self._number, UUID_TAIL.encode())
         pattern = own % (*secrets, ADDRESS.encode(), self._number)
         return re.sub(pattern, b"own", data)
 
     def ranges(self) -> Iterator[tuple[str, int, int]]:
-        """Yield what no number is to be: what it would tell, the least and the greatest."""
+        """Yield each range of forbidden numbers: what it reveals, the least and the greatest."""
         if self.hosts:
             yield "hosts", self.hosts - 3, self.hosts + 1
         for name, total in self.totals.items():
@@ -91,7 +91,7 @@ class Canaries:
 
 @dataclass(frozen=True)
 class Leak:
-    """One find: what, in which form, and the bytes around it."""
+    """One leak: what was disclosed, in which form, and the bytes around it."""
 
     what: str
     form: str
@@ -99,11 +99,11 @@ class Leak:
 
 
 def leaks_in(data: bytes, zones: Iterable[Canaries] = ()) -> list[Leak]:
-    """Return what bytes tell of hosts: names, uuids and addresses of any zone, numbers of some.
+    """Return the leaks in the bytes: names, uuids and addresses of any zone, numbers of some.
 
     Args:
-        data: whatever has left a zone.
-        zones: whose numbers are looked for.
+        data: bytes that have left a zone.
+        zones: the zones whose numbers are searched for.
     """
     found = [*_named(data), *_numbers(data, zones)]
     if b"%" in data:
@@ -150,7 +150,7 @@ def _unescaped(data: bytes) -> bytes:
 
 
 def _forms(what: str, raw: bytes) -> Iterator[tuple[str, str, bytes, bool]]:
-    """Yield bytes in the forms in which they could travel, and whether case may be any."""
+    """Yield the forms in which a secret could be sent, and whether case is ignored."""
     yield what, "as it is", raw.lower(), True
     yield what, "in hex", raw.hex().encode(), True
     for shift in range(3):
@@ -172,7 +172,7 @@ _PATTERNS: Final = (
 
 
 def planted(zone: Canaries) -> Iterator[tuple[str, bytes]]:
-    """Yield what a search has to find, each in some text as it might come."""
+    """Yield texts with one secret each, which a search must find, and their descriptions."""
     secrets = {
         "host": zone.host_name(7),
         "node": zone.node_name(7),

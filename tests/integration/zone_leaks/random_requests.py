@@ -1,4 +1,4 @@
-"""Random requests to a tree: what parents, tenants, strangers and operators could ask of it."""
+"""Random requests of parents, tenants, strangers and operators to a tree of zones."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ def _stated_flavor(name: str, memory_mb: int, *, vcpus: int = 1) -> Json:
 
 
 _AWAY: Final = 0.1
-"""How often the zone at the bottom does not answer the one above it."""
+"""The share of requests during which the lowest zone does not answer its parent."""
 _CHILDREN: Final = ("west", "east", "deep")
 _VERSIONS: Final = (b"2.1", b"2.35", b"2.62", b"2.84", b"2.96", b"2.100")
 _ACTIONS: Final[Sequence[Json]] = (
@@ -42,7 +42,7 @@ _ACTIONS: Final[Sequence[Json]] = (
     {"os-getVNCConsole": {"type": "novnc"}},
     {"resize": {"flavorRef": "huge"}},
     {"resize": {"flavorRef": "none"}},
-    # As parents say it, who name nothing that may be another thing here.
+    # Parents send whole flavors and images, because names may mean something else in the zone.
     {"resize": {"flavor": _stated_flavor("small", 4096)}},
     {"resize": {"flavor": _stated_flavor("huge", FLAVORS["huge"])}},
     {"resize": {"flavor": _stated_flavor("many", 4096, vcpus=4096)}},
@@ -71,7 +71,7 @@ _FURTHER: Final = ("/openapi.json", "/healthz", "/readyz", "/metrics", "/placeme
 
 @dataclass
 class Known:
-    """What a parent knows of a zone by now: offers that it has got, and instances there."""
+    """What a parent knows about a zone: the offers that it has, and its instances there."""
 
     offers: list[tuple[Json, str, int]] = field(default_factory=list[tuple[Json, str, int]])
     select_ids: list[str] = field(default_factory=list[str])
@@ -79,12 +79,12 @@ class Known:
 
 
 class RandomRequests:
-    """Asks a tree of zones.
+    """Sends random requests to a tree of zones.
 
     Args:
         net: the zones.
         record: counts the requests.
-        seed: of chance.
+        seed: the seed of all random choices.
     """
 
     def __init__(self, net: Net, record: Record, seed: int) -> None:
@@ -109,7 +109,7 @@ class RandomRequests:
         }
 
     async def run(self, count: int) -> None:
-        """Make so many requests, and let time pass now and then."""
+        """Send this many requests; every 1,000 requests, move the clock on."""
         kinds, weights = [*self._kinds], [*self._kinds.values()]
         for done in range(1, count + 1):
             (kind,) = self._random.choices(kinds, weights)
@@ -121,10 +121,10 @@ class RandomRequests:
                 for zone in self._net.zones.values():
                     zone.house.held.expire(zone.clock.now_s())
 
-    # ---- what parents ask ---------------------------------------------------------------------
+    # ---- requests of parents ------------------------------------------------------------------
 
     async def _select(self) -> None:
-        """Ask for offers; now and then for more than there is, or by what names hosts."""
+        """Request offers, rarely for more than the capacity or with specs that name hosts."""
         zone, rare = self._child(), self._random.random()
         request = self._request(zone)
         message: Json = {"request": request, "num_instances": self._random.choice((1, 1, 2, 5))}
@@ -147,7 +147,7 @@ class RandomRequests:
         known.offers += [(request, one["blob"], size) for one in offers["weights"][:5]]
 
     async def _build(self) -> None:
-        """Build by an offer: a good one, one of another request, one that is changed or used."""
+        """Build on an offer that is valid, of another request, altered or used."""
         zone = self._child()
         known, rare = self._known[zone.name], self._random.random()
         request, blob = self._request(zone), "x" * 683
@@ -178,7 +178,7 @@ class RandomRequests:
         await self._state(zone, "POST", "/zones/release", message)
 
     async def _ask_for_server(self) -> None:
-        """Ask of one server whatever there is to ask; of one that is not there, too."""
+        """Send a random request about one server, or about an unknown one."""
         zone = self._child()
         uuid = (self._some(self._known[zone.name].uuids, 1) or [_UUID])[0]
         await self._about(uuid, lambda *asked: self._state(zone, *asked))
@@ -207,7 +207,7 @@ class RandomRequests:
         await self._state(self._child(), "GET", "/zones/info", None)
 
     async def _wrongly_stated(self) -> None:
-        """A statement for something else, of somebody else, cut, or where it has no place."""
+        """Send a statement for another path, of another parent, or truncated."""
         zone, rare = self._child(), self._random.random()
         method, path = self._random.choice(_PATHS)
         path = self._path(path)
@@ -218,14 +218,14 @@ class RandomRequests:
         await self._speak(zone, PARENT, method, path, b"{}", [(_HEADER, text.encode())])
 
     async def _by_account(self) -> None:
-        """A parent's account, without a statement: it has no project, as the guide says."""
+        """Send a request with a parent's account, which has no project, and without a statement."""
         zone = self._child()
         method, path = self._random.choice(_PATHS)
         if self._random.random() < 0.2:
             method, path = "GET", self._random.choice(_FURTHER)
         await self._speak(zone, ACCOUNT, method, self._path(path), b"{}")
 
-    # ---- what is asked of the root --------------------------------------------------------------
+    # ---- requests to the root -------------------------------------------------------------------
 
     async def _create_over_tree(self) -> None:
         count = self._random.choice((1, 2, 3))
@@ -257,7 +257,7 @@ class RandomRequests:
             await self._as_tenant("GET", self._path(path), None)
 
     async def _operator(self) -> None:
-        """The root's own people, who see what the root knows of zones: its ledger, in short."""
+        """Send a request of the root's operator, who may see what the root's ledger has."""
         paths = ("/zones", "/zones/detail", "/berth/v1/decisions?limit=5", "/v2.1/servers/detail")
         path = self._random.choice(paths)
         await self._speak(self._net.zones["root"], OPERATOR, "GET", path)
@@ -265,7 +265,7 @@ class RandomRequests:
     # ---- helpers --------------------------------------------------------------------------------
 
     async def _happen(self, zone: ZoneStack, uuid: str) -> None:
-        """Do what agents do: it runs, or has failed with words that name its host."""
+        """Make an instance active, or fail it with a message that names its host."""
         stored = await zone.ledger.get(Instance, uuid)
         if stored is None:
             return
@@ -292,7 +292,7 @@ class RandomRequests:
         return f"aaaaaaaa-0000-4000-8000-{self._number:012x}"
 
     def _path(self, path: str) -> str:
-        """Fill in what a path names."""
+        """Return the path with a uuid in place of each parameter."""
         parts = (_UUID if part.startswith("{") else part for part in path.split("/"))
         return "/".join(parts)
 
@@ -311,7 +311,7 @@ class RandomRequests:
         return {key: list(values) for key, values in hint.items()}
 
     def _request(self, zone: ZoneStack) -> Json:
-        """Return what one instance is asked to be; now and then by what names a host."""
+        """Return a request for one instance, rarely with specs or hints about hosts."""
         rare, name = self._random.random(), self._random.choice(("small",) * 7 + ("huge",))
         specs: Json = {}
         if rare < 0.05:
@@ -344,13 +344,13 @@ class RandomRequests:
         return {"uuid": uuid, "name": "g", "policy": policy, "project_id": "p", "user_id": "u"}
 
     def _spoilt(self, message: Json) -> Json:
-        """Change one field to what does not belong there."""
+        """Return the message with a wrong value in one field."""
         key = self._random.choice([*message])
         wrong: object = self._random.choice((None, -1, "x", [], {}, 10**12, {"a": [[]]}))
         return {**message, key: wrong}
 
     async def _state(self, zone: ZoneStack, method: str, path: str, body: Json | None) -> Said:
-        """Ask as its parent, for the tenant."""
+        """Send a request as the zone's parent, for a tenant."""
         raw = b"" if body is None else json.dumps(body).encode()
         text = zone.statement(method, path, raw, parent=PARENTS[zone.name])
         assert STATEMENT_HEADER.lower() == _HEADER.decode()

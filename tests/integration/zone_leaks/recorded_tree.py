@@ -1,4 +1,4 @@
-"""A tree of zones without a network, with canaries for hosts, where all that is said is kept."""
+"""A tree of zones without a network, with canaries as hosts, whose messages are recorded."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,16 +20,16 @@ from tests.integration.zone_leaks.canaries import Canaries
 from tests.unit.api.zones.tree import Net, ZoneStack
 
 OPERATOR, TENANT, ACCOUNT, PARENT = "operator", "tenant", "account", "parent"
-"""Who asks a zone: its own people, its own tenants, a parent with its account alone or with a
-statement."""
+"""The kinds of clients of a zone: its operators, its tenants, and a parent with its account alone
+or with a statement."""
 OPEN_ZONE: Final = "az-one"
-"""A name of an availability zone, which tenants do see."""
+"""The name of an availability zone, which tenants may see."""
 _BATCH: Final = 200
 
 PARENTS: Final = {"root": "", "west": "root", "east": "root", "deep": "east"}
 """The parent of each zone."""
 SECRETS: Final = {
-    # The root has the fewest hosts, so that no part of them is as many as another zone has.
+    # The root has the fewest hosts, so no number of its hosts equals that of another zone.
     "root": Canaries("root", 1009, {MEMORY_MB: 9_276_371, VCPU: 4_256_233, DISK_GB: 6_372_161}),
     "west": Canaries("west", 1013, {MEMORY_MB: 7_368_787, VCPU: 3_145_739, DISK_GB: 5_461_007}),
     "east": Canaries("east", 1049, {MEMORY_MB: 7_668_793, VCPU: 3_445_751, DISK_GB: 5_761_013}),
@@ -38,7 +38,7 @@ SECRETS: Final = {
 
 
 class ParentAccounts(NoAuth):
-    """Believes everybody, and knows the accounts of parents, which have no project."""
+    """An Auth that accepts every token and gives the accounts of parents no project."""
 
     async def identify(self, credentials: Credentials) -> Identity:
         """See `Auth.identify`."""
@@ -48,7 +48,7 @@ class ParentAccounts(NoAuth):
 
 
 class Talk(NamedTuple):
-    """Who told whom: what `teller` has answered, or asked where it is the parent that asks."""
+    """A pair of teller and listener: `teller` answered, or sent a request as the parent."""
 
     teller: str
     listener: str
@@ -56,14 +56,14 @@ class Talk(NamedTuple):
 
 @dataclass
 class Record:
-    """All that was said. `answers` are those to parents, as (path, status, body)."""
+    """All messages. `answers` has the answers to parents, as (request line, status, body)."""
 
     said: dict[Talk, bytearray] = field(default_factory=lambda: defaultdict(bytearray))
     answers: list[tuple[str, int, bytes]] = field(default_factory=list[tuple[str, int, bytes]])
     requests: int = 0
 
     def clear(self) -> None:
-        """Forget what was said."""
+        """Forget all messages."""
         self.said.clear()
         self.answers.clear()
 
@@ -71,14 +71,14 @@ class Record:
 class Recorded:
     """An application whose requests and answers are kept, with their headers.
 
-    Who asks is in the scope of those requests that tests make; all others are the parent's.
+    The scope of a test's request names the asker; all other requests are the parent's.
     """
 
     def __init__(self, app: ASGIApp, name: str, parent: str, record: Record) -> None:
         self._app, self._name, self._parent, self._record = app, name, parent, record
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
+        """Pass a request on, and record it and its answer."""
         asker: str = scope.get("asker", PARENT)
         told = self._record.said[Talk(self._name, asker)]
         asked = bytearray()
@@ -113,7 +113,7 @@ def _head(line: bytes, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
 
 
 class Said(NamedTuple):
-    """An answer."""
+    """The status and body of an answer."""
 
     status: int
     body: bytes
@@ -127,7 +127,7 @@ async def speak(
     body: bytes = b"",
     headers: Sequence[tuple[bytes, bytes]] = (),
 ) -> Said:
-    """Ask a zone, as somebody."""
+    """Send a request to a zone as a kind of client, and return the answer."""
     where, _, query = path.partition("?")
     scope: Scope = {
         "type": "http",
@@ -160,7 +160,7 @@ async def speak(
 
 
 def let_out(zone: ZoneStack, parent: str, record: Record, told: tuple[str, ...] = ()) -> None:
-    """Have a zone let out the ranges of some capabilities; nothing unless it is told to."""
+    """Make a zone disclose the ranges of these capabilities, by default of none."""
     info = CapabilityReport(
         name=zone.name,
         capabilities={"hypervisor": ("kvm",)},
@@ -174,7 +174,7 @@ def let_out(zone: ZoneStack, parent: str, record: Record, told: tuple[str, ...] 
 
 
 async def open_recorded_tree() -> tuple[Net, Record]:
-    """Open root over west and east, and deep below east; the children let out no ranges."""
+    """Open root over west and east, and deep below east; no zone discloses ranges."""
     net, record = Net(), Record()
     for number, (name, parent) in enumerate(PARENTS.items(), start=1):
         parents_of = (parent,) if parent else ()
@@ -188,7 +188,7 @@ async def open_recorded_tree() -> tuple[Net, Record]:
 
 
 async def _settle(zone: ZoneStack, secret: Canaries) -> None:
-    """Give a zone its hosts, an aggregate that is secret, and an availability zone that is not."""
+    """Give a zone its hosts, a secret aggregate, and a public availability zone."""
     reports = [_report(secret, index) for index in range(secret.hosts)]
     for start in range(0, len(reports), _BATCH):
         await zone.hosts.register(reports[start : start + _BATCH])
@@ -208,7 +208,7 @@ async def _settle(zone: ZoneStack, secret: Canaries) -> None:
 
 
 FLAVORS: Final = {"small": 512, "half": 3_900_000, "huge": 20_000_003}
-"""Their memory: one is for half of a host, and one fits none."""
+"""The memory of each flavor in MB: "half" takes half a host, and "huge" fits none."""
 
 
 def _report(secret: Canaries, index: int) -> HostReport:

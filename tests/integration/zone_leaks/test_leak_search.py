@@ -1,4 +1,4 @@
-"""The search for leaks itself: it finds whatever is planted, and nothing where nothing is."""
+"""The search for leaks finds every planted secret, and nothing in harmless bytes."""
 
 import os
 
@@ -11,12 +11,12 @@ ZONE = Canaries("west", 1013, {"MEMORY_MB": 7_368_787, "VCPU": 3_145_739})
 
 @pytest.mark.parametrize(("what", "data"), [pytest.param(*one, id=one[0]) for one in planted(ZONE)])
 def test_what_is_planted_is_found(what: str, data: bytes) -> None:
-    """Names, uuids, addresses and numbers, in every form, between other bytes."""
+    """A planted name, uuid, address or number is found in every form."""
     assert leaks_in(b'{"id": 1}\n' + data + b"\n{}", [ZONE]), what
 
 
 def test_nothing_is_found_where_nothing_is() -> None:
-    """Not in noise, nor in what zones do tell."""
+    """The search finds nothing in noise or in what zones may disclose."""
     told = b'content-length: 1013\r\n{"weights": [{"weight": 0.7368787, "blob": "%s"}]}' % (
         b"7" * 99
     )

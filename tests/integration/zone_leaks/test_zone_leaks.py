@@ -1,7 +1,8 @@
-"""Nothing leaks: all that zones say to others, in 10,000 random requests, searched for canaries.
+"""No message that zones send in 10,000 random requests contains a canary.
 
-Whose secrets are looked for depends on who is told: a parent and a stranger are told of no zone's
-hosts at all, a tenant of no names and of no other zone's numbers, an operator of no other zone's.
+The secrets that are searched for depend on the listener: a parent and a stranger must learn nothing
+about any zone's hosts, a tenant no names and no other zone's numbers, an operator nothing about
+other zones' hosts.
 """
 
 import json
@@ -26,7 +27,7 @@ from tests.integration.zone_leaks.recorded_tree import (
 )
 
 UNTOLD, TOLD_ALSO = 7_500, 2_500
-"""How many requests are made while no ranges are let out, and while some are."""
+"""The numbers of requests sent while no ranges are disclosed, and while some are."""
 RANGES: Final = ("free.VCPU", "total.MEMORY_MB")
 _RANGES: Final = re.compile(rb'"ranges": ?(\{(?:"[^"]*": ?\[[^\]]*\],? ?)*\})')
 _OPAQUE: Final = r"\.(metadata|scheduler_hints|flavor\.extra_specs|image\.properties)\..*"
@@ -65,12 +66,12 @@ TOLD: Final[Mapping[str, str]] = {
     r"\.(version|versions\[\]|versions\.values\[\])\..*": "the versions of the APIs",
     r"\.status": "of the process: that it runs",
 }
-"""What a child tells its parent, by its place in an answer, and why it may."""
+"""The places in answers that a child may send to its parent, and the reason for each."""
 _MAY_TELL: Final = re.compile("|".join(f"(?:{one})" for one in TOLD))
 
 
 def leaks_of(record: Record) -> list[tuple[Talk, Leak]]:
-    """Return what was told to somebody whom it is not for."""
+    """Return each leak with the pair of teller and listener."""
     found: list[tuple[Talk, Leak]] = []
     for talk, said in record.said.items():
         own = SECRETS[talk.teller]
@@ -86,7 +87,7 @@ def leaks_of(record: Record) -> list[tuple[Talk, Leak]]:
 
 
 def places_of(value: object, place: str = "") -> Iterator[str]:
-    """Yield where in a JSON value something stands."""
+    """Yield the place of each scalar in a JSON value."""
     if isinstance(value, dict):
         for name, one in value.items():
             yield from places_of(one, f"{place}.{name}")
@@ -98,7 +99,7 @@ def places_of(value: object, place: str = "") -> Iterator[str]:
 
 
 def unexplained(record: Record) -> set[str]:
-    """Return what children have told parents that is not in the list of what they may tell."""
+    """Return the places in answers of children that `TOLD` does not list."""
     found: set[str] = set()
     for line, status, body in record.answers:
         if not body:
@@ -117,7 +118,7 @@ def unexplained(record: Record) -> set[str]:
 
 @pytest.mark.timeout(240)
 async def test_nothing_leaks() -> None:
-    """Not in any answer or request between zones, whatever is asked, nor to who asks the root."""
+    """Random requests disclose no secret to zones or clients, and only ranges that are enabled."""
     net, record = await open_recorded_tree()
     requests = RandomRequests(net, record, seed=20_26)
     await requests.run(UNTOLD)
@@ -136,8 +137,8 @@ async def test_nothing_leaks() -> None:
     assert record.requests == UNTOLD + TOLD_ALSO
 
     for zone in net.zones.values():
-        # What operators read in the log of a parent, and what it keeps; parts of its own hosts
-        # are as many as another zone has by chance.
+        # The log and the ledger of a zone must not hold other zones' secrets. Numbers of hosts are
+        # left out, because a zone's own number may equal another's by chance.
         others = [replace(one, hosts=0) for one in SECRETS.values() if one.word != zone.name]
         log = repr((zone.told.events, zone.told.failures)).encode()
         kept = repr(await zone.ledger.snapshot(0.0)).encode()
@@ -157,7 +158,7 @@ def _check(record: Record) -> None:
 
 @pytest.mark.parametrize("listener", ["parent", "account", "west", TENANT, OPERATOR])
 def test_a_leak_is_found_wherever_it_is_told(listener: str) -> None:
-    """In each direction, among other bytes, in every form; nothing else is."""
+    """A planted secret is found for every kind of listener, and only the planted one."""
     for what, data in planted(SECRETS["east"]):
         record = Record()
         record.said[Talk("root", listener)] += b'{"servers": []}\n'
@@ -175,7 +176,7 @@ def test_a_leak_is_found_wherever_it_is_told(listener: str) -> None:
 )
 @pytest.mark.timeout(120)
 async def test_a_zone_that_leaks_is_found_out(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that tells the reasons of refusals, and one whose blobs are not sealed."""
+    """A zone that discloses reasons of refusals, or whose blobs are not sealed, is found."""
     net, record = await open_recorded_tree()
     if place.endswith("abroad"):
         for zone in net.zones.values():

@@ -70,7 +70,7 @@ def tracer(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tracer]:
 
 
 def module() -> ModuleType:
-    """Import it."""
+    """Import the traced module and return it."""
     return importlib.import_module(f"{PACKAGE}.module")
 
 

@@ -123,7 +123,7 @@ async def test_a_report_of_nothing_new_writes_nothing(office: Office) -> None:
 
 
 async def test_a_set_ratio_is_forced_at_each_report(office: Office) -> None:
-    """A ratio in the agent's settings replaces any other at each report, as in Nova."""
+    """A ratio in the agent's settings replaces any other at each report (nova-behaviour.md 3)."""
     office.restart(own={VCPU: 6.0}, initial={VCPU: 4.0})
     assert await office.look() == [HOST]
     assert await office.ratio() == (6.0, "the agent's settings")

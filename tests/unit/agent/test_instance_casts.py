@@ -37,7 +37,7 @@ class Air:
         self.is_away = False
 
     async def fanout(self, command: object, args: Message) -> None:
-        """Keep a message."""
+        """Keep a message, or raise UnavailableError while the bus is unavailable."""
         if self.is_away:
             raise UnavailableError("the broker is away")
         self.sent.append(args)

@@ -169,7 +169,7 @@ async def test_what_an_ended_move_holds_is_freed(agents: Agents) -> None:
 
 
 async def test_what_nobody_knows_is_left_and_told_once(agents: Agents) -> None:
-    """Allocations of unknown consumers are left alone, as a create may be in progress."""
+    """An unknown consumer's allocations are left alone and reported once."""
     ledger = agents.desk.ledger
     await ledger.write(Take(make_claim(4, amounts=FULL)))
     await ledger.write(Reallocate((make_share(1, on_2=2),)))

@@ -1,4 +1,4 @@
-"""The whole API on a memory ledger: real services, a scheduler on the local bus, no agents."""
+"""The complete API on a memory ledger: real services, a scheduler on the local bus, no agents."""
 
 import itertools
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ Json = dict[str, Any]
 
 
 class FakeClock:
-    """Time that passes only when told to."""
+    """A clock that advances only when told to."""
 
     def __init__(self) -> None:
         self.seconds = NOW_S
@@ -57,7 +57,7 @@ class FakeClock:
         return int((self.seconds - NOW_S) * 1e9)
 
     async def sleep(self, seconds: float) -> None:
-        """Let that much time pass."""
+        """Advance the clock by this time."""
         self.seconds += seconds
 
 
@@ -78,23 +78,23 @@ class CountedIds:
 
 @dataclass
 class Told:
-    """Telemetry that remembers."""
+    """Telemetry that records events and failures."""
 
     events: list[str] = field(default_factory=list)
     failures: list[tuple[str, BaseException, Mapping[str, object]]] = field(default_factory=list)
 
     def event(self, name: str, **fields: object) -> None:
-        """Remember that something happened."""
+        """Record an event."""
         self.events.append(name)
 
     def failure(self, name: str, error: BaseException, **fields: object) -> None:
-        """Remember a failure."""
+        """Record a failure."""
         self.failures.append((name, error, fields))
 
 
 @dataclass
 class Answer:
-    """What came back."""
+    """The answer to a request."""
 
     status: int
     headers: httpx.Headers
@@ -102,7 +102,7 @@ class Answer:
 
 
 class Stack:
-    """A cloud with an API, to be asked in a line."""
+    """A deployment with an API that tests can call in one line."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class Stack:
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send one request and read its answer."""
+        """Send one request and return its answer."""
         sent = dict(headers or {})
         if version is not None:
             sent["OpenStack-API-Version"] = f"compute {version}"
@@ -214,7 +214,7 @@ class Stack:
         return Answer(got.status_code, got.headers, got.json() if got.content else None)
 
     async def flavor(self, flavor_id: str = "small", **values: object) -> Json:
-        """Make a flavor of 2 VCPU, 4 GiB and 20 GB."""
+        """Create a flavor, by default with 2 VCPU, 4 GiB and 20 GB, and return it."""
         flavor = {"id": flavor_id, "name": flavor_id, "vcpus": 2, "ram": 4096, "disk": 20}
         answer = await self.ask("POST", "/v2.1/flavors", {"flavor": {**flavor, **values}})
         assert answer.status == 200, answer.body
@@ -222,7 +222,7 @@ class Stack:
         return made
 
     async def server(self, *, token: str | None = None, **values: object) -> str:
-        """Make a server of the flavor `small` and return its id."""
+        """Create a server of the flavor `small` and return its id."""
         server = {"name": "vm", "flavorRef": "small", "networks": "none", **values}
         answer = await self.ask(
             "POST", "/v2.1/servers", {"server": server}, version="2.90", token=token
@@ -232,7 +232,7 @@ class Stack:
         return made
 
     async def activate(self, uuid: str) -> None:
-        """Do what an agent does: report that an instance runs."""
+        """Report that an instance is running, as an agent does."""
         instance = await self.ledger.get(Instance, uuid)
         assert instance is not None
         running = replace(
@@ -242,7 +242,7 @@ class Stack:
 
 
 def report(index: int) -> HostReport:
-    """Describe one host."""
+    """Return the report of one host."""
     uuid = f"11111111-0000-4000-8000-{index:012d}"
     host = Host(
         uuid=uuid,

@@ -1,4 +1,4 @@
-"""Clouds to be asked."""
+"""Fixtures for the API tests."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
@@ -14,7 +14,7 @@ MakeStack = Callable[..., Awaitable[Stack]]
 
 @pytest.fixture
 async def make_stack() -> AsyncIterator[MakeStack]:
-    """Make stacks with options of their own."""
+    """Yield a function that starts stacks with the given options; close them at the end."""
     made: list[Stack] = []
 
     async def make(
@@ -36,7 +36,7 @@ async def make_stack() -> AsyncIterator[MakeStack]:
 
 @pytest.fixture
 async def stack(make_stack: MakeStack) -> Stack:
-    """Three hosts and the flavor `small`."""
+    """Return a stack with three hosts and the flavor `small`."""
     stack = await make_stack()
     await stack.flavor()
     return stack

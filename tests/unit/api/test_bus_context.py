@@ -1,4 +1,4 @@
-"""What goes with the commands that are sent for an HTTP request."""
+"""The context of commands that are sent for an HTTP request."""
 
 import pytest
 from starlette.types import Scope
@@ -31,7 +31,7 @@ def scope_with(traceparent: str | None) -> Scope:
 def test_commands_are_sent_in_the_name_of_the_request(
     header: str | None, expected: str | None
 ) -> None:
-    """With its id, and with the trace of its caller when that is one."""
+    """The context has the request id, and the caller's trace if it is valid."""
     name_request(scope_with(header), "req-7")
     assert CONTEXT.get().request_id == "req-7"
     assert CONTEXT.get().traceparent == expected
@@ -39,7 +39,7 @@ def test_commands_are_sent_in_the_name_of_the_request(
 
 
 def test_a_repeat_stays_in_the_trace() -> None:
-    """The request goes by another id then, and a span that is around it stays around it."""
+    """A changed request id keeps the current span in the context."""
     scope = scope_with(_TRACE)
     name_request(scope, "req-7")
     inner = _TRACE.replace("b7ad", "aaaa")

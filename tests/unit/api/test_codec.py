@@ -1,4 +1,4 @@
-"""Reading and writing JSON."""
+"""Reading and writing of JSON."""
 
 import pytest
 
@@ -7,14 +7,14 @@ from berth.domain.errors import InvalidInputError
 
 
 class Inner(Model):
-    """A thing within a thing."""
+    """A nested model."""
 
     name: Name
     count: int = 1
 
 
 class Outer(Model, rename={"other_name": "os:other"}):
-    """A thing."""
+    """A model with a nested one."""
 
     inner: Inner
     labels: dict[str, int] | UnsetType = UNSET
@@ -22,14 +22,14 @@ class Outer(Model, rename={"other_name": "os:other"}):
 
 
 class Shown(View):
-    """What is shown."""
+    """A view with an optional field."""
 
     always: int
     sometimes: int | UnsetType = UNSET
 
 
 def test_what_is_unset_is_left_out() -> None:
-    """A view has the fields that its version has, and no others."""
+    """An unset field of a view is omitted."""
     assert encode(Shown(always=1)) == b'{"always":1}'
     assert encode(Shown(always=1, sometimes=2)) == b'{"always":1,"sometimes":2}'
 
@@ -54,7 +54,7 @@ def test_what_is_unset_is_left_out() -> None:
     ],
 )
 def test_a_wrong_body_is_refused_by_its_field(body: bytes, field: str, reason: str) -> None:
-    """Who sent it learns where it is wrong, and how."""
+    """The error names the field and the reason."""
     with pytest.raises(InvalidInputError) as caught:
         decode(body, Outer)
     assert caught.value.field == field
@@ -62,19 +62,19 @@ def test_a_wrong_body_is_refused_by_its_field(body: bytes, field: str, reason: s
 
 
 def test_an_escaped_backslash_is_not_a_nul() -> None:
-    """What begins with a backslash of its own is six ordinary characters."""
+    """An escaped backslash before `u0000` is read as ordinary characters."""
     body = b'{"inner":{"name":"\\\\u0000"}}'
     assert decode(body, Outer).inner.name == "\\u0000"
 
 
 def test_a_renamed_field_goes_by_the_name_that_clients_know() -> None:
-    """OpenStack's names with colons are the names on the wire."""
+    """A field is read under its name in OpenStack, which has a colon."""
     body = b'{"inner":{"name":"a"},"os:other":"b"}'
     assert decode(body, Outer).other_name == "b"
 
 
 def test_texts_of_a_query_become_numbers() -> None:
-    """A query holds texts only."""
+    """The strings of a query are converted to the types of the fields."""
     read = convert({"name": "7", "count": "7"}, Inner, "query")
     assert (read.name, read.count) == ("7", 7)
     with pytest.raises(InvalidInputError, match=r"^count: Expected `int`"):

@@ -32,7 +32,7 @@ REFUSAL = Refusal(RefusalCode.NO_HOSTS, "no", placed=0, asked=1, hosts_total=0)
     ],
 )
 def test_every_error_has_a_status(error: BerthError, status: int) -> None:
-    """An error that the caller may see keeps its message."""
+    """An error that the caller may see has a status and a message."""
     translated = translate(error)
     assert translated is not None
     assert translated.status == status
@@ -40,19 +40,19 @@ def test_every_error_has_a_status(error: BerthError, status: int) -> None:
 
 
 def test_not_found_is_said_as_nova_says_it() -> None:
-    """Clients show the message as it is."""
+    """The message is Nova's, since clients show it."""
     translated = translate(NotFoundError("flavor", "m1.tiny"))
     assert translated is not None
     assert translated.message == "Flavor m1.tiny could not be found."
 
 
 def test_what_is_away_comes_back() -> None:
-    """A client is told when to try again."""
+    """An UnavailableError has a Retry-After header."""
     translated = translate(UnavailableError("away"))
     assert translated is not None
     assert "Retry-After" in translated.headers
 
 
 def test_internal_errors_are_not_shown() -> None:
-    """What went wrong inside is for the log."""
+    """An internal error is not translated."""
     assert translate(LedgerError("/secret/path is damaged")) is None

@@ -6,7 +6,7 @@ from berth.api.header_fields import fields_of, header_of
 
 
 def test_the_first_of_several_counts() -> None:
-    """Whoever adds one behind it changes nothing; what is no ASCII is read as Latin-1."""
+    """Of repeated fields, the first is returned, decoded as Latin-1."""
     fields = [(b"x-auth-token", b"bob"), (b"x-auth-token", b"admin"), (b"x-odd", b"\xfc")]
     scope: Scope = {"type": "http", "headers": fields}
     assert header_of(scope, b"x-auth-token") == "bob"

@@ -1,4 +1,4 @@
-"""The Image API."""
+"""The image API."""
 
 import pytest
 
@@ -16,12 +16,12 @@ PATH = "/image/v2/images"
 
 @pytest.fixture
 async def shop(make_stack: MakeStack) -> Stack:
-    """Make a cloud with three images."""
+    """Return a stack with three images."""
     return await make_stack(images=IMAGES)
 
 
 async def test_an_image_is_shown_with_its_properties(shop: Stack) -> None:
-    """Beside its own fields, which no property replaces; what is not known is null."""
+    """Properties do not replace the image's own fields, and unknown fields are null."""
     image = (await shop.ask("GET", f"{PATH}/1")).body
     assert (image["id"], image["name"], image["status"]) == ("1", "small", "active")
     assert (image["hw_disk_bus"], image["disk_format"]) == ("virtio", "qcow2")
@@ -54,14 +54,14 @@ async def test_an_image_is_shown_with_its_properties(shop: Stack) -> None:
     ],
 )
 async def test_images_are_listed_by_name(shop: Stack, query: str, ids: list[str]) -> None:
-    """Those that have every value that is asked for, also where other clients look."""
+    """The filters select images with all requested values, also under other paths."""
     for path in (PATH, "/v2.1/v2/images", "/v2.1/images"):
         answer = await shop.ask("GET", path + query)
         assert [image["id"] for image in answer.body["images"]] == ids
 
 
 async def test_pages_follow_each_other(shop: Stack) -> None:
-    """By a path from the root of the API, as in Glance."""
+    """Links to pages are paths from the root of the API, as in Glance."""
     first = (await shop.ask("GET", f"{PATH}?limit=2&status=active")).body
     assert first["first"] == "/v2/images?status=active"
     last = (await shop.ask("GET", f"/image{first['next']}")).body
@@ -81,7 +81,7 @@ async def test_pages_follow_each_other(shop: Stack) -> None:
     ],
 )
 async def test_nothing_can_be_changed(shop: Stack, method: str, path: str) -> None:
-    """And no data are given away."""
+    """Changes and downloads get 403."""
     answer = await shop.ask(method, PATH + path, {} if method != "GET" else None)
     assert answer.status == 403
     assert (await shop.ask("PUT", PATH, {})).status == 405
@@ -89,14 +89,14 @@ async def test_nothing_can_be_changed(shop: Stack, method: str, path: str) -> No
 
 @pytest.mark.parametrize("path", ["/image", "/image/", "/image/v2", "/image/v2/"])
 async def test_versions_are_public(shop: Stack, path: str) -> None:
-    """With a link to where the API is."""
+    """The version document has a link to the API."""
     (version,) = (await shop.ask("GET", path)).body["versions"]
     assert version["status"] == "CURRENT"
     assert version["links"][0]["href"] == "http://berth.test/image/v2/"
 
 
 async def test_schemas_describe_what_there_is(shop: Stack) -> None:
-    """Every field of an image is in the schema."""
+    """The schema has exactly the fields of an image."""
     schema = (await shop.ask("GET", "/image/v2/schemas/image")).body
     image = (await shop.ask("GET", f"{PATH}/2")).body
     assert set(schema["properties"]) == set(image)

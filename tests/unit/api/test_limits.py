@@ -18,13 +18,13 @@ SMALL = RequestLimits(body_bytes_max=10, body_timeout_s=0.05)
 
 
 def scope_with(length: str | None = None) -> Scope:
-    """Make the scope of a request with a Content-Length."""
+    """Return the scope of a request with a Content-Length."""
     headers = [] if length is None else [(b"content-length", length.encode())]
     return {"type": "http", "headers": headers}
 
 
 def sending(chunks: Sequence[bytes]) -> Receive:
-    """Make a client that sends chunks, and then nothing for ever."""
+    """Return a client that sends these chunks and then nothing more."""
     messages: list[Message] = [
         {"type": "http.request", "body": chunk, "more_body": chunk is not chunks[-1]}
         for chunk in chunks
@@ -40,7 +40,7 @@ def sending(chunks: Sequence[bytes]) -> Receive:
 
 
 async def test_a_body_is_read_to_its_end() -> None:
-    """Chunks are put together."""
+    """The chunks of a body are joined."""
     assert await read_body(scope_with(), sending([b"abc", b"", b"def"]), SMALL) == b"abcdef"
     assert await read_body(scope_with("10"), sending([b"0123456789"]), SMALL) == b"0123456789"
 
@@ -56,14 +56,14 @@ async def test_a_body_is_read_to_its_end() -> None:
     ],
 )
 async def test_a_long_body_is_refused(length: str | None, chunks: list[bytes]) -> None:
-    """Whether its length was told or not."""
+    """A body beyond the limit gets 413, with or without a Content-Length."""
     with pytest.raises(HttpError) as caught:
         await read_body(scope_with(length), sending(chunks), SMALL)
     assert caught.value.status == 413
 
 
 async def test_a_slow_body_is_refused() -> None:
-    """A client that stops sending does not hold the request open."""
+    """A client that stops sending gets 408."""
     receive = sending([b"a", b"b"])
     await receive()
 
@@ -84,7 +84,7 @@ async def test_a_slow_body_is_refused() -> None:
 
 
 async def test_a_body_that_never_begins_is_given_up() -> None:
-    """Also when not one byte of it comes after the head."""
+    """A client that sends no body gets 408."""
 
     async def silent() -> Message:
         await asyncio.Event().wait()
@@ -97,7 +97,7 @@ async def test_a_body_that_never_begins_is_given_up() -> None:
 
 
 async def test_a_body_that_breaks_off_is_refused() -> None:
-    """Half a body is none."""
+    """An incomplete body gets 400."""
     messages: list[Message] = [
         {"type": "http.request", "body": b"a", "more_body": True},
         {"type": "http.disconnect"},
@@ -118,7 +118,7 @@ DEPTHS = st.recursive(
 
 
 def depth_of(value: object) -> int:
-    """Tell how deeply lists and objects are nested."""
+    """Return how deeply lists and objects are nested."""
     if isinstance(value, dict):
         return 1 + max((depth_of(inner) for inner in value.values()), default=0)
     if isinstance(value, list):
@@ -128,7 +128,7 @@ def depth_of(value: object) -> int:
 
 @given(value=DEPTHS, maximum=st.integers(min_value=0, max_value=4))
 def test_depth_is_what_nesting_means(value: object, maximum: int) -> None:
-    """Brackets within texts do not count, brackets beside each other neither."""
+    """The depth counts nested brackets only, not those in strings or next to each other."""
     body = json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
     if depth_of(value) <= maximum:
         check_depth(body, maximum)
@@ -139,13 +139,13 @@ def test_depth_is_what_nesting_means(value: object, maximum: int) -> None:
 
 @pytest.mark.parametrize("body", [b"[" * 500_000, b'{"a":' * 100_000, b'"' + b'\\"' * 400_000])
 def test_hostile_bodies_take_no_time(body: bytes) -> None:
-    """Neither depth nor an endless text makes the check slow (a quadratic one would hang)."""
+    """The check of very deep bodies and long strings takes linear time."""
     with contextlib.suppress(HttpError):
         check_depth(body + b"[" * 40, 32)
 
 
 async def test_long_paths_and_headers_are_refused(make_stack: MakeStack) -> None:
-    """Before anything of the request is looked at."""
+    """A long path or query gets 414, and long or many headers get 431."""
     stack = await make_stack(limits=RequestLimits(headers_max=8, header_bytes_max=300))
     assert (await stack.ask("GET", "/" + "x" * 9000)).status == 414
     assert (await stack.ask("GET", "/?" + "x" * 9000)).status == 414
@@ -155,7 +155,7 @@ async def test_long_paths_and_headers_are_refused(make_stack: MakeStack) -> None
 
 
 async def test_a_deep_body_is_refused(make_stack: MakeStack) -> None:
-    """The parser never sees it."""
+    """A deeply nested body gets 400 before it is parsed."""
     stack = await make_stack()
     body = b'{"server":' + b"[" * 60_000 + b"]" * 60_000 + b"}"
     answer = await stack.ask("POST", "/v2.1/servers", body)
@@ -164,7 +164,7 @@ async def test_a_deep_body_is_refused(make_stack: MakeStack) -> None:
 
 
 async def test_an_oversized_body_is_refused(make_stack: MakeStack) -> None:
-    """With the name that OpenStack has for it."""
+    """A body beyond the limit gets 413 with OpenStack's `overLimit`."""
     stack = await make_stack(limits=RequestLimits(body_bytes_max=1000))
     answer = await stack.ask("POST", "/v2.1/servers", b"x" * 1001)
     assert answer.status == 413
@@ -173,6 +173,6 @@ async def test_an_oversized_body_is_refused(make_stack: MakeStack) -> None:
 
 @pytest.mark.parametrize("query", ["&".join(["a=b"] * 101), "marker=%00", "limit=-1", "limit=x"])
 async def test_a_bad_query_is_refused(make_stack: MakeStack, query: str) -> None:
-    """Too many parameters, a NUL, and what is no number."""
+    """Too many parameters, a NUL and invalid numbers get 400."""
     stack = await make_stack()
     assert (await stack.ask("GET", f"/v2.1/servers?{query}")).status == 400

@@ -1,4 +1,4 @@
-"""Links and pages."""
+"""Links to resources, and pages of lists."""
 
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +14,7 @@ from berth.domain.errors import InvalidInputError
 
 
 def scope_of(scheme: str = "http", root_path: str = "", **headers: str) -> Scope:
-    """Make the scope of a request."""
+    """Return the scope of a request."""
     fields = [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()]
     server: Any = ("10.0.0.1", 8774)
     return {"scheme": scheme, "headers": fields, "server": server, "root_path": root_path}
@@ -35,12 +35,12 @@ def scope_of(scheme: str = "http", root_path: str = "", **headers: str) -> Scope
     ],
 )
 def test_links_lead_where_the_client_came_from(scope: Scope, url: str) -> None:
-    """Proxies say what they were called; what is malformed is ignored."""
+    """Forwarded headers determine the URL, and malformed ones are ignored."""
     assert root_url(scope) == url
 
 
 def test_a_key_cannot_break_its_link() -> None:
-    """Whatever characters it has."""
+    """Special characters of a key are quoted in its links."""
     own, bookmark = Linker("http://a").of("flavors", "x/y z?")
     assert own.href == "http://a/v2.1/flavors/x%2Fy%20z%3F"
     assert bookmark.href == "http://a/flavors/x%2Fy%20z%3F"
@@ -48,13 +48,13 @@ def test_a_key_cannot_break_its_link() -> None:
 
 @given(key=st.text(min_size=1, max_size=20))
 def test_keys_are_quoted_in_full(key: str) -> None:
-    """Those that need no quotes look the same, which is told without looking at each character."""
+    """Any key is quoted like by `urllib.parse.quote` without safe characters."""
     own, _ = Linker("").of("flavors", key)
     assert own.href == f"/v2.1/flavors/{quote(key, safe='')}"
 
 
 def test_pages_join_to_the_whole() -> None:
-    """Every page starts after the marker, which is the last key of the page before."""
+    """Each page begins after its marker, and an unknown marker is refused."""
     items = [1, 2, 3, 4, 5]
     keys = [str(item) for item in items]
     assert list(page_of(items, keys, None, 2)) == [1, 2]

@@ -1,4 +1,4 @@
-"""Which version of the compute API a request gets."""
+"""Negotiation of the compute API's microversion."""
 
 import pytest
 
@@ -28,7 +28,7 @@ OLD = b"x-openstack-nova-api-version"
 def test_the_header_says_the_version(
     headers: list[tuple[bytes, bytes]], version: tuple[int, int]
 ) -> None:
-    """Of the two headers, the general one is preferred; without any it is the first version."""
+    """The general header is preferred to the older one, and without any, 2.1 is used."""
     assert negotiate(headers) == version
 
 
@@ -46,7 +46,7 @@ def test_the_header_says_the_version(
     ],
 )
 def test_a_bad_version_is_refused(text: bytes, status: int) -> None:
-    """What is malformed is 400, what is out of range 406."""
+    """A malformed version gets 400, and an unsupported one 406."""
     with pytest.raises(HttpError) as caught:
         negotiate([(NEW, text)])
     assert caught.value.status == status
@@ -54,7 +54,7 @@ def test_a_bad_version_is_refused(text: bytes, status: int) -> None:
 
 @pytest.mark.parametrize("path", ["/v2.1/flavors", "/v2.1/nowhere"])
 async def test_every_answer_tells_its_version(stack: Stack, path: str) -> None:
-    """Clients warn when it is missing, so errors have it too."""
+    """Responses and errors have the version headers, whose absence clients warn about."""
     answer = await stack.ask("GET", path, version="2.79")
     assert answer.headers["OpenStack-API-Version"] == "compute 2.79"
     assert answer.headers["X-OpenStack-Nova-API-Version"] == "2.79"
@@ -62,7 +62,7 @@ async def test_every_answer_tells_its_version(stack: Stack, path: str) -> None:
 
 
 async def test_a_version_out_of_range_is_answered_in_form(stack: Stack) -> None:
-    """The message says what there is."""
+    """The message has the range, and the response has the lowest version."""
     answer = await stack.ask("GET", "/v2.1/flavors", version="2.999")
     assert answer.status == 406
     assert "Minimum is 2.1 and maximum is 2.100" in answer.body["computeFault"]["message"]
@@ -70,7 +70,7 @@ async def test_a_version_out_of_range_is_answered_in_form(stack: Stack) -> None:
 
 
 async def test_an_operation_is_there_for_its_versions_only(stack: Stack) -> None:
-    """Before and after, it is as if there were none."""
+    """Outside its versions, an operation gets 404."""
     path = "/v2.1/os-hypervisors/statistics"
     assert (await stack.ask("GET", path, version="2.87")).status == 200
     assert (await stack.ask("GET", path, version="2.88")).status == 404

@@ -1,4 +1,4 @@
-"""Authentication that believes everything it is told, and wants to be told something."""
+"""The mode `noauth2`, which requires a token and trusts it."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from berth.api.errors import HttpError
 
 
 async def identity(token: str | None, **said: str) -> Identity:
-    """Identify whoever sends that."""
+    """Return the identity for this token and these headers."""
     return await NoAuth2().identify(Credentials(None, token, "", **said))
 
 
@@ -27,7 +27,7 @@ async def identity(token: str | None, **said: str) -> Identity:
 async def test_a_token_and_headers_say_who_calls(
     token: str, said: dict[str, str], expected: tuple[str, str, set[str]]
 ) -> None:
-    """Headers win over the token, and roles over the name."""
+    """Headers take precedence over the token, and given roles over the user name."""
     found = await identity(token, **said)
     user, project, roles = expected
     assert (found.user_id, found.project_id) == (user, project)
@@ -37,19 +37,19 @@ async def test_a_token_and_headers_say_who_calls(
 
 
 async def test_the_scope_of_the_system_is_told() -> None:
-    """Which a policy may refuse."""
+    """The header of a system scope is in the identity."""
     assert (await identity("admin", system_scope="all")).is_system
 
 
 @pytest.mark.parametrize("token", [None, "", ":", ":web", "a\nb", "x" * 256, "bob:" + "x" * 256])
 async def test_without_a_token_nobody_calls(token: str | None) -> None:
-    """Nor with one that names nobody."""
+    """A missing or invalid token gets 401."""
     with pytest.raises(HttpError) as caught:
         await identity(token)
     assert caught.value.status == 401
 
 
 async def test_elsewhere_headers_give_no_roles() -> None:
-    """Anybody could send them."""
+    """The mode `noauth` ignores these headers, since any client can send them."""
     said = Credentials(None, "bob", "", roles="admin", project="ops", system_scope="all")
     assert await NoAuth().identify(said) == Identity("bob", "bob", is_admin=False)

@@ -1,4 +1,4 @@
-"""The OpenAPI document, the tables it is made from, and the page that describes them."""
+"""The OpenAPI document, the tables it is generated from, and the page that describes them."""
 
 import json
 import re
@@ -18,12 +18,12 @@ DOCUMENT: Any = json.loads(json.dumps(openapi_document(OPERATIONS, "1.2.3")))
 
 
 def named(operation: ApiOperation) -> str:
-    """Name a case."""
+    """Return the id of a test case."""
     return f"{operation.method} {operation.path}"
 
 
 async def test_the_document_is_served(stack: Stack) -> None:
-    """To everybody, whatever the mode of authentication."""
+    """The API serves the document."""
     answer = await stack.ask("GET", "/openapi.json")
     assert answer.status == 200
     assert answer.headers["content-type"] == "application/json"
@@ -31,7 +31,7 @@ async def test_the_document_is_served(stack: Stack) -> None:
 
 
 def test_every_reference_leads_somewhere() -> None:
-    """No schema is named that is not there."""
+    """Every reference resolves to a part of the document."""
     for reference in re.findall(r'"\$ref": "([^"]+)"', json.dumps(DOCUMENT)):
         found = DOCUMENT
         for part in reference.removeprefix("#/").split("/"):
@@ -39,7 +39,7 @@ def test_every_reference_leads_somewhere() -> None:
 
 
 def test_names_of_operations_are_unique() -> None:
-    """Generators of clients make methods of them; a handler of several paths has several."""
+    """Every operation has its own id, which client generators use as a method name."""
     named = [one for path in DOCUMENT["paths"].values() for one in path.values()]
     names = Counter(one["operationId"] for one in named)
     assert len(named) == len(OPERATIONS)
@@ -48,7 +48,7 @@ def test_names_of_operations_are_unique() -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=named)
 def test_an_operation_is_described(operation: ApiOperation) -> None:
-    """With what it does, what it reads, and all that it may answer."""
+    """The description has a summary, the body, the parameters and the responses."""
     described = DOCUMENT["paths"][operation.path][operation.method.lower()]
     assert described["summary"].endswith(".") or described["summary"].endswith("501.")
     assert str(operation.status) in described["responses"]
@@ -61,6 +61,6 @@ def test_an_operation_is_described(operation: ApiOperation) -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=named)
 def test_the_reference_page_has_every_operation(operation: ApiOperation) -> None:
-    """Who reads the page knows all that there is."""
+    """The reference page has a row for each operation."""
     row = rf"\| `{operation.method} {re.escape(operation.path)}` \|"
     assert re.search(row, PAGE.read_text())

@@ -1,4 +1,4 @@
-"""Health, readiness and metrics, and how requests are counted."""
+"""Health, readiness and metrics, and the counting of requests."""
 
 from dataclasses import replace
 
@@ -17,13 +17,13 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "other"}
 
 
 class Checked:
-    """Checks with an outcome that a test chooses."""
+    """Readiness checks with given problems."""
 
     def __init__(self, *problems: str) -> None:
         self._problems = list(problems)
 
     async def problems(self) -> list[str]:
-        """Return what was chosen."""
+        """Return the given problems."""
         return self._problems
 
 
@@ -34,19 +34,19 @@ def client(app: ASGIApp) -> httpx.AsyncClient:
 
 
 def watched(stack: Stack, metrics: PrometheusMetrics) -> ASGIApp:
-    """Return the API of a stack with metrics that administrators may see."""
+    """Return the API of a stack with metrics for administrators."""
     page = MetricsPage(metrics, NoAuth(frozenset({"admin"})))
     return Measured(build_app(replace(stack.parts, page=page)), metrics, stack.clock)
 
 
 async def test_readiness_is_public(stack: Stack) -> None:
-    """A load balancer has no password; it looks at the status."""
+    """Readiness needs no valid token."""
     answer = await stack.ask("GET", "/readyz", token=":")
     assert (answer.status, answer.body) == (200, {"status": "ready", "problems": []})
 
 
 async def test_who_is_not_ready_says_why(stack: Stack) -> None:
-    """With a status that load balancers understand."""
+    """A process that is not ready answers 503 with its problems, and is still healthy."""
     app = build_app(replace(stack.parts, checks=Checked("the ledger does not answer")))
     async with client(app) as http:
         answer = await http.get("/readyz")
@@ -57,7 +57,7 @@ async def test_who_is_not_ready_says_why(stack: Stack) -> None:
 
 
 async def test_metrics_are_for_administrators(stack: Stack) -> None:
-    """They tell how many there are of everything."""
+    """Other users get 403, and other methods 405."""
     async with client(watched(stack, PrometheusMetrics())) as http:
         refused = await http.get("/metrics", headers={"X-Auth-Token": "eve:p"})
         assert refused.status_code == 403
@@ -70,12 +70,12 @@ async def test_metrics_are_for_administrators(stack: Stack) -> None:
 
 
 async def test_without_metrics_there_is_no_page(stack: Stack) -> None:
-    """Nobody has turned them on, or they have an address of their own."""
+    """Without a metrics page, the path gets 404."""
     assert (await stack.ask("GET", "/metrics")).status == 404
 
 
 async def test_requests_are_counted_by_template(stack: Stack) -> None:
-    """Whatever the ids in their paths; refusals of the front are counted, too."""
+    """Requests are counted by route template, including those that no route matches."""
     metrics = PrometheusMetrics()
     async with client(watched(stack, metrics)) as http:
         for number in range(3):
@@ -105,7 +105,7 @@ async def test_requests_are_counted_by_template(stack: Stack) -> None:
 )
 @pytest.mark.parametrize("method", ["GET", "BREW", "X" * 60, 'G"}'])
 async def test_nobody_makes_labels(stack: Stack, path: str, method: str) -> None:
-    """A path or method that somebody made up is none of the labels."""
+    """Arbitrary paths and methods do not become labels."""
     metrics = PrometheusMetrics()
     async with client(watched(stack, metrics)) as http:
         await http.request(method, path)
@@ -125,7 +125,7 @@ async def test_nobody_makes_labels(stack: Stack, path: str, method: str) -> None
 
 
 async def test_an_address_of_their_own_has_probes_and_nothing_else() -> None:
-    """No login there, so nothing else may be there."""
+    """A separate address for probes serves no other API."""
     page = MetricsPage(PrometheusMetrics())
     async with client(Probes(nothing_else, Checked(), page)) as http:
         assert (await http.get("/metrics")).status_code == 200

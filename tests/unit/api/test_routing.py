@@ -1,4 +1,4 @@
-"""From a request to a handler and back."""
+"""Routing of requests to handlers, and the form of responses."""
 
 from dataclasses import replace
 from types import ModuleType
@@ -18,24 +18,24 @@ from tests.unit.api.cloud import Stack
 
 
 class Broken(Flavors):
-    """Flavors that fail in a given way."""
+    """Flavors that raise a given error."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
 
     async def all(self) -> list[Flavor]:
-        """Fail."""
+        """Raise the given error."""
         raise self._error
 
 
 def break_flavors(stack: Stack, error: Exception) -> None:
-    """Make every list of flavors fail."""
+    """Make every list of flavors raise an error."""
     stack.app = build_app(replace(stack.parts, flavors=Broken(error)))
 
 
 @pytest.mark.parametrize("room", [compute_room, berth_room])
 async def test_shortcuts_lead_where_routes_lead(stack: Stack, room: ModuleType) -> None:
-    """A path without parameters is taken straight to the first route that matches it."""
+    """The shortcut of a path without parameters is the first route that matches it."""
     routes = routes_of(stack.parts, room.OPERATIONS, room.PREFIX)
     ends = ends_of(routes, room.PREFIX)
     assert ends
@@ -46,7 +46,7 @@ async def test_shortcuts_lead_where_routes_lead(stack: Stack, room: ModuleType) 
 
 
 async def test_every_answer_has_a_request_id(stack: Stack) -> None:
-    """An operator finds the log lines of a request by it."""
+    """Every response, including errors, has its own request id."""
     seen: set[str] = set()
     for path in ("/", "/nowhere", "/v2.1/flavors", "/v2.1/flavors/none", "/?" + "x" * 9000):
         headers = (await stack.ask("GET", path)).headers
@@ -58,7 +58,7 @@ async def test_every_answer_has_a_request_id(stack: Stack) -> None:
 
 @pytest.mark.parametrize("error", [LedgerError("/secret is damaged"), ValueError("/secret bug")])
 async def test_an_unexpected_failure_tells_nothing_outside(stack: Stack, error: Exception) -> None:
-    """The client gets an id, the operator the failure under that id."""
+    """The client gets 500 without details, and the failure is reported with the request id."""
     break_flavors(stack, error)
     answer = await stack.ask("GET", "/v2.1/flavors")
     assert answer.status == 500
@@ -71,7 +71,7 @@ async def test_an_unexpected_failure_tells_nothing_outside(stack: Stack, error: 
 
 
 async def test_what_is_away_is_503(stack: Stack) -> None:
-    """A client may try again, and is told when."""
+    """An unavailable ledger gets 503 with Retry-After and is not reported as a failure."""
     break_flavors(stack, UnavailableError("the ledger cannot be reached"))
     answer = await stack.ask("GET", "/v2.1/flavors")
     assert answer.status == 503
@@ -81,14 +81,14 @@ async def test_what_is_away_is_503(stack: Stack) -> None:
 
 
 async def test_a_method_that_is_not_there_says_which_are(stack: Stack) -> None:
-    """405 with Allow."""
+    """An unsupported method gets 405 with the allowed ones."""
     answer = await stack.ask("PATCH", "/v2.1/flavors")
     assert answer.status == 405
     assert answer.headers["Allow"] == "GET, POST"
 
 
 async def test_the_document_is_only_read(stack: Stack) -> None:
-    """An answer to anything else has the form of all errors."""
+    """A POST to the OpenAPI document gets 405 in the form of all errors."""
     answer = await stack.ask("POST", "/openapi.json")
     assert (answer.status, answer.headers["Allow"]) == (405, "GET")
     assert answer.body["badMethod"]["code"] == 405
@@ -96,7 +96,7 @@ async def test_the_document_is_only_read(stack: Stack) -> None:
 
 
 async def test_what_fails_halfway_is_cut(stack: Stack) -> None:
-    """Nothing is added to what was sent, so that nobody takes it for the whole."""
+    """After a failed send, nothing more is sent, and the failure is reported."""
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -122,12 +122,12 @@ async def test_what_fails_halfway_is_cut(stack: Stack) -> None:
 
 
 async def test_head_is_get(stack: Stack) -> None:
-    """Whoever only asks whether it is there gets the same status."""
+    """HEAD has the status of GET."""
     assert (await stack.ask("HEAD", "/healthz")).status == 200
 
 
 async def test_a_body_must_be_json(stack: Stack) -> None:
-    """A form of curl's is refused with the reason; a body without a type is taken for JSON."""
+    """A form gets 415, and a body without a content type is read as JSON."""
     form = {"content-type": "application/x-www-form-urlencoded"}
     answer = await stack.ask("POST", "/v2.1/flavors", b"{}", headers=form)
     assert answer.status == 415
@@ -138,7 +138,7 @@ async def test_a_body_must_be_json(stack: Stack) -> None:
 
 @pytest.mark.parametrize("key", ["x" * 256, "a%09b", "a%00b"])
 async def test_keys_in_paths_are_bounded(stack: Stack, key: str) -> None:
-    """Long ones and control characters reach no service."""
+    """A key that is too long or has control characters gets 400."""
     answer = await stack.ask("GET", f"/v2.1/flavors/{key}")
     assert answer.status == 400
     assert "flavor_id" in answer.body["badRequest"]["message"]
@@ -146,7 +146,7 @@ async def test_keys_in_paths_are_bounded(stack: Stack, key: str) -> None:
 
 @pytest.mark.parametrize("path", ["/v2.1/flavors/", "/v2.2/flavors", "/berth/v2/hosts"])
 async def test_there_is_one_path_for_everything(stack: Stack, path: str) -> None:
-    """Nothing is guessed or redirected."""
+    """A trailing slash or another version gets 404 and no redirection."""
     assert (await stack.ask("GET", path)).status == 404
 
 
@@ -168,7 +168,7 @@ async def test_there_is_one_path_for_everything(stack: Stack, path: str) -> None
     ],
 )
 async def test_some_things_are_for_administrators(stack: Stack, method: str, path: str) -> None:
-    """Whoever only uses the cloud learns nothing of its hosts and changes nothing for others."""
+    """Other users can neither see hosts nor change what all share."""
     answer = await stack.ask(method, path, token="bob")
     assert answer.status == 403
     assert answer.body["forbidden"]["code"] == 403

@@ -1,4 +1,4 @@
-"""Version documents and the health check."""
+"""The version documents of the compute API, and the health check."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.unit.api.cloud import Stack
 
 @pytest.mark.parametrize("path", ["/v2.1", "/v2.1/"])
 async def test_the_version_document_is_public(stack: Stack, path: str) -> None:
-    """Clients read it before they log in, and follow its link."""
+    """The document needs no valid token, and its link has the requested host."""
     answer = await stack.ask("GET", path, token=":", headers={"Host": "cloud:9000"})
     version = answer.body["version"]
     assert answer.status == 200
@@ -18,13 +18,13 @@ async def test_the_version_document_is_public(stack: Stack, path: str) -> None:
 
 
 async def test_the_root_lists_the_versions(stack: Stack) -> None:
-    """It too is public."""
+    """The root lists the versions with links."""
     answer = await stack.ask("GET", "/", headers={"X-Forwarded-Proto": "https"})
     (version,) = answer.body["versions"]
     assert version["links"][0]["href"] == "https://berth.test/v2.1/"
 
 
 async def test_health_is_public(stack: Stack) -> None:
-    """A load balancer has no password."""
+    """The health check answers without a token."""
     assert (await stack.ask("GET", "/healthz")).body == {"status": "ok"}
     assert isinstance(stack.parts.auth, NoAuth)

@@ -19,7 +19,7 @@ class Loop:
         self._fails = fails
 
     async def __call__(self) -> None:
-        """Run once."""
+        """Record the start, run for some time, and then fail or return."""
         self.started_at_s.append(asyncio.get_running_loop().time())
         await asyncio.sleep(self._lasts_s)
         if self._fails:

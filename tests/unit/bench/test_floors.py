@@ -31,7 +31,7 @@ def test_the_floors_of_the_file_have_different_measures() -> None:
     """Each floor of the file has its own measure; absolute CPU times are only targets."""
     floors = load_floors()
     assert len({floor.measure for floor in floors}) == len(floors) >= 4
-    faults = (".conflicts", ".plan_short_pct")  # of which there may be none at all
+    faults = (".conflicts", ".plan_short_pct")  # these limits may be 0
     limits = [one for one in floors if not one.measure.endswith(faults)]
     assert all((floor.at_least or floor.at_most or 0) > 0 for floor in limits)
     absolute = ("_cpu_us", "_cpu_ms")

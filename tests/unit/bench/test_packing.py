@@ -135,7 +135,9 @@ def test_a_workload_of_the_generator_is_replayed_on_several_fleets() -> None:
         assert 0 <= one.gpus <= 100
         assert 0 <= one.empty < 100
     assert found["default"].hosts_needed <= found["nova"].hosts_needed
-    assert found["default"].empty > found["nova"].empty  # as it fills host after host
+    assert (
+        found["default"].empty > found["nova"].empty
+    )  # the default policy fills one host after another
     workload = generate(settings)
     hosts = generate(GeneratorSettings(hosts=found[FIRST_FIT].hosts_needed, requests=1)).hosts
     assert list(walk(PlainFleet(hosts, FIRST_FIT), workload)) == []

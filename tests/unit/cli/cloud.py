@@ -1,4 +1,4 @@
-"""A made-up cloud: what the API answers, as far as the client asks for it."""
+"""A simulated cloud: the API's answers, as far as the client needs them."""
 
 import json
 import re
@@ -12,15 +12,15 @@ Json = dict[str, Any]
 
 UUID = "00000000-0000-4000-8000-{:012d}"
 PAGE = 2
-"""Servers on one page of a list."""
+"""The number of servers on one page of a list."""
 
 
 @dataclass
 class Cloud:
-    """Keeps flavors, servers, groups, aggregates and services, and what was asked.
+    """A cloud that keeps flavors, servers, groups, aggregates and services, and records requests.
 
-    `fixed` answers a (method, path) with a status and a document. `builds` says what becomes of
-    a server that is looked at while it is in BUILD.
+    `fixed` answers a (method, path) with a status and a document. `builds` holds the fields that a
+    server in BUILD gets after it was shown.
     """
 
     flavors: dict[str, Json] = field(default_factory=dict)
@@ -35,20 +35,20 @@ class Cloud:
     fails: Exception | None = None
 
     def add_flavor(self, name: str = "small", **more: object) -> Json:
-        """Add a flavor, whose id is `id-NAME`."""
+        """Add a flavor, whose id is `id-NAME`, and return it."""
         made: Json = {"id": f"id-{name}", "name": name, "vcpus": 1, "ram": 512, "disk": 1}
         self.flavors[made["id"]] = made | more
         return made
 
     def add_server(self, name: str, **more: object) -> Json:
-        """Add a server that is ACTIVE."""
+        """Add a server that is ACTIVE by default, and return it."""
         uuid = UUID.format(len(self.servers) + 1)
         flavor = {"original_name": "small"}
         self.servers[uuid] = {"id": uuid, "name": name, "status": "ACTIVE", "flavor": flavor} | more
         return self.servers[uuid]
 
     def add_service(self, host: str) -> Json:
-        """Add the compute service of a host."""
+        """Add the compute service of a host and return it."""
         uuid = UUID.format(900 + len(self.services))
         made: Json = {"id": uuid, "host": host, "binary": "nova-compute", "status": "enabled"}
         self.services[uuid] = made
@@ -60,12 +60,12 @@ class Cloud:
         return self.asked[-1]
 
     def body(self, index: int = -1) -> Json:
-        """The body of a request."""
+        """Return the body of a request."""
         document: Json = json.loads(self.asked[index].content)
         return document
 
     def answer(self, request: httpx.Request) -> httpx.Response:
-        """Answer a request."""
+        """Record a request and answer it."""
         self.asked.append(request)
         if self.fails is not None:
             raise self.fails
@@ -210,6 +210,6 @@ class Cloud:
 
 
 def not_found(what: str) -> httpx.Response:
-    """Say that there is no such thing."""
+    """Return the answer 404 for something that does not exist."""
     message = f"{what} could not be found."
     return httpx.Response(404, json={"itemNotFound": {"code": 404, "message": message}})

@@ -1,4 +1,4 @@
-"""A made-up cloud behind the client, and the command line in this process."""
+"""A simulated cloud for the client, and a runner of commands in this process."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tests.unit.cli.cloud import Cloud
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -24,7 +24,7 @@ Run = Callable[..., Ended]
 
 @pytest.fixture(autouse=True)
 def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give tables room, and take away what the developer's own shell says."""
+    """Give tables enough width, and remove the variables that the developer's shell may set."""
     monkeypatch.setenv("COLUMNS", "240")
     for name in ("BERTH_URL", "BERTH_USER", "BERTH_PASSWORD", "BERTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
@@ -32,7 +32,7 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run `berth WORDS...`."""
+    """Return a function that runs `berth WORDS...` in this process."""
 
     def run_words(*words: object) -> Ended:
         code = main([str(word) for word in words])
@@ -44,7 +44,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Cloud:
-    """A cloud that answers instead of the network."""
+    """Return a cloud that answers the requests of the client."""
     made = Cloud()
     transport = httpx.MockTransport(made.answer)
 

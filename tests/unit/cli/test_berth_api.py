@@ -1,4 +1,4 @@
-"""Explaining, exporting and the policy, by Berth's own API."""
+"""Decisions, exported state and the policy, from Berth's own API."""
 
 import json
 from dataclasses import replace
@@ -65,13 +65,13 @@ REFUSED = replace(
 
 
 def keep(cloud: Cloud, decision: Decision) -> None:
-    """Have the cloud answer with a decision."""
+    """Let the cloud answer with a decision."""
     path = f"/berth/v1/decisions/{decision.request_id}"
     cloud.fixed["GET", path] = (200, msgspec.to_builtins(decision))
 
 
 def test_a_placement_is_explained(run: Run, cloud: Cloud) -> None:
-    """Filters, the choice, and the scores part by part."""
+    """The output has the filters, the choice, and the parts of each score."""
     keep(cloud, PLACED)
     ended = run("explain", "req-1")
     assert ended.code == 0
@@ -80,7 +80,7 @@ def test_a_placement_is_explained(run: Run, cloud: Cloud) -> None:
 
 
 def test_a_trial_is_explained_with_all_hosts(run: Run, cloud: Cloud) -> None:
-    """The body is that of a create, and nothing is created; who came next is not all there is."""
+    """A dry run sends the body of a create and creates nothing; counterfactuals are shown."""
     cloud.add_flavor("small")
     found = (Counterfactual("RAMWeigher", "h9", "n9", 0.125),)
     answers = (
@@ -102,7 +102,7 @@ def test_a_trial_is_explained_with_all_hosts(run: Run, cloud: Cloud) -> None:
 
 
 def test_a_trial_that_is_refused_ends_with_3(run: Run, cloud: Cloud) -> None:
-    """As `berth decide` does, with the same explanation."""
+    """A refused dry run ends with 3 and shows the relaxations."""
     cloud.add_flavor("small")
     cloud.fixed["POST", "/berth/v1/decide"] = (200, msgspec.to_builtins(REFUSED))
     words = ("server", "create", "web", "--flavor", "small", "--dry-run")
@@ -112,7 +112,7 @@ def test_a_trial_that_is_refused_ends_with_3(run: Run, cloud: Cloud) -> None:
 
 
 def test_groups_of_resources_are_explained(run: Run, cloud: Cloud) -> None:
-    """Which provider gives which group."""
+    """The output names the providers of each resource group."""
     (placement,) = PLACED.placements
     mappings = {"": ("root-uuid", "child-uuid"), "_GPU": ("gpu-uuid",)}
     given = replace(placement, assignment=Assignment(mappings=mappings))
@@ -123,7 +123,7 @@ def test_groups_of_resources_are_explained(run: Run, cloud: Cloud) -> None:
 
 
 def test_a_refusal_is_explained(run: Run, cloud: Cloud) -> None:
-    """What removed the hosts, examples, and what would have fitted."""
+    """The output has the filters, examples of removed hosts, and the relaxations."""
     keep(cloud, REFUSED)
     ended = run("explain", "req-1")
     assert ended.code == 0
@@ -132,7 +132,7 @@ def test_a_refusal_is_explained(run: Run, cloud: Cloud) -> None:
 
 
 def test_a_server_leads_to_its_request(run: Run, cloud: Cloud) -> None:
-    """The uuid of a server will do; a uuid that is none may be a request's own id."""
+    """A server's uuid is accepted; a uuid that is not a server's is used as a request id."""
     keep(cloud, PLACED)
     cloud.fixed["GET", f"/berth/v1/instances/{UUID.format(1)}"] = (200, {"request_id": "req-1"})
     assert json.loads(run("explain", UUID.format(1), "--json").out)["request_id"] == "req-1"
@@ -141,7 +141,7 @@ def test_a_server_leads_to_its_request(run: Run, cloud: Cloud) -> None:
 
 
 def test_a_server_in_a_child_zone_leads_to_what_sent_it_there(run: Run, cloud: Cloud) -> None:
-    """It is in no record of this zone, but its history is to be had, and begins with a request."""
+    """For a server without a record here, the create in its history names the request."""
     keep(cloud, PLACED)
     history = [
         {"action": "stop", "request_id": "req-2"},
@@ -153,14 +153,14 @@ def test_a_server_in_a_child_zone_leads_to_what_sent_it_there(run: Run, cloud: C
 
 
 def test_an_unknown_request_ends_with_4(run: Run, cloud: Cloud) -> None:
-    """It may still wait for a scheduler, which the error says."""
+    """The error says that the request may still wait for a scheduler."""
     ended = run("explain", "req-9")
     assert ended.code == 4
     assert "waits for a scheduler" in ended.err
 
 
 def test_an_answer_of_another_age_can_still_be_had_as_json(run: Run, cloud: Cloud) -> None:
-    """A record that this client cannot read is no fault of the user."""
+    """A decision that the client cannot read ends with 1, except with --json."""
     cloud.fixed["GET", "/berth/v1/decisions/req-1"] = (200, {"request_id": "req-1"})
     ended = run("explain", "req-1")
     assert ended.code == 1
@@ -169,7 +169,7 @@ def test_an_answer_of_another_age_can_still_be_had_as_json(run: Run, cloud: Clou
 
 
 def test_the_state_is_exported_whole_or_not_at_all(run: Run, cloud: Cloud, tmp_path: Path) -> None:
-    """The file is replaced when all is there; an error leaves the old one."""
+    """The file is replaced only by a complete state; an error leaves the old file."""
     state = json.loads(msgspec.json.encode(Snapshot(version=3, now_s=1.0)))
     cloud.fixed["GET", "/berth/v1/state"] = (200, state)
     path = tmp_path / "state.json"
@@ -195,7 +195,7 @@ POLICY = {
 
 
 def test_the_policy_is_shown_and_reloaded(run: Run, cloud: Cloud) -> None:
-    """Reloading says whether anything has changed; a wrong file ends with 1."""
+    """A reload says whether the policy has changed, and an invalid file ends with 1."""
     cloud.fixed["GET", "/berth/v1/policy"] = (200, POLICY)
     assert "RAMWeigher × -1.5" in run("policy", "show").out
     assert json.loads(run("policy", "show", "--json").out) == POLICY
@@ -210,7 +210,7 @@ def test_the_policy_is_shown_and_reloaded(run: Run, cloud: Cloud) -> None:
 
 
 def test_a_policy_file_is_checked_without_a_cloud(run: Run, tmp_path: Path) -> None:
-    """A right one is described, a wrong one ends with 2."""
+    """A valid file is described, and an invalid one ends with 2."""
     path = tmp_path / "p.toml"
     path.write_text('name = "mine"\n[[filters]]\nname = "ResourcesFilter"\n')
     ended = run("policy", "check", path)

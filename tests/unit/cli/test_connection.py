@@ -1,4 +1,4 @@
-"""The connection: credentials sent, errors told with an exit code."""
+"""The connection to the service: credentials, and errors with their exit codes."""
 
 import base64
 
@@ -12,7 +12,7 @@ SERVERS = ("GET", "/v2.1/servers/detail")
 
 
 def test_the_compute_api_is_spoken_at_one_version(run: Run, cloud: Cloud) -> None:
-    """Every request names the microversion."""
+    """Each request has microversion 2.96 and goes to the default address."""
     assert run("server", "list").code == 0
     assert cloud.last.headers["OpenStack-API-Version"] == "compute 2.96"
     assert str(cloud.last.url).startswith("http://127.0.0.1:8774/")
@@ -21,7 +21,7 @@ def test_the_compute_api_is_spoken_at_one_version(run: Run, cloud: Cloud) -> Non
 def test_url_and_credentials_come_from_options_or_the_environment(
     run: Run, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An option beats the variable."""
+    """An option overrides the environment variable."""
     monkeypatch.setenv("BERTH_URL", "http://there:1")
     monkeypatch.setenv("BERTH_USER", "ann")
     monkeypatch.setenv("BERTH_PASSWORD", "p")
@@ -37,7 +37,7 @@ def test_url_and_credentials_come_from_options_or_the_environment(
 
 
 def test_a_user_without_a_password_is_asked_or_told(run: Run, cloud: Cloud) -> None:
-    """Where nobody can be asked the command says which option is missing."""
+    """Without a terminal, a missing password ends with 2 and names the variable."""
     ended = run("server", "list", "--user", "ann")
     assert ended.code == 2
     assert "BERTH_PASSWORD" in ended.err
@@ -45,7 +45,7 @@ def test_a_user_without_a_password_is_asked_or_told(run: Run, cloud: Cloud) -> N
 
 @pytest.mark.parametrize("url", ["ftp://x", "x:1", "http://", "http://x:notaport"])
 def test_an_url_that_is_none_ends_with_2(run: Run, url: str) -> None:
-    """The error names the option."""
+    """An invalid URL ends with 2, and the error names the option."""
     ended = run("server", "list", "--url", url)
     assert ended.code == 2
     assert "--url" in ended.err
@@ -53,7 +53,7 @@ def test_an_url_that_is_none_ends_with_2(run: Run, url: str) -> None:
 
 @pytest.mark.parametrize(("host", "proxied"), [("127.0.0.1", False), ("[::1]", False), ("x", True)])
 def test_proxies_are_for_other_machines(run: Run, cloud: Cloud, host: str, proxied: bool) -> None:
-    """A proxy from the environment is not asked for this machine's own service."""
+    """A proxy from the environment is not used for a loopback address."""
     run("server", "list", "--url", f"http://{host}:1")
     assert cloud.options["trust_env"] is proxied
 
@@ -77,7 +77,7 @@ def test_proxies_are_for_other_machines(run: Run, cloud: Cloud, host: str, proxi
 def test_an_error_is_told_with_its_exit_code(
     run: Run, cloud: Cloud, status: int, document: object, code: int, said: str
 ) -> None:
-    """Programs read the code, people the message; standard output stays empty."""
+    """The message is on standard error, and standard output stays empty."""
     cloud.fixed[SERVERS] = (status, document)
     ended = run("server", "list", "--json")
     assert ended.code == code
@@ -97,7 +97,7 @@ def test_a_service_that_cannot_be_reached_ends_with_5(
 
 
 def test_what_a_server_is_called_cannot_command_the_terminal(run: Run, cloud: Cloud) -> None:
-    """Control characters are replaced, and nothing is taken for markup."""
+    """Control characters in a name are replaced, and brackets are not taken for markup."""
     cloud.add_server("[bold]a\x1b[2J")
     out = run("server", "list").out
     assert "\x1b" not in out

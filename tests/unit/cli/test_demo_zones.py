@@ -1,4 +1,4 @@
-"""`berth demo-zones`: its options, and how a report is shown. What it does is tested end to end."""
+"""`berth demo-zones`: its options and its report; end-to-end tests cover what it does."""
 
 import io
 from dataclasses import replace
@@ -69,14 +69,14 @@ REPORT = ZoneReport(
 
 @pytest.mark.parametrize("shape", ["", "3,", "0", "3,0", "-1", "x", "40", "2,20", "1.5"])
 def test_a_tree_that_cannot_be_is_refused(run: Run, shape: str) -> None:
-    """Before anything is started."""
+    """An invalid tree ends with 2 before anything is started."""
     ended = run("demo-zones", "--tree", shape)
     assert ended.code == 2
     assert "--tree" in ended.err
 
 
 def test_a_report_says_where_and_why(capsys: pytest.CaptureFixture[str]) -> None:
-    """Zones, weights, the decision, the refusal, the list, and that it adds up."""
+    """The report has zones, weights, the decision, the refusal, the list and the totals."""
     show_report(REPORT)
     out = capsys.readouterr().out
     for text in (
@@ -99,7 +99,7 @@ def test_a_report_says_where_and_why(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_report_with_faults_does_not_say_that_it_adds_up(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Faults are named instead."""
+    """Faults are listed instead of the statement that all is consistent."""
     show_report(replace(REPORT, faults=("instance x is in a and b",)))
     out = capsys.readouterr().out
     assert "BROKEN: instance x is in a and b" in out
@@ -107,7 +107,7 @@ def test_a_report_with_faults_does_not_say_that_it_adds_up(
 
 
 def test_progress_in_leaps_is_told_a_tenth_at_a_time() -> None:
-    """Where there is no terminal, whatever the sizes of requests are."""
+    """Without a terminal, progress is printed at most once per tenth."""
     out = io.StringIO()
     with progress_bar(Console(file=out), 100, doing="placing", of="instances") as progress:
         for done in (4, 8, 15, 18, 42, 43, 99, 100):

@@ -1,4 +1,4 @@
-"""State files and request files: read strictly, with the path of whatever is wrong."""
+"""State files and request files, and the errors that name the invalid place."""
 
 import json
 from collections.abc import Callable
@@ -38,7 +38,7 @@ Change = Callable[[dict[str, Any]], object]
 
 
 def write(folder: Path, document: object) -> Path:
-    """Write a document; text and bytes are written as they are."""
+    """Write a document, or text and bytes as they are, and return the path."""
     path = folder / "file.json"
     match document:
         case bytes():
@@ -51,7 +51,7 @@ def write(folder: Path, document: object) -> Path:
 
 
 def state_refusal(folder: Path, document: object) -> tuple[str, str]:
-    """Return place and reason of the error that a state is refused with."""
+    """Return the place and the reason of the error for an invalid state."""
     path = write(folder, document)
     with pytest.raises(InvalidInputError) as caught:
         read_state(path)
@@ -59,12 +59,12 @@ def state_refusal(folder: Path, document: object) -> tuple[str, str]:
 
 
 def request_of(folder: Path, document: object) -> Request:
-    """Read a request for the state above."""
+    """Return the request that is read for the state above."""
     return read_request(write(folder, document), STATE)
 
 
 def request_refusal(folder: Path, document: object) -> tuple[str, str]:
-    """Return place and reason of the error that a request is refused with."""
+    """Return the place and the reason of the error for an invalid request."""
     path = write(folder, document)
     with pytest.raises(InvalidInputError) as caught:
         read_request(path, STATE)
@@ -72,17 +72,17 @@ def request_refusal(folder: Path, document: object) -> tuple[str, str]:
 
 
 def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """What the service exports comes back equal."""
+    """An exported state is read back unchanged."""
     assert read_state(write(tmp_path, STATE)) == STATE
 
 
 def test_the_smallest_state(tmp_path: Path) -> None:
-    """Everything but version and time may be left out."""
+    """All fields except `version` and `now_s` are optional."""
     assert read_state(write(tmp_path, {"version": 0, "now_s": 1})) == Snapshot(0, 1.0)
 
 
 def twice(items: list[Any]) -> None:
-    """Have the first item there twice."""
+    """Repeat the first item of a list."""
     items.append(items[0])
 
 
@@ -148,7 +148,7 @@ def twice(items: list[Any]) -> None:
 def test_a_wrong_state_is_refused_with_the_path(
     tmp_path: Path, change: Change, where: str, reason: str
 ) -> None:
-    """The first thing that is wrong is named by its place in the file."""
+    """The error names the path of the first invalid field."""
     document = msgspec.to_builtins(STATE)
     document = json.loads(msgspec.json.encode(document))
     change(document)
@@ -170,18 +170,18 @@ def test_a_wrong_state_is_refused_with_the_path(
     ],
 )
 def test_what_is_no_document_is_refused(tmp_path: Path, content: str | bytes, reason: str) -> None:
-    """Broken text, absurd nesting and numbers that are none do no harm."""
+    """Invalid JSON, extreme nesting and non-finite numbers raise an error."""
     assert reason in state_refusal(tmp_path, content)[1]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    """The error has the path."""
+    """The error has the path of the missing file."""
     with pytest.raises(InvalidInputError, match=r"nowhere\.json: cannot be read"):
         read_state(tmp_path / "nowhere.json")
 
 
 def test_a_whole_request_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """The form of the domain is one form of the file."""
+    """A complete request of the domain is read back unchanged."""
     request = Request(
         request_id="req-1",
         instance_uuids=("a", "b"),
@@ -197,7 +197,7 @@ def test_a_whole_request_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_ids_are_made_from_what_is_there(tmp_path: Path) -> None:
-    """Equal documents make equal requests, whatever their layout; others do not."""
+    """Equal documents have equal ids, whatever their layout, and others differ."""
     first = request_of(tmp_path, {"flavor": INLINE, "count": 3})
     again = request_of(tmp_path, json.dumps({"count": 3, "flavor": INLINE}, indent=4))
     other = request_of(tmp_path, {"flavor": INLINE, "count": 2})
@@ -207,19 +207,19 @@ def test_ids_are_made_from_what_is_there(tmp_path: Path) -> None:
 
 
 def test_a_named_request_has_the_uuids_that_the_service_gives(tmp_path: Path) -> None:
-    """So a request of the service can be tried again by its id."""
+    """The instance uuids follow from the request id, as in the service."""
     request = request_of(tmp_path, {"flavor": INLINE, "request_id": "req-1", "count": 2})
     assert request.instance_uuids == tuple(instance_uuid_of("req-1", n) for n in range(2))
 
 
 @pytest.mark.parametrize(("flavor", "vcpus"), [("f1", 1), ("small", 9), ("other", 9), (INLINE, 2)])
 def test_a_flavor_is_named_or_written_out(tmp_path: Path, flavor: object, vcpus: int) -> None:
-    """An id goes before a name."""
+    """A flavor is an id, a name or an object; an id is preferred to a name."""
     assert request_of(tmp_path, {"flavor": flavor}).flavor.vcpus == vcpus
 
 
 def test_a_hint_may_be_one_word_and_leads_to_the_group(tmp_path: Path) -> None:
-    """As in the compute API."""
+    """A hint may be a string or a list, and the hint `group` sets the group."""
     request = request_of(tmp_path, {"flavor": "f1", "hints": {"group": "g1", "x": ["a", "b"]}})
     assert request.hints == {"group": ("g1",), "x": ("a", "b")}
     assert request.group_uuid == "g1"
@@ -257,7 +257,7 @@ def test_a_hint_may_be_one_word_and_leads_to_the_group(tmp_path: Path) -> None:
 def test_a_wrong_request_is_refused_with_the_path(
     tmp_path: Path, document: object, where: str, reason: str
 ) -> None:
-    """The first thing that is wrong is named by its place in the file."""
+    """The error names the path of the first invalid field."""
     found_where, found_reason = request_refusal(tmp_path, document)
     assert found_where == where
     assert reason in found_reason

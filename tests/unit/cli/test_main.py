@@ -1,4 +1,4 @@
-"""The command itself: help without imports, errors without tracebacks."""
+"""The `berth` command: help with few imports, and errors without tracebacks."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ HEAVY = ("numpy", "httpx", "rich", "msgspec", "sqlalchemy", "starlette", "uvicor
 
 
 def test_help_imports_nothing_heavy() -> None:
-    """`berth --help` is fast because it imports neither the client nor the scheduler."""
+    """`berth --help` imports no large package, so it is fast."""
     program = (
         "import sys\n"
         "from berth.cli.main import main\n"
@@ -31,7 +31,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_is_true(name: str) -> None:
-    """Every command is where the list says, and is a command of that name with help."""
+    """Every listed command exists under its name and has help."""
     module, _, attribute = COMMANDS[name].where.partition(":")
     command = getattr(import_module(f"berth.cli.commands.{module}"), attribute)
     assert isinstance(command, click.Command)
@@ -40,7 +40,7 @@ def test_the_list_of_commands_is_true(name: str) -> None:
 
 
 def test_every_option_of_every_command_is_named_once() -> None:
-    """No command has two options of one name, and each has a help text of its own."""
+    """No command has two options of one name, and each subcommand has help."""
 
     def walk(command: click.Command, context: click.Context) -> None:
         names = [name for parameter in command.params for name in parameter.opts]
@@ -60,7 +60,7 @@ def test_every_option_of_every_command_is_named_once() -> None:
     [["nonsense"], ["server", "nonsense"], ["server", "create"], ["decide"], ["--nonsense"]],
 )
 def test_a_wrong_command_line_ends_with_2(run: Run, words: list[str]) -> None:
-    """The error says what is wrong, on standard error."""
+    """The error is on standard error only."""
     ended = run(*words)
     assert ended.code == 2
     assert ended.out == ""
@@ -68,7 +68,7 @@ def test_a_wrong_command_line_ends_with_2(run: Run, words: list[str]) -> None:
 
 
 def test_a_fault_in_berth_shows_no_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever goes wrong is one line; `--debug` shows where it came from."""
+    """An unexpected error is printed as one line; `--debug` adds the traceback."""
 
     def fail(path: object) -> None:
         raise ZeroDivisionError("oh")
@@ -88,7 +88,7 @@ def test_a_fault_in_berth_shows_no_traceback(run: Run, monkeypatch: pytest.Monke
 
 
 def test_an_interrupt_ends_with_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C is no fault."""
+    """Ctrl-C ends the command with 130 and without a traceback."""
 
     def interrupt(path: object) -> None:
         raise KeyboardInterrupt
@@ -100,7 +100,7 @@ def test_an_interrupt_ends_with_130(run: Run, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_version_says_whether_the_kernel_is_used(run: Run, engine: str) -> None:
-    """Who wonders about speed asks this first."""
+    """`--version` prints the version and whether the kernel is used."""
     said = run("--version").out
     assert said.startswith(f"berth {__version__}, ")
     assert ("without kernel" in said) == (engine == "numpy")

@@ -1,4 +1,4 @@
-"""`berth migration` and `berth host evacuate` against a made-up cloud."""
+"""`berth migration` and `berth host evacuate`, with a simulated cloud."""
 
 import json
 import time
@@ -15,16 +15,16 @@ TASK = "OS-EXT-STS:task_state"
 
 @pytest.fixture(autouse=True)
 def _no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let waiting take no time."""
+    """Replace sleeping, so that waiting takes no time."""
 
     def sleep(_: float) -> None:
-        """Be back at once."""
+        """Return immediately."""
 
     monkeypatch.setattr(time, "sleep", sleep)
 
 
 def move(number: int) -> Json:
-    """Make a migration."""
+    """Return a migration as the API shows it."""
     return {
         "id": number,
         "uuid": UUID.format(700 + number),
@@ -39,7 +39,7 @@ def move(number: int) -> Json:
 
 
 def test_moves_are_listed(run: Run, cloud: Cloud) -> None:
-    """Filters are passed on."""
+    """The filters of the list are sent as query parameters."""
     cloud.fixed[("GET", PATH)] = (200, {"migrations": [move(1)]})
     ended = run(
         *("migration", "list", "--host", "h1", "--status", "finished", "--type", "resize"),
@@ -58,13 +58,13 @@ def test_moves_are_listed(run: Run, cloud: Cloud) -> None:
 
 
 def test_none_are_said_to_be_none(run: Run, cloud: Cloud) -> None:
-    """Instead of an empty table."""
+    """Without migrations, the list says so instead of printing an empty table."""
     cloud.fixed[("GET", PATH)] = (200, {"migrations": []})
     assert run("migration", "list").out == "no migrations\n"
 
 
 def test_moves_of_a_server(run: Run, cloud: Cloud) -> None:
-    """By its name."""
+    """The migrations of a server are found by its name."""
     uuid = cloud.add_server("web")["id"]
     cloud.fixed[("GET", PATH)] = (200, {"migrations": [move(1)]})
     assert run("server", "migrations", "web").code == 0
@@ -73,7 +73,7 @@ def test_moves_of_a_server(run: Run, cloud: Cloud) -> None:
 
 @pytest.fixture
 def dead(cloud: Cloud) -> Cloud:
-    """Two servers on host h1, whose service is down."""
+    """Return a cloud with two servers on host h1, whose service is down."""
     cloud.add_service("h1")["state"] = "down"
     for name in ("web", "db"):
         uuid = cloud.add_server(name, **{HOST: "h2"})["id"]
@@ -84,7 +84,7 @@ def dead(cloud: Cloud) -> Cloud:
 
 
 def test_a_dead_host_is_evacuated(run: Run, dead: Cloud) -> None:
-    """Each server has its line; the servers of all projects are asked for."""
+    """The servers of all projects are evacuated, with a line for each."""
     ended = run("host", "evacuate", "h1")
     assert ended.code == 0, ended.err
     assert ended.out.splitlines() == [
@@ -98,14 +98,14 @@ def test_a_dead_host_is_evacuated(run: Run, dead: Cloud) -> None:
 
 
 def test_where_to_and_whether_they_run_can_be_said(run: Run, dead: Cloud) -> None:
-    """The scheduler is not asked to spread them then."""
+    """`--to` sends the target host, and `--stopped` another microversion."""
     assert run("host", "evacuate", "h1", "--to", "h3", "--stopped").code == 0
     assert dead.body() == {"evacuate": {"host": "h3"}}
     assert dead.last.headers["OpenStack-API-Version"] == "compute 2.96"
 
 
 def test_waiting_says_where_each_is(run: Run, dead: Cloud) -> None:
-    """What failed is told, the others are waited for, and it ends with 1."""
+    """A failed evacuation is printed and ends with 1; the others are waited for."""
     path = f"/v2.1/servers/{UUID.format(1)}/os-instance-actions"
     failed = {"action": "evacuate", "message": "Error"}
     dead.fixed[("GET", path)] = (200, {"instanceActions": [failed]})
@@ -120,7 +120,7 @@ def test_waiting_says_where_each_is(run: Run, dead: Cloud) -> None:
 def test_one_that_is_refused_does_not_stop_the_others(
     run: Run, dead: Cloud, status: int, lines: int
 ) -> None:
-    """Unless nobody answers any more."""
+    """A refusal does not stop the other evacuations; an unavailable service does."""
     told = {"conflictingRequest": {"code": status, "message": "not now"}}
     dead.fixed[("POST", f"/v2.1/servers/{UUID.format(1)}/action")] = (status, told)
     ended = run("host", "evacuate", "h1")
@@ -131,7 +131,7 @@ def test_one_that_is_refused_does_not_stop_the_others(
 
 @pytest.mark.parametrize(("host", "code"), [("h1", 6), ("nowhere", 4)])
 def test_only_what_is_down_is_evacuated(run: Run, cloud: Cloud, host: str, code: int) -> None:
-    """The message says how to say that it is."""
+    """A host whose service is up or missing is not evacuated."""
     cloud.add_service("h1")["state"] = "up"
     ended = run("host", "evacuate", host)
     assert ended.code == code
@@ -139,7 +139,7 @@ def test_only_what_is_down_is_evacuated(run: Run, cloud: Cloud, host: str, code:
 
 
 def test_an_empty_host_is_no_failure(run: Run, cloud: Cloud) -> None:
-    """There is nothing to do."""
+    """A host without servers ends with 0."""
     cloud.add_service("h1")["state"] = "down"
     ended = run("host", "evacuate", "h1")
     assert (ended.code, ended.out) == (0, "no servers on h1\n")

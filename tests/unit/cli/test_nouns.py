@@ -1,4 +1,4 @@
-"""Flavors, groups, aggregates, services, hosts and capacity against a made-up cloud."""
+"""Flavors, groups, quotas, aggregates, services, hosts and capacity, with a simulated cloud."""
 
 import json
 
@@ -12,7 +12,7 @@ SMALL = ("flavor", "create", "small", "--vcpus", "2", "--memory-mb", "2048")
 
 
 def test_a_flavor_is_created_with_its_properties(run: Run, cloud: Cloud) -> None:
-    """Sizes go by the compute API's names, and extra specs follow."""
+    """Sizes are sent under the compute API's names, and extra specs in a second request."""
     words = ["--disk-gb", 10, "--swap-mb", 5, "--private", "--property", "a=1", "--property", "a=2"]
     ended = run(*SMALL, *words, "--id", "f1", "--description", "d", "--json")
     assert ended.code == 0, ended.err
@@ -45,13 +45,13 @@ def test_flavors_are_listed_shown_changed_and_deleted(run: Run, cloud: Cloud) ->
 
 
 def test_a_name_that_needs_quoting_stays_one_name(run: Run, cloud: Cloud) -> None:
-    """A slash in a name does not lead elsewhere."""
+    """A slash in a name is quoted in the URL."""
     assert run("flavor", "show", "../servers/detail").code == 4
     assert cloud.asked[0].url.raw_path == b"/v2.1/flavors/..%2Fservers%2Fdetail"
 
 
 def test_groups(run: Run, cloud: Cloud) -> None:
-    """Rules go with the policy; a group is named by its uuid or its name."""
+    """Rules are sent with the policy, and a group is found by its uuid or its name."""
     words = ["group", "create", "g", "--policy", "anti-affinity", "--max-per-host", 2]
     made = json.loads(run(*words, "--json").out)
     assert cloud.body()["server_group"]["rules"] == {"max_server_per_host": 2}
@@ -68,7 +68,7 @@ def test_groups(run: Run, cloud: Cloud) -> None:
 
 
 def test_quotas(run: Run, cloud: Cloud) -> None:
-    """Of one project, or by themselves those of all; a limit of none is said in words."""
+    """Quotas are those of a project or the defaults, and -1 is shown as none."""
     sets, classes = "/v2.1/os-quota-sets/web", "/v2.1/os-quota-class-sets/default"
     limits = dict.fromkeys(QUOTAS, 3) | {"ram": -1}
     usages = {name: {"limit": limit, "in_use": 2} for name, limit in limits.items()}
@@ -92,7 +92,7 @@ def test_quotas(run: Run, cloud: Cloud) -> None:
 
 
 def test_aggregates(run: Run, cloud: Cloud) -> None:
-    """An aggregate is named by its id or its name; a taken host is a conflict."""
+    """An aggregate is found by its id or its name, and adding a host twice is a conflict."""
     assert run("aggregate", "create", "racks", "--az", "az1").code == 0
     assert "az1" in run("aggregate", "list").out
     assert "h1" in run("aggregate", "add-host", "racks", "h1").out
@@ -121,7 +121,7 @@ def test_aggregates(run: Run, cloud: Cloud) -> None:
     ],
 )
 def test_services(run: Run, cloud: Cloud, words: list[str], body: dict[str, object]) -> None:
-    """A service is named by its host."""
+    """A service is found by its host."""
     cloud.add_service("h2")
     made = cloud.add_service("h1")
     ended = run("service", *words)
@@ -132,7 +132,7 @@ def test_services(run: Run, cloud: Cloud, words: list[str], body: dict[str, obje
 
 
 def test_a_host_without_a_service_ends_with_4(run: Run, cloud: Cloud) -> None:
-    """Nothing is changed, and the list says what there is."""
+    """An unknown host ends with 4, and the list can be filtered by host."""
     assert run("service", "list").out == "no services\n"
     assert run("service", "disable", "h1").code == 4
     cloud.add_service("h1")
@@ -165,7 +165,7 @@ HOST = {
 def test_hosts_are_listed_and_shown_with_their_use(
     run: Run, cloud: Cloud, service: object, state: str
 ) -> None:
-    """What is used of each class, and whether the host may get more."""
+    """Hosts are shown with their usage, zones and service state."""
     host = HOST | {"service": service}
     other = {"name": "h2", "inventories": {"GPU": {"used": 0, "capacity": 1}}}
     cloud.fixed["GET", "/berth/v1/hosts"] = (200, {"hosts": [host, other]})
@@ -180,7 +180,7 @@ def test_hosts_are_listed_and_shown_with_their_use(
 
 
 def test_a_host_is_shown_with_its_child_providers(run: Run, cloud: Cloud) -> None:
-    """Each with what of it is used, and its traits."""
+    """Each child provider is shown with its usage and traits."""
     child = {
         "uuid": "child-uuid",
         "name": "GPU 0",
@@ -196,7 +196,7 @@ def test_a_host_is_shown_with_its_child_providers(run: Run, cloud: Cloud) -> Non
 
 
 def test_hosts_as_the_compute_api_tells_them(run: Run, cloud: Cloud) -> None:
-    """`--hypervisors` asks there."""
+    """With `--hypervisors`, the list comes from the compute API."""
     one = {"id": "u", "hypervisor_hostname": "h1", "state": "up", "status": "enabled"}
     cloud.fixed["GET", "/v2.1/os-hypervisors/detail"] = (200, {"hypervisors": [one]})
     assert "h1" in run("host", "list", "--hypervisors").out
@@ -205,13 +205,13 @@ def test_hosts_as_the_compute_api_tells_them(run: Run, cloud: Cloud) -> None:
 
 
 def test_an_empty_fleet_says_what_to_do(run: Run, cloud: Cloud) -> None:
-    """There is nothing to list, so the next step is named."""
+    """Without hosts, the output names the command to start an agent."""
     cloud.fixed["GET", "/berth/v1/hosts"] = (200, {"hosts": []})
     assert "berth agent" in run("host", "list").out
 
 
 def test_capacity_is_asked_by_the_flavors_id(run: Run, cloud: Cloud) -> None:
-    """The roomiest hosts are shown, the others counted."""
+    """The hosts with the most room are listed, and the others are counted."""
     cloud.add_flavor("small")
     hosts = [{"host": f"h{number}", "node": "n", "count": 9 - number} for number in range(2)]
     answer = {"total": 1234, "hosts_total": 5, "hosts": hosts}
@@ -230,7 +230,7 @@ def test_capacity_is_asked_by_the_flavors_id(run: Run, cloud: Cloud) -> None:
 
 
 def test_candidates_are_explained_step_by_step(run: Run, cloud: Cloud) -> None:
-    """The query goes as it is; what leaves nothing is said in a sentence."""
+    """The query is sent unchanged, and the step that leaves no candidates is named."""
     all_, none = {"providers": 1200, "trees": 3}, {"providers": 0, "trees": 0}
     room = {"group": "_A", "constraint": "room", "names": ["VCPU"], "before": all_, "after": none}
     whole: dict[str, object] = {

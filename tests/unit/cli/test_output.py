@@ -1,4 +1,4 @@
-"""Tables: whole in a pipe whatever COLUMNS says, and on a terminal of any width."""
+"""Tables: complete in a pipe, and on terminals of any width."""
 
 import re
 import sys
@@ -35,7 +35,7 @@ def _terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
 def test_a_pipe_has_no_width(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str | None
 ) -> None:
-    """Each host keeps its name and all its values, in one line."""
+    """In a pipe, each host has one line with its name and all values, whatever COLUMNS says."""
     monkeypatch.delenv("COLUMNS", raising=False)
     if columns is not None:
         monkeypatch.setenv("COLUMNS", columns)
@@ -50,7 +50,7 @@ def test_a_pipe_has_no_width(
 def test_a_terminal_loses_nothing_however_narrow(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
-    """Where a row does not fit, each of its values has a line; no line is too long."""
+    """Where a row does not fit, each value has its own line, and no line is too long."""
     _terminal(monkeypatch, columns)
     print_scores(HOSTS, title="Best")
     out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
@@ -65,7 +65,7 @@ def test_a_terminal_loses_nothing_however_narrow(
 def test_texts_wrap_where_they_have_room_and_have_lines_of_their_own_where_not(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The words of a text stay, and so does a name beside it."""
+    """A long text is wrapped in its column or gets its own lines, without losing words."""
     reason = "asked for 64 VCPU and 3 are free on it"
     row = ("a-host-with-a-long-name.example.org", reason)
     for columns, heading in ((60, "Host  "), (40, "Reason  ")):

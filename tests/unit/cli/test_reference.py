@@ -1,4 +1,4 @@
-"""The reference: schemas and documents say what the program does."""
+"""The reference: schemas and documents match the program."""
 
 import json
 import re
@@ -36,31 +36,31 @@ SCHEMAS = {
 
 
 def blocks(document: str, language: str) -> list[str]:
-    """Return the code blocks of a document."""
+    """Return the code blocks of a language in a document."""
     text = (REFERENCE / document).read_text("utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def validator(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
-    """Return a validator of a schema that is one itself."""
+    """Return a validator for a schema, which must itself be valid."""
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_schemas_are_up_to_date(name: str) -> None:
-    """`python -m berth.cli.commands.schemas docs/reference` would change nothing."""
+    """The schema files equal those that the program generates."""
     assert (REFERENCE / name).read_text("utf-8") == rendered(SCHEMAS[name]())
 
 
 def test_schemas_are_written_where_asked(tmp_path: Path) -> None:
-    """These files, and no other."""
+    """Exactly these files are written."""
     write_schemas(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == set(SCHEMAS)
 
 
 def test_the_example_state_is_valid_and_can_be_decided_on(tmp_path: Path) -> None:
-    """The file and the requests of the document do what the text says."""
+    """The example requests of the document are placed on the host that it names."""
     state_text, *request_texts = blocks("state-file.md", "json")
     validator(state_schema()).validate(json.loads(state_text))
     (tmp_path / "state.json").write_text(state_text)
@@ -93,25 +93,25 @@ def test_the_example_state_is_valid_and_can_be_decided_on(tmp_path: Path) -> Non
     ],
 )
 def test_the_schemas_refuse_what_the_program_refuses(name: str, document: object) -> None:
-    """An editor that checks by schema finds the same mistakes."""
+    """The schemas reject invalid documents, so an editor can find the mistakes."""
     assert not validator(SCHEMAS[name]()).is_valid(document)
 
 
 def test_the_example_policy_is_valid() -> None:
-    """The document's policy could be put in force."""
+    """The example policy of the document can be loaded."""
     (text,) = blocks("policy-file.md", "toml")
     assert parse_policy(text, "policy-file.md").name == "spread-by-memory"
 
 
 @pytest.mark.parametrize("group", [FILTERS, WEIGHERS, DRIVERS])
 def test_every_rule_is_in_the_document(group: str) -> None:
-    """Rules that come with Berth are listed by name."""
+    """Every installed filter, weigher and driver is listed by name."""
     text = (REFERENCE / "policy-file.md").read_text("utf-8")
     assert [name for name in plugin_names(group) if f"| `{name}` |" not in text] == []
 
 
 def leaves(command: click.Command, context: click.Context) -> list[tuple[str, click.Command]]:
-    """Return every command that is no group, with its path."""
+    """Return every command that is not a group, with its path."""
     if not isinstance(command, click.Group):
         return [(context.command_path, command)]
     found: list[tuple[str, click.Command]] = []
@@ -123,7 +123,7 @@ def leaves(command: click.Command, context: click.Context) -> list[tuple[str, cl
 
 
 def test_every_command_and_option_is_in_the_document() -> None:
-    """What is not written down does not exist."""
+    """Every command and every long option is in the document."""
     text = (REFERENCE / "cli.md").read_text("utf-8")
     missing: list[str] = []
     for path, command in leaves(berth, click.Context(berth, info_name="berth")):
@@ -135,13 +135,13 @@ def test_every_command_and_option_is_in_the_document() -> None:
 
 
 def test_every_setting_is_in_the_document() -> None:
-    """Each key, and an example that can be read."""
+    """Every key of the settings is in the document."""
     text = (REFERENCE / "cli.md").read_text("utf-8")
     assert [key for key in _keys() if f"`{key}`" not in text] == []
 
 
 def test_the_example_settings_are_valid(tmp_path: Path) -> None:
-    """The document's file can be read."""
+    """The example settings of the document can be read."""
     (toml,) = blocks("cli.md", "toml")
     (tmp_path / "berth.toml").write_text(toml)
     settings = read_settings(tmp_path / "berth.toml", {}, {})
@@ -149,6 +149,6 @@ def test_the_example_settings_are_valid(tmp_path: Path) -> None:
 
 
 def test_every_exit_code_is_in_the_document() -> None:
-    """A program may rely on them."""
+    """Every exit code is in the document, since programs rely on them."""
     text = (REFERENCE / "cli.md").read_text("utf-8")
     assert [code for code in ExitCode if f"\n| {code.value} | " not in text] == []

@@ -1,4 +1,4 @@
-"""The file of users."""
+"""The htpasswd file of users."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ EVE = BOB.replace("$2b$", "$2y$")
 
 
 def test_lines_are_accounts() -> None:
-    """As `htpasswd -B` writes them; a comment tells the project, else it is the user's name."""
+    """A comment names the project, which is otherwise the user's name."""
     text = f"# users\n\nbob:{BOB}\n  eve:{EVE}  # project=web\ntop:{EVE} # no project\n"
     assert parse_accounts(text, "f") == {
         "bob": Account("bob", BOB.encode(), "bob"),
@@ -39,7 +39,7 @@ def test_lines_are_accounts() -> None:
     ],
 )
 def test_a_wrong_line_is_named(text: str, reason: str) -> None:
-    """By its number; the hash stays out of the message."""
+    """The error has the line number but not the hash."""
     with pytest.raises(InvalidInputError) as caught:
         parse_accounts(text, "users")
     assert str(caught.value).startswith(f"users: {reason}")
@@ -47,13 +47,13 @@ def test_a_wrong_line_is_named(text: str, reason: str) -> None:
 
 
 def write(path: Path, text: str, age_s: int) -> None:
-    """Write the file with a time of its own."""
+    """Write the file with a modification time."""
     path.write_text(text)
     os.utime(path, (age_s, age_s))
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
-    """It is looked at once a second at most, and the change is told by the generation."""
+    """The file is checked at most once a second, and a change raises the generation."""
     path, clock, told = tmp_path / "users", FakeClock(), Told()
     write(path, f"bob:{BOB}\n", 1)
     accounts = AuthFile(path, clock, told)
@@ -69,7 +69,7 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["bob:plain", None, "bob:\udcff"])
 def test_a_file_that_became_wrong_changes_nothing(tmp_path: Path, text: str | None) -> None:
-    """Nobody is locked out by a slip; the operator is told once."""
+    """An invalid file leaves the accounts in force and is reported once."""
     path, clock, told = tmp_path / "users", FakeClock(), Told()
     write(path, f"bob:{BOB}\n", 1)
     accounts = AuthFile(path, clock, told)
@@ -86,13 +86,13 @@ def test_a_file_that_became_wrong_changes_nothing(tmp_path: Path, text: str | No
 
 
 def test_a_wrong_file_at_the_start_is_an_error(tmp_path: Path) -> None:
-    """There is nobody yet who could log in."""
+    """A missing file at the start raises an error."""
     with pytest.raises(InvalidInputError, match="cannot be read"):
         AuthFile(tmp_path / "none", FakeClock(), Told())
 
 
 def test_the_dummy_costs_as_much_as_most_hashes(tmp_path: Path) -> None:
-    """No password has it, but checking one against it is real work."""
+    """The dummy hash has the cost of the file's hashes and matches no password."""
     path = tmp_path / "users"
     path.write_text(f"bob:{BOB}\n")
     dummy = AuthFile(path, FakeClock(), Told()).dummy_hash

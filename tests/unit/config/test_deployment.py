@@ -1,4 +1,4 @@
-"""The deployment files: what they call is there, and what they set is known."""
+"""The deployment files use existing commands and known settings."""
 
 import json
 import re
@@ -19,14 +19,14 @@ from berth.config.settings_reader import read_settings
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
-YAML: Any = import_module("yaml")  # it comes with schemathesis, and has no types
+YAML: Any = import_module("yaml")  # PyYAML is installed with schemathesis and has no type hints
 COMPOSE: Any = YAML.safe_load((DEPLOY / "compose" / "compose.yaml").read_text("utf-8"))
 SERVICES: dict[str, Any] = COMPOSE["services"]
 COMMANDS = {name: one["command"] for name, one in SERVICES.items() if "command" in one}
 
 
 def check_command(words: list[str]) -> None:
-    """Check that a command and its options are there; nothing is run."""
+    """Check that a command and its options exist, without running it."""
     context = click.Context(berth)
     command: click.Command = berth
     while isinstance(command, click.Group):
@@ -37,28 +37,28 @@ def check_command(words: list[str]) -> None:
 
 
 class Unit(ConfigParser):
-    """A file of systemd, whose names keep their case."""
+    """A parser of systemd units, which keeps the case of names."""
 
     def optionxform(self, optionstr: str) -> str:
-        """Return a name as it is."""
+        """Return the name unchanged."""
         return optionstr
 
 
 def unit_of(path: Path) -> ConfigParser:
-    """Read a unit of systemd."""
+    """Return the parsed unit file."""
     unit = Unit(interpolation=None, strict=False)
     unit.read_string(path.read_text("utf-8"))
     return unit
 
 
 def test_every_process_has_a_unit() -> None:
-    """An API, a scheduler and an agent make a cloud."""
+    """There are units for the agent, the API and the scheduler."""
     assert [path.stem for path in UNITS] == ["berth-agent", "berth-api", "berth-scheduler"]
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
 def test_a_unit_starts_what_there_is_with_few_rights(path: Path) -> None:
-    """The command exists, its own user runs it, and it may change its own folder only."""
+    """The command exists, and the unit has its own user and restricted rights."""
     service = unit_of(path)["Service"]
     program, *words = shlex.split(service["ExecStart"])
     assert Path(program).name == "berth"
@@ -71,7 +71,7 @@ def test_a_unit_starts_what_there_is_with_few_rights(path: Path) -> None:
 
 
 def test_the_settings_are_known_and_hold_no_password() -> None:
-    """The file is read as the processes read it."""
+    """The example settings can be read and contain no URLs with passwords."""
     settings = read_settings(DEPLOY / "berth.toml", {}, {})
     assert settings.auth.mode is AuthMode.IDENTITY
     assert settings.ledger.url is None
@@ -85,7 +85,7 @@ def test_a_container_runs_what_there_is(name: str) -> None:
 
 
 def test_the_settings_of_containers_are_known() -> None:
-    """Variables name settings, and the API is open to this machine alone."""
+    """The variables name existing settings, and the API is published on loopback only."""
     environ = COMPOSE["x-berth"]["environment"]
     settings = read_settings(None, environ, {})
     assert settings.ledger.url == environ["BERTH_LEDGER_URL"]
@@ -94,7 +94,7 @@ def test_the_settings_of_containers_are_known() -> None:
 
 
 def test_the_compose_file_names_what_there_is() -> None:
-    """Services that others wait for, volumes, ports and the file that images are built from."""
+    """Dependencies, volumes, ports and build files of the compose file exist."""
     for one in SERVICES.values():
         for name, wants in one.get("depends_on", {}).items():
             healthy = wants["condition"] == "service_healthy"
@@ -113,7 +113,7 @@ def test_the_compose_file_names_what_there_is() -> None:
 
 
 def test_the_image_holds_what_the_compose_file_needs() -> None:
-    """It installs the extras that these settings need, runs as its own user, and starts Berth."""
+    """The image has the required extras, runs as its own user and starts Berth."""
     lines = (DEPLOY / "compose" / "Containerfile").read_text("utf-8").replace("\\\n", " ")
     steps = [line.split(maxsplit=1) for line in lines.splitlines() if line[:1].isupper()]
     assert [name for name, _ in steps] == [

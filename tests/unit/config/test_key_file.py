@@ -15,13 +15,13 @@ KEY = b64encode(b"k" * KEY_BYTES).decode()
 
 
 def write(path: Path, text: str, mode: int = 0o600) -> None:
-    """Write a file with a mode."""
+    """Write a file with this mode."""
     path.write_text(text)
     path.chmod(mode)
 
 
 def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
-    """With one key; nothing else is left in the folder."""
+    """The new file has one key, only its owner can read it, and no other file is left."""
     path = tmp_path / "keys"
     keys = KeyFile(path, FakeClock(), Told()).newest_first
     assert [len(key) for key in keys] == [KEY_BYTES]
@@ -30,7 +30,7 @@ def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_the_faster_process_makes_it(tmp_path: Path) -> None:
-    """The slower one takes the same keys."""
+    """An existing file is kept when a second process would create it."""
     path = tmp_path / "keys"
     create_key_file(path)
     before = path.read_text()
@@ -48,7 +48,7 @@ def test_the_faster_process_makes_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path: Path, text: str, reason: str) -> None:
-    """By the number of the line; no key is in the message."""
+    """The error has the line number or the count, but no key."""
     path = tmp_path / "keys"
     write(path, text)
     with pytest.raises(InvalidInputError) as caught:
@@ -58,7 +58,7 @@ def test_a_wrong_file_is_refused(tmp_path: Path, text: str, reason: str) -> None
 
 
 def test_a_file_that_everybody_may_read_is_refused(tmp_path: Path) -> None:
-    """The group may, as files that are mounted into containers have it."""
+    """A file that the group can read is accepted, as in containers; a public one is not."""
     path = tmp_path / "keys"
     write(path, KEY, 0o640)
     assert read_keys(path) == [b"k" * KEY_BYTES]
@@ -68,7 +68,7 @@ def test_a_file_that_everybody_may_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_made_or_read_is_told(tmp_path: Path) -> None:
-    """With the file's name."""
+    """The error names the file and what cannot be done with it."""
     with pytest.raises(InvalidInputError, match=r"none.*cannot be created"):
         create_key_file(tmp_path / "none" / "keys")
     with pytest.raises(InvalidInputError, match="cannot be read"):
@@ -78,7 +78,7 @@ def test_what_cannot_be_made_or_read_is_told(tmp_path: Path) -> None:
 
 
 def test_rotation_puts_a_new_key_first(tmp_path: Path) -> None:
-    """And drops the oldest beyond those that are kept; the mode stays."""
+    """A rotation drops the oldest keys beyond the limit and keeps the file's mode."""
     path = tmp_path / "keys"
     write(path, KEY, 0o640)
     assert [rotate_keys(path, kept=3) for _ in range(3)] == [2, 3, 3]
@@ -89,7 +89,7 @@ def test_rotation_puts_a_new_key_first(tmp_path: Path) -> None:
 
 
 def test_a_running_server_takes_up_a_rotation(tmp_path: Path) -> None:
-    """At its next look, a second later; a file that has become wrong changes nothing."""
+    """A changed file is read after a second, and an invalid one changes nothing."""
     path, clock, told = tmp_path / "keys", FakeClock(), Told()
     file = KeyFile(path, clock, told)
     rotate_keys(path, kept=3)

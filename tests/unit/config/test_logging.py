@@ -1,4 +1,4 @@
-"""What a line of the log says, and what it never says."""
+"""The fields that are added to log lines, and the secrets that are removed."""
 
 import pytest
 
@@ -9,7 +9,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 def test_a_line_names_its_request() -> None:
-    """And its trace; what the caller says itself goes first."""
+    """The context adds the request and trace ids; a request id of the caller is kept."""
     CONTEXT.set(Context("req-1", None, f"00-{TRACE}-{'b' * 16}-01"))
     line = add_request_id(None, "", {"event": "e"})
     assert line == {"event": "e", "request_id": "req-1", "trace_id": TRACE}
@@ -33,7 +33,7 @@ def test_a_line_names_its_request() -> None:
     ],
 )
 def test_secrets_are_hidden(key: str, value: object) -> None:
-    """Whatever way they came into a line."""
+    """Secrets are hidden in values, texts and nested fields."""
     line = str(hide_secrets(None, "", {key: value}))
     assert "hunter2" not in line
     assert "YWRt" not in line
@@ -41,6 +41,6 @@ def test_secrets_are_hidden(key: str, value: object) -> None:
 
 
 def test_other_values_stay_as_they_are() -> None:
-    """Also URLs without passwords, and None."""
+    """URLs without passwords, numbers and None are unchanged."""
     line = {"event": "x", "url": "http://db:5432/a@b", "hosts": 3, "password": None}
     assert hide_secrets(None, "", dict(line)) == line

@@ -21,7 +21,7 @@ service_api:
 
 
 def test_lines_of_rules() -> None:
-    """As OpenStack's policy.yaml has them, with or without quotes."""
+    """Lines in the form of OpenStack's policy.yaml are read, with or without quotes."""
     assert parse_placement_policy(LINES, "p") == {
         "placement:traits:list": "@",
         "placement:traits:show": "role:reader and project_id:%(project_id)s",
@@ -32,7 +32,7 @@ def test_lines_of_rules() -> None:
 
 
 def test_an_object_of_rules() -> None:
-    """As programs write it."""
+    """A JSON object of rules is read."""
     text = '\n{"placement:traits:list": "@", "admin_api": ""}'
     assert parse_placement_policy(text, "p") == {"placement:traits:list": "@", "admin_api": ""}
 
@@ -50,14 +50,14 @@ def test_an_object_of_rules() -> None:
     ],
 )
 def test_what_is_no_policy(text: str, where: str) -> None:
-    """The line is named."""
+    """An invalid file is refused, and the error names the line."""
     with pytest.raises(InvalidInputError) as caught:
         parse_placement_policy(text, "p")
     assert where in str(caught.value)
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:
-    """No file is no rules; one that cannot be read is an error."""
+    """Without a file there are no rules; an unreadable or too large file is an error."""
     assert read_placement_policy(None) == {}
     file = tmp_path / "policy.yaml"
     file.write_text('"a": "@"\n')

@@ -1,4 +1,4 @@
-"""Plugins: options checked against the signature of `build`, and faults kept inside."""
+"""Plugins: options are checked against the signature of `build`, and faults become errors."""
 
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
@@ -13,7 +13,7 @@ from berth.domain.errors import PolicyError
 
 
 class Made:
-    """What the plugins of these tests build."""
+    """The object that the plugins of these tests build."""
 
     def __init__(self, name: str, options: object = None) -> None:
         self.name = name
@@ -21,62 +21,62 @@ class Made:
 
 
 def is_made(built: object) -> TypeGuard[Made]:
-    """Tell whether it is one."""
+    """Return whether an object is a `Made`."""
     return isinstance(built, Made)
 
 
 def build_needy(*, size: int, label: str | None = None) -> Made:
-    """Need an option."""
+    """Build a plugin that requires an option."""
     return Made("needy", (size, label))
 
 
 def build_ranged(*, share: Annotated[float, Meta(ge=0, le=1)] = 0.5) -> Made:
-    """Take a number in a range."""
+    """Build a plugin whose option has a range."""
     return Made("ranged", share)
 
 
 def build_listed(*, names: tuple[str, ...] = ()) -> Made:
-    """Take a list."""
+    """Build a plugin whose option is a list."""
     return Made("listed", names)
 
 
 def build_raising() -> Made:
-    """Fail in an unexpected way."""
+    """Raise an unexpected error."""
     raise ZeroDivisionError("oh")
 
 
 def build_renamed() -> Made:
-    """Call itself otherwise than it is installed."""
+    """Build a plugin whose name differs from its entry point."""
     return Made("other")
 
 
 def build_nothing() -> None:
-    """Build nothing."""
+    """Return None instead of a plugin."""
 
 
 def build_loose(size: int = 1) -> Made:
-    """Take an option that may be positional."""
+    """Build a plugin whose option is not keyword-only."""
     return Made("loose", size)
 
 
 def build_untyped(*, size=1) -> Made:  # type: ignore[no-untyped-def] # noqa: ANN001
-    """Take an option of no type."""
+    """Build a plugin whose option has no annotation."""
     return Made("untyped", size)
 
 
 def build_odd(*, size: Callable[[], None] | Made | None = None) -> Made:
-    """Take an option of a type that no file can hold."""
+    """Build a plugin whose option has a type that no file can contain."""
     return Made("odd", size)
 
 
 def build_misspelt(*, size: "Nowhere" = 1) -> Made:  # type: ignore[name-defined] # noqa: F821
-    """Take an option whose type is not there."""
+    """Build a plugin whose option has an unknown type."""
     return Made("misspelt", size)
 
 
 @pytest.fixture(autouse=True)
 def _installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have the functions above, and some that are broken, installed as filters."""
+    """Install the functions above and some broken entry points as filters."""
     entries = [
         EntryPoint(name.removeprefix("build_"), f"{__name__}:{name}", FILTERS)
         for name in globals()
@@ -101,46 +101,46 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def load(entry: EntryPoint) -> object:
-    """Load from this module, whatever pytest calls it."""
+    """Load an entry point of this module, under whatever name pytest imported it."""
     if entry.module != __name__:
         raise ModuleNotFoundError(f"No module named {entry.module!r}")
     return globals()[entry.attr]
 
 
 def build(name: str, **options: object) -> object:
-    """Build a plugin and return the options that it got."""
+    """Build a plugin and return the options that it received."""
     return build_plugin(FILTERS, name, options, is_made, where="p: filters[0]").options
 
 
 def refusal(name: str, **options: object) -> PolicyError:
-    """Return the error that building ends with."""
+    """Return the error of a build that fails."""
     with pytest.raises(PolicyError) as caught:
         build(name, **options)
     return caught.value
 
 
 def test_options_reach_the_plugin_with_its_defaults() -> None:
-    """What the file says is passed by name, and the rest is left to the plugin."""
+    """Options are passed by name, and missing ones keep the plugin's defaults."""
     assert build("needy", size=3) == (3, None)
     assert build("needy", size=3, label="x") == (3, "x")
     assert build("listed", names=["a", "b"]) == ("a", "b")
 
 
 def test_a_required_option_must_be_there() -> None:
-    """The missing one is named."""
+    """The error names the missing option."""
     error = refusal("needy")
     assert error.where == "p: filters[0].size"
     assert "is required" in error.reason
 
 
 def test_the_range_of_an_annotation_holds() -> None:
-    """A plugin may say in its signature what it takes."""
+    """A value outside the annotated range is refused."""
     assert build("ranged", share=1) == 1.0
     assert "<= 1" in refusal("ranged", share=1.5).reason
 
 
 def test_numbers_deep_in_an_option_are_finite() -> None:
-    """A NaN is found in a list too."""
+    """A NaN in a list is refused, and the error has its index."""
     assert refusal("listed", names=["a", float("nan")]).where == "p: filters[0].names[1]"
 
 
@@ -160,24 +160,24 @@ def test_numbers_deep_in_an_option_are_finite() -> None:
     ],
 )
 def test_the_fault_of_a_plugin_is_told_and_goes_no_further(name: str, reason: str) -> None:
-    """Whatever a plugin does wrong ends as a PolicyError that names it."""
+    """Every fault of a plugin becomes a PolicyError that names it."""
     error = refusal(name)
     assert error.where == "p: filters[0]"
     assert reason in error.reason
 
 
 def test_a_type_that_no_file_can_hold_is_the_plugins_fault() -> None:
-    """The option is refused, not passed on unchecked."""
+    """An option that cannot be checked is refused."""
     assert "a fault of the plugin" in refusal("odd", size="x").reason
 
 
 def test_an_entry_point_found_on_two_paths_is_one() -> None:
-    """The same value twice is no quarrel."""
+    """Two equal entry points count as one."""
     assert build("needy", size=1) == (1, None)
 
 
 def test_installed_names_are_listed_by_group() -> None:
-    """Names are sorted, and a group has its own."""
+    """The names of each group are sorted, and groups are separate."""
     assert list(plugin_names(FILTERS)) == sorted(plugin_names(FILTERS))
     assert "needy" in plugin_names(FILTERS)
     assert plugin_names(WEIGHERS) == ()

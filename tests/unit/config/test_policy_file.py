@@ -1,4 +1,4 @@
-"""Policy files: what is read, and how everything that is wrong is refused."""
+"""Policy files: their keys, and the errors for invalid ones."""
 
 import tomllib
 from pathlib import Path
@@ -34,14 +34,14 @@ WEIGHERS = ["ServerGroupSoftAffinityWeigher", "ServerGroupSoftAntiAffinityWeighe
 
 
 def refusal(text: str) -> PolicyError:
-    """Return the error that a document is refused with."""
+    """Return the error for an invalid document."""
     with pytest.raises(PolicyError) as caught:
         parse_policy(text, "p.toml")
     return caught.value
 
 
 def test_the_default_policy_is_complete() -> None:
-    """Without a file it is in force: by shares, with rules for all that may be asked."""
+    """The default policy normalises by share and has all filters that requests may need."""
     policy = load_policy(None)
     assert (policy.name, policy.driver.name) == ("default", "filter")
     assert policy.normalisation is Normalisation.SHARE
@@ -63,7 +63,7 @@ def test_the_smallest_policy_takes_defaults() -> None:
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:
-    """What the file says is what is in force."""
+    """Every key of the file is in the policy."""
     path = tmp_path / "policy.toml"
     path.write_text(
         f'name = "n"\ndriver = "chance"\nhost_subset_size = 4\nrunners_up = 0\n'
@@ -85,7 +85,7 @@ HARDWARE = (
 
 
 def test_some_keys_stand_for_an_option_of_every_rule_that_has_it() -> None:
-    """So two rules cannot be told different things; a rule's own option goes before."""
+    """A key of the policy sets the option of each rule that has it, unless the rule sets it."""
     policy = parse_policy(
         f'name = "n"\nnuma_packing = false\npci_aliases = [{NIC}]\n{HARDWARE}', "p.toml"
     )
@@ -193,7 +193,7 @@ def test_some_keys_stand_for_an_option_of_every_rule_that_has_it() -> None:
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(text: str, where: str, reason: str) -> None:
-    """The error says which file, which place in it, what is wrong, and often what to do."""
+    """The error names the file, the place in it, and the reason."""
     error = refusal(text)
     assert error.where == f"p.toml: {where}"
     assert reason in error.reason
@@ -210,18 +210,18 @@ def test_what_is_wrong_is_named_with_its_place(text: str, where: str, reason: st
     ],
 )
 def test_what_is_no_toml_is_refused_with_its_line(text: str, reason: str) -> None:
-    """A mistake of syntax is found by its line; absurd nesting and numbers do no harm."""
+    """A syntax error is reported with its line; extreme nesting is refused."""
     assert reason in refusal(text).reason
 
 
 def test_an_integer_will_do_for_a_float() -> None:
-    """`60` means `60.0`."""
+    """`60` is accepted for a float."""
     text = f'{SMALLEST}[[filters]]\nname = "ComputeFilter"\nservice_down_time_s = 60\n'
     assert [rule.name for rule in parse_policy(text, "p.toml").filters][1] == "ComputeFilter"
 
 
 def test_the_hash_depends_on_the_meaning_alone() -> None:
-    """Comments, layout and the order of keys change nothing; any value changes the hash."""
+    """Comments, layout and key order do not change the hash, and a changed value does."""
     one = parse_policy(f'name = "n"\nrunners_up = 1\n{RESOURCES}', "a")
     same = parse_policy(f"# said otherwise\nrunners_up=1\nname='n'\n{RESOURCES}", "b")
     other = parse_policy(f'name = "n"\nrunners_up = 2\n{RESOURCES}', "a")
@@ -232,7 +232,7 @@ def test_the_hash_depends_on_the_meaning_alone() -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """A missing file, one that is no text and one without end are refused."""
+    """A missing file, a file that is not UTF-8 and one that is too large are refused."""
     missing = tmp_path / "missing.toml"
     with pytest.raises(PolicyError, match=r"missing\.toml: cannot be read"):
         load_policy(missing)

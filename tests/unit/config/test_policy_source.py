@@ -1,4 +1,4 @@
-"""The policy in force: it follows its file, and survives a wrong one."""
+"""The policy in force, which follows its file and survives an invalid one."""
 
 import os
 from pathlib import Path
@@ -12,26 +12,26 @@ GOOD = 'name = "{name}"\n[[filters]]\nname = "ResourcesFilter"\n'
 
 
 class StopWatchingError(Exception):
-    """Ends a watch that would go on for ever."""
+    """Ends a watch, which would otherwise continue for ever."""
 
 
 class StepClock:
-    """A clock that does one step at each sleep, and then stops."""
+    """A clock that runs one step of the test at each sleep, and then ends the watch."""
 
     def __init__(self, steps: list[object]) -> None:
         self.steps = steps
         self.slept: list[float] = []
 
     def now_s(self) -> float:
-        """Return a fixed time."""
+        """Return 0."""
         return 0.0
 
     def ticks_ns(self) -> int:
-        """Return a fixed count."""
+        """Return 0."""
         return 0
 
     async def sleep(self, seconds: float) -> None:
-        """Take the next step."""
+        """Run the next step, or raise StopWatchingError if there is none."""
         self.slept.append(seconds)
         if not self.steps:
             raise StopWatchingError
@@ -41,27 +41,27 @@ class StepClock:
 
 
 def write(path: Path, text: str, *, at_ns: int) -> None:
-    """Write a file with a time of its own."""
+    """Write a file with a modification time."""
     path.write_text(text)
     os.utime(path, ns=(at_ns, at_ns))
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A policy file called `first`."""
+    """Return a policy file whose policy has the name `first`."""
     path = tmp_path / "policy.toml"
     write(path, GOOD.format(name="first"), at_ns=1)
     return path
 
 
 def source_of(path: Path | None) -> PolicySource:
-    """Return a source whose clock counts the readings."""
+    """Return a source whose clock advances by a second at each reading."""
     times = iter(range(100, 200))
     return PolicySource(path, now_s=lambda: float(next(times)))
 
 
 def test_the_file_is_read_at_the_start(path: Path) -> None:
-    """The policy is in force at once."""
+    """The policy is in force immediately."""
     source = source_of(path)
     assert source.policy.name == "first"
     assert source.loaded_at == 100.0
@@ -69,7 +69,7 @@ def test_the_file_is_read_at_the_start(path: Path) -> None:
 
 
 def test_without_a_file_the_default_policy_stays() -> None:
-    """There is nothing to read again."""
+    """A reload without a file changes nothing."""
     source = source_of(None)
     assert source.policy.name == "default"
     assert not source.reload()
@@ -77,14 +77,14 @@ def test_without_a_file_the_default_policy_stays() -> None:
 
 
 def test_a_wrong_file_at_the_start_is_refused(path: Path) -> None:
-    """There is no other policy to fall back on."""
+    """An invalid file at the start raises an error."""
     path.write_text("name = 1")
     with pytest.raises(PolicyError):
         source_of(path)
 
 
 def test_a_changed_file_comes_into_force(path: Path) -> None:
-    """Reloading tells whether anything has changed."""
+    """A reload returns whether the policy has changed."""
     source = source_of(path)
     assert not source.reload()
     write(path, GOOD.format(name="second"), at_ns=2)
@@ -111,7 +111,7 @@ def test_a_wrong_file_changes_nothing_but_the_error(path: Path, text: str) -> No
 
 
 def test_a_file_that_went_away_changes_nothing_but_the_error(path: Path) -> None:
-    """A deleted file is an error; the policy stays."""
+    """A deleted file leaves the policy in force and sets the error."""
     source = source_of(path)
     path.unlink()
     assert not source.reload_if_touched()
@@ -121,7 +121,7 @@ def test_a_file_that_went_away_changes_nothing_but_the_error(path: Path) -> None
 
 
 async def test_watching_reloads_what_was_touched(path: Path) -> None:
-    """Time, size or inode that differ make the file be read; equal ones do not."""
+    """The watch reads a file that was rewritten, and survives an invalid one."""
     source = source_of(path)
     seen: list[str] = []
     clock = StepClock(
@@ -142,7 +142,7 @@ async def test_watching_reloads_what_was_touched(path: Path) -> None:
 
 
 def test_a_touched_file_with_the_same_text_changes_nothing(path: Path) -> None:
-    """The content decides, not the time."""
+    """A new modification time alone does not change the policy."""
     source = source_of(path)
     policy = source.policy
     os.utime(path, ns=(9, 9))

@@ -1,4 +1,4 @@
-"""Ready policies: each has a name, and its file says the same one."""
+"""Ready policies: each is chosen by the name that its file has."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -24,7 +24,7 @@ NOVA_WEIGHERS = {
     "PCIWeigher": 1.0,
     "ServerGroupSoftAffinityWeigher": 1.0,
     "ServerGroupSoftAntiAffinityWeigher": 1.0,
-    "BuildFailureWeigher": -1e6,  # its option is negated
+    "BuildFailureWeigher": -1e6,  # Nova negates the option of this weigher
     "CrossCellWeigher": 1e6,
     "HypervisorVersionWeigher": 1.0,
     "NumInstancesWeigher": 0.0,
@@ -42,14 +42,14 @@ PIKE_WEIGHERS = (
 
 
 def test_every_file_is_on_offer() -> None:
-    """No policy lies in the folder without a name to choose it by."""
+    """The folder has exactly the files of the ready policies."""
     found = {one.name for one in files("berth.config").joinpath("policies").iterdir()}
     assert found == {f"{name}.toml" for name in READY}
 
 
 @pytest.mark.parametrize("name", READY)
 def test_a_name_chooses_the_policy(name: str) -> None:
-    """Where a path may stand; it never changes."""
+    """A name is accepted instead of a path, and a reload of it changes nothing."""
     policy = load_policy(Path(name))
     assert policy.name == name
     assert source_name(Path(name)) == f"{name}.toml"
@@ -60,13 +60,13 @@ def test_a_name_chooses_the_policy(name: str) -> None:
 
 
 def test_without_a_name_the_default_is_in_force() -> None:
-    """It weighs shares."""
+    """The policy without a path is the default one."""
     assert load_policy(None).hash == load_policy(Path(DEFAULT)).hash
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_ours_weigh_shares_and_have_no_traps(name: str) -> None:
-    """They know every rule that decides alone whether a host can be used."""
+    """Berth's own policies normalise by share and cause no lint warnings."""
     policy = load_policy(Path(name))
     assert policy.normalisation is Normalisation.SHARE
     assert lint_policy(policy) == []
@@ -75,7 +75,7 @@ def test_ours_weigh_shares_and_have_no_traps(name: str) -> None:
 
 
 def test_nova_is_as_nova_has_it() -> None:
-    """All thirteen weighers with their multipliers, and the five filters that Nova enables."""
+    """The policy has Nova's thirteen weighers with their multipliers, and Nova's five filters."""
     policy = load_policy(Path("nova"))
     assert policy.normalisation is Normalisation.NOVA
     assert {rule.name: rule.multiplier for rule in policy.weighers} == NOVA_WEIGHERS
@@ -89,7 +89,7 @@ def test_nova_is_as_nova_has_it() -> None:
 
 
 def test_nova_pike_is_as_nova_had_it() -> None:
-    """Seven weighers, seven filters."""
+    """The policy has the seven weighers and seven filters of Nova in Pike."""
     policy = load_policy(Path("nova-pike"))
     assert policy.normalisation is Normalisation.NOVA
     assert {rule.name: rule.multiplier for rule in policy.weighers} == {
@@ -107,7 +107,7 @@ def test_nova_pike_is_as_nova_had_it() -> None:
 
 
 def test_a_settings_file_may_name_one(tmp_path: Path) -> None:
-    """The name is not taken for a neighbour of the file; anything else is."""
+    """A ready policy's name is not resolved as a path relative to the settings file."""
     file = tmp_path / "berth.toml"
     file.write_text('[policy]\npath = "spread"\n')
     assert read_settings(file, {}, {}).policy.path == Path("spread")
@@ -116,6 +116,6 @@ def test_a_settings_file_may_name_one(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_told_the_known_ones() -> None:
-    """Whoever mistypes a name learns all of them."""
+    """The error lists the ready policies."""
     with pytest.raises(PolicyError, match=r"name of a ready policy: default, pack, balanced"):
         load_policy(Path("packed"))

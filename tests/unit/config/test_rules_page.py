@@ -1,4 +1,4 @@
-"""The page of rules says of each one what its code says: what it reads, when, and its options."""
+"""The page of rules matches the code: what each rule reads, when it runs, and its options."""
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
@@ -22,12 +22,12 @@ OURS = "berth.scheduling."
 
 
 def cells(line: str) -> list[str]:
-    """Return the cells of a row."""
+    """Return the cells of a table row."""
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
 def rows_of(group: str) -> dict[str, dict[str, str]]:
-    """Return the rows of a group's table by name, each by column."""
+    """Return the table rows of a group by name, each as a mapping by column."""
     lines = PAGE.read_text("utf-8").splitlines()
     (start,) = (n for n, line in enumerate(lines) if line.startswith(f"| {HEADINGS[group]} |"))
     columns = cells(lines[start])
@@ -43,12 +43,12 @@ def rows_of(group: str) -> dict[str, dict[str, str]]:
 
 
 def code(words: Sequence[str]) -> str:
-    """Write words as code, `-` for none."""
+    """Return words as inline code, or `-` for none."""
     return ", ".join(f"`{word}`" for word in words) or "-"
 
 
 def written(value: object) -> str:
-    """Write a default as a policy file would have it."""
+    """Return a default as a policy file would have it."""
     match value:
         case bool():
             return str(value).lower()
@@ -63,7 +63,7 @@ def written(value: object) -> str:
 
 
 def expected(group: str) -> dict[str, dict[str, str]]:
-    """Return what the page should say of the rules that come with Berth, by name and column."""
+    """Return the cells that the page should have for Berth's own rules, by name and column."""
     found: dict[str, dict[str, str]] = {}
     for entry in entry_points(group=group):
         if not entry.value.startswith(OURS):
@@ -82,7 +82,7 @@ def expected(group: str) -> dict[str, dict[str, str]]:
 
 
 def asked(rule: Filter) -> str:
-    """Return what the page should say of when a filter is asked."""
+    """Return the text that says when a filter runs."""
     words = ["once a request" if rule.once_per_request else "for each instance"]
     words += ["of forced hosts"] if rule.on_forced else []
     words += ["for rebuilds"] if rule.run_on_rebuild else []
@@ -91,7 +91,7 @@ def asked(rule: Filter) -> str:
 
 @pytest.mark.parametrize("group", HEADINGS)
 def test_the_page_says_what_the_code_says(group: str) -> None:
-    """A row for each rule, with its options and defaults, what it reads and when it is asked."""
+    """Each rule has a row with its options, their defaults, and what it reads."""
     wanted = expected(group)
     said = {
         name: {column: row[column] for column in wanted.get(name, row)}
@@ -103,20 +103,20 @@ def test_the_page_says_what_the_code_says(group: str) -> None:
 
 @pytest.mark.parametrize("group", HEADINGS)
 def test_each_row_says_what_is_not_as_in_nova(group: str) -> None:
-    """In words, if it is only that nothing is."""
+    """Each row has text in the column for differences from Nova."""
     assert [name for name, row in rows_of(group).items() if not row["unlike Nova"]] == []
 
 
 @pytest.mark.parametrize("group", HEADINGS)
 def test_the_policy_file_says_what_each_does_once(group: str) -> None:
-    """With the names of its options, and of a weigher the key that overrides its multiplier."""
+    """Each rule has one row there, with its options and its multiplier key."""
     text = PAGE.with_name("policy-file.md").read_text("utf-8")
     for entry in entry_points(group=group):
         if not entry.value.startswith(OURS):
             continue
         build = entry.load()
         named = [line for line in text.splitlines() if line.startswith(f"| `{entry.name}` |")]
-        if group == FILTERS:  # some have a second row, for the metadata that they read
+        if group == FILTERS:  # some filters have a second row for the metadata that they read
             named = named[:1]
         (row,) = named
         wanted = list(options_of(build, entry.name, entry.name))
@@ -127,7 +127,7 @@ def test_the_policy_file_says_what_each_does_once(group: str) -> None:
 
 
 def test_weighers_are_as_the_page_says() -> None:
-    """All but one have a key of aggregate metadata, and all measure shares."""
+    """All weighers but one have a metadata key, and all have a share."""
     weighers = [
         entry.load()() for entry in entry_points(group=WEIGHERS) if entry.value.startswith(OURS)
     ]
@@ -136,6 +136,6 @@ def test_weighers_are_as_the_page_says() -> None:
 
 
 def test_the_page_explains_every_group_of_columns() -> None:
-    """The words of the column `of hosts`."""
+    """Every group of host columns is explained."""
     text = PAGE.read_text("utf-8")
     assert [group for group in GROUPS if f"| `{group}` |" not in text] == []

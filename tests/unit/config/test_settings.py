@@ -1,4 +1,4 @@
-"""Settings: three sources in rising rank, and clear errors."""
+"""Settings: three sources with increasing precedence, and their errors."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ def settings(
     folder: Path | None = None,
     **options: object,
 ) -> Settings:
-    """Read settings; an option is written `section__key`."""
+    """Return the settings that are read; an option is given as `section__key`."""
     file = None
     if text is not None and folder is not None:
         file = folder / "berth.toml"
@@ -32,14 +32,14 @@ def refusal(
     folder: Path | None = None,
     **options: object,
 ) -> InvalidInputError:
-    """Return the error that reading ends with."""
+    """Return the error for invalid settings."""
     with pytest.raises(InvalidInputError) as caught:
         settings(text, environ, folder, **options)
     return caught.value
 
 
 def test_the_defaults_are_safe() -> None:
-    """Nothing given means loopback, noauth, and the documented limits."""
+    """The defaults are loopback, noauth and the documented limits."""
     found = settings()
     assert str(found.api.listen) == "127.0.0.1:8774"
     assert found.auth.mode is AuthMode.NOAUTH
@@ -53,7 +53,7 @@ def test_the_defaults_are_safe() -> None:
 
 
 def test_an_option_beats_the_environment_and_that_beats_the_file(tmp_path: Path) -> None:
-    """Each source overrides the one below it, key by key."""
+    """Each source overrides the lower one key by key."""
     text = "[scheduler]\nclaim_attempts_max = 7\nbuild_attempts_max = 8\n[agent]\nvcpus = 1\n"
     environ = {"BERTH_SCHEDULER_BUILD_ATTEMPTS_MAX": "9", "BERTH_AGENT_VCPUS": "2"}
     found = settings(text, environ, tmp_path, agent__vcpus=3, agent__disk_gb=None)
@@ -64,7 +64,7 @@ def test_an_option_beats_the_environment_and_that_beats_the_file(tmp_path: Path)
 
 
 def test_the_environment_is_read_as_text() -> None:
-    """Numbers, booleans, paths, addresses and names come out of text."""
+    """Numbers, booleans, paths, addresses and enum values are parsed from text."""
     found = settings(
         environ={
             "BERTH_API_LISTEN": "[::1]:9000",
@@ -86,13 +86,13 @@ def test_the_environment_is_read_as_text() -> None:
 
 
 def test_a_list_in_the_environment_has_commas() -> None:
-    """`a, b` is two names; in the file it is a list of TOML."""
+    """`a, b` is a list of two values."""
     settings = read_settings(None, {"BERTH_AUTH_ADMINS": "root, ops"}, {})
     assert settings.auth.admins == ("root", "ops")
 
 
 def test_other_variables_are_not_ours() -> None:
-    """The client's variables, those of tests and those of Kubernetes are let be."""
+    """Variables of the client, of tests and of Kubernetes are ignored."""
     environ = {
         "BERTH_URL": "http://x",
         "BERTH_TEST_POSTGRES_URL": "x",
@@ -105,7 +105,7 @@ def test_other_variables_are_not_ours() -> None:
 
 
 def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
-    """A file means its own neighbours, wherever Berth was started."""
+    """A relative path in the file is relative to the file's folder."""
     found = settings('[policy]\npath = "p.toml"\n[ledger]\ndata_dir = "/data"\n', {}, tmp_path)
     assert found.policy.path == tmp_path / "p.toml"
     assert found.ledger.data_dir == Path("/data")
@@ -131,14 +131,14 @@ def test_paths_in_the_file_are_relative_to_it(tmp_path: Path) -> None:
 def test_what_is_wrong_in_the_file_is_named_with_its_place(
     text: str, field: str, reason: str, tmp_path: Path
 ) -> None:
-    """The error names the file, the key, and what would be right."""
+    """The error names the file, the key and the reason."""
     error = refusal(text, {}, tmp_path)
     assert error.field == f"{tmp_path / 'berth.toml'}: {field}"
     assert reason in error.reason
 
 
 def test_a_file_that_is_no_toml_or_not_there_is_named(tmp_path: Path) -> None:
-    """The reason has the line, or what the system says."""
+    """The error has the line of invalid TOML, or the path of a missing file."""
     assert "line 2" in refusal("[api]\nx = =\n", {}, tmp_path).reason
     with pytest.raises(InvalidInputError, match=r"nowhere\.toml: cannot be read"):
         read_settings(tmp_path / "nowhere.toml", {}, {})
@@ -155,7 +155,7 @@ def test_a_file_that_is_no_toml_or_not_there_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_variable_is_named(variable: str, value: str, reason: str) -> None:
-    """The error names the variable as it was set."""
+    """The error names the variable."""
     error = refusal(environ={variable: value})
     assert error.field == variable
     assert reason in error.reason
@@ -163,7 +163,7 @@ def test_a_wrong_variable_is_named(variable: str, value: str, reason: str) -> No
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:8774", "[::]:1", "192.0.2.1:80", "example.org:80"])
 def test_noauth_stays_on_this_machine(listen: str) -> None:
-    """An address that others reach needs users, or an explicit word."""
+    """A public address needs authentication or `--insecure-listen`."""
     error = refusal(api__listen=listen)
     assert error.field == "api.listen"
     assert "--insecure-listen" in error.reason
@@ -174,18 +174,18 @@ def test_noauth_stays_on_this_machine(listen: str) -> None:
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "127.9.9.9:80", "[::1]:80", "localhost:65535"])
 def test_loopback_needs_no_word(listen: str) -> None:
-    """What only this machine reaches is allowed; port 0 takes any."""
+    """A loopback address is allowed with noauth."""
     assert str(settings(api__listen=listen).api.listen) == listen
 
 
 def test_http_basic_needs_users() -> None:
-    """Without a file no caller could authenticate."""
+    """The modes http_basic and identity require a file of users."""
     assert refusal(auth__mode="http_basic").field == "auth.htpasswd"
     assert refusal(auth__mode="identity").field == "auth.htpasswd"
 
 
 def test_an_agent_answers_for_one_kind_of_hosts() -> None:
-    """A name, a number and a file of hosts exclude each other."""
+    """A host name and a number of fake hosts exclude each other."""
     error = refusal(agent__host="h", agent__fake_hosts=2)
     assert error.field == "agent.fake_hosts"
     assert "agent.host" in error.reason
@@ -193,7 +193,7 @@ def test_an_agent_answers_for_one_kind_of_hosts() -> None:
 
 
 def test_real_guests_run_on_the_host_that_is_named() -> None:
-    """A made-up fleet has none."""
+    """A real driver cannot be used with fake hosts."""
     error = refusal(agent__driver="qemu", agent__fake_hosts=2)
     assert error.field == "agent.fake_hosts"
     assert "fake driver" in error.reason
@@ -202,13 +202,13 @@ def test_real_guests_run_on_the_host_that_is_named() -> None:
 
 
 def test_the_machine_of_guests_has_a_version() -> None:
-    """`q35` alone is another one after each upgrade."""
+    """A machine type without a version is refused, as its meaning changes with upgrades."""
     assert refusal(virt__machine="q35").field == "virt.machine"
     assert settings(virt__machine="pc-i440fx-9.2").virt.machine == "pc-i440fx-9.2"
 
 
 def test_attestations_come_by_https() -> None:
-    """What says whom to trust is not to be changed on the way; its secret is not shown."""
+    """The attestation URL must be HTTPS, and its secret is not in the repr."""
     assert refusal(attestation__url="http://attester/V1.0").field == "attestation.url"
     found = settings(attestation__url="https://attester/V1.0", attestation__auth_blob="secret")
     assert (found.attestation.valid_s, found.attestation.timeout_s) == (60, 10)
@@ -216,7 +216,7 @@ def test_attestations_come_by_https() -> None:
 
 
 def test_a_password_in_the_url_is_not_shown() -> None:
-    """Settings may be printed."""
+    """The repr of the settings does not contain the ledger's password."""
     assert "secret" not in repr(settings(ledger__url="postgresql://u:secret@h/db"))
 
 
@@ -224,7 +224,7 @@ def test_a_password_in_the_url_is_not_shown() -> None:
     "text", ["", ":80", "h", "h:", "h:-1", "h:65536", "h:8x", "::1:80", "[h]:80", "[::1]", "h:1:2"]
 )
 def test_an_address_that_is_none_is_refused(text: str) -> None:
-    """Only HOST:PORT and [IPV6]:PORT are addresses."""
+    """Only HOST:PORT and [IPV6]:PORT are accepted."""
     with pytest.raises(ValueError, match="must be HOST:PORT"):
         parse_address(text)
 
@@ -232,7 +232,7 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
 @pytest.mark.parametrize("mode", ["noauth", "noauth2"])
 @pytest.mark.parametrize("section", ["api", "placement"])
 def test_believing_everybody_is_for_loopback(mode: str, section: str) -> None:
-    """Wherever the process would listen."""
+    """Without authentication, both APIs refuse a public address unless it is allowed explicitly."""
     listen: dict[str, Any] = {f"{section}__listen": "0.0.0.0:1", "auth__mode": mode}
     error = refusal(**listen)
     assert f"{section}.listen: with {mode} everyone who can reach 0.0.0.0:1" in str(error)
@@ -240,7 +240,7 @@ def test_believing_everybody_is_for_loopback(mode: str, section: str) -> None:
 
 
 def test_settings_of_the_placement_api() -> None:
-    """Lists are separated by commas in variables."""
+    """The settings of the Placement API are read, with lists from variables."""
     found = settings(
         environ={
             "BERTH_PLACEMENT_CORS_ORIGINS": "http://a, http://b",
@@ -266,14 +266,14 @@ def test_settings_of_the_placement_api() -> None:
     ],
 )
 def test_a_wrong_bus_is_refused_without_its_password(options: dict[str, Any], key: str) -> None:
-    """What is wrong is said in words that may be shown to anybody."""
+    """The error does not contain the password of the URL."""
     error = refusal(**options)
     assert error.field == key
     assert "s3same" not in str(error)
 
 
 def test_a_bus_is_read_and_its_password_not_shown() -> None:
-    """From the variable, say, where a password belongs."""
+    """The URL is read from its variable and is not in the repr."""
     url = "amqps://user:s3same@host:5671/berth"
     read = settings(environ={"BERTH_BUS_URL": url}, bus__notifications="true")
     assert read.bus.url == url

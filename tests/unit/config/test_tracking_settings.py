@@ -1,4 +1,4 @@
-"""Settings of instance tracking: what goes together, and what is refused without it."""
+"""Settings of instance tracking, and the rules that require it."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ ABOUT_HOSTS = 'name = "plain"\n[[filters]]\nname = "ResourcesFilter"\n'
 
 
 def test_instances_are_tracked_by_the_feed_unless_told_otherwise() -> None:
-    """The defaults: the feed tells, agents sync every two minutes."""
+    """By default, instances come from the feed, and agents sync every two minutes."""
     tracking = read_settings(None, {}, {}).tracking
     assert tracking.track_instance_changes
     assert tracking.instance_information is InstanceSource.FEED
@@ -23,7 +23,7 @@ def test_instances_are_tracked_by_the_feed_unless_told_otherwise() -> None:
 
 
 def test_settings_come_from_the_environment() -> None:
-    """As all others do."""
+    """Tracking settings are read from variables."""
     environ = {
         "BERTH_TRACKING_INSTANCE_INFORMATION": "casts",
         "BERTH_TRACKING_INSTANCE_SYNC_INTERVAL_S": "30",
@@ -34,7 +34,7 @@ def test_settings_come_from_the_environment() -> None:
 
 
 def test_nobody_relies_on_casts_that_nobody_sends() -> None:
-    """Casts as the source need agents that tell."""
+    """The source `casts` is refused if agents do not send casts."""
     options = {"tracking.track_instance_changes": False, "tracking.instance_information": "casts"}
     with pytest.raises(InvalidInputError, match="track_instance_changes"):
         read_settings(None, {}, options)
@@ -42,7 +42,7 @@ def test_nobody_relies_on_casts_that_nobody_sends() -> None:
 
 @pytest.mark.parametrize("interval_s", ["0", "0.5", "-1", "1e9"])
 def test_an_interval_that_is_none_is_refused(interval_s: str) -> None:
-    """Syncs come at most every second, and at least once a day."""
+    """The sync interval must be between a second and a day."""
     environ = {"BERTH_TRACKING_INSTANCE_SYNC_INTERVAL_S": interval_s}
     with pytest.raises(InvalidInputError, match="INSTANCE_SYNC_INTERVAL_S"):
         read_settings(None, environ, {})
@@ -68,7 +68,7 @@ def test_an_interval_that_is_none_is_refused(interval_s: str) -> None:
     ],
 )
 def test_rules_about_instances_do_not_load_without_tracking(rule: str) -> None:
-    """The error names the rule and the setting."""
+    """A rule that reads instances is refused; the error names rule and setting."""
     table, _, name = rule.partition(".")
     policy = parse_policy(f'{ABOUT_HOSTS}[[{table}]]\nname = "{name}"\n', "policy.toml")
     with pytest.raises(PolicyError, match=f"{name} reads .*tracking.track_instance_changes is off"):
@@ -76,20 +76,20 @@ def test_rules_about_instances_do_not_load_without_tracking(rule: str) -> None:
 
 
 def test_rules_about_hosts_load_without_tracking() -> None:
-    """Room, traits, NUMA cells and devices are no instance information."""
+    """Rules that read only hosts are accepted."""
     names = ("ComputeFilter", "NUMATopologyFilter", "PciPassthroughFilter", "TraitsFilter")
     rules = "".join(f'[[filters]]\nname = "{name}"\n' for name in names)
     check_instances_tracked(parse_policy(ABOUT_HOSTS + rules, "policy.toml"), "policy.toml")
 
 
 def test_a_driver_that_adds_such_rules_is_refused_too() -> None:
-    """What counts is what is in force."""
+    """The policy `nova` is refused without tracking."""
     with pytest.raises(PolicyError, match="track_instance_changes"):
         check_instances_tracked(load_policy(Path("nova")), "nova.toml")
 
 
 def test_a_policy_that_is_refused_does_not_come_into_force(tmp_path: Path) -> None:
-    """At the start nothing begins; later the policy in force stays, and says why."""
+    """A refused policy is an error at the start, and leaves the old one in force later."""
     path = tmp_path / "policy.toml"
     path.write_text(ABOUT_HOSTS)
     source = PolicySource(path, check=check_instances_tracked)

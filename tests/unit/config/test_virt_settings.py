@@ -1,4 +1,4 @@
-"""Settings of real guests, and the drivers that they make."""
+"""Settings of drivers, and the drivers that are opened for them."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from berth.domain.errors import DriverError, InvalidInputError
 
 
 async def test_a_made_up_fleet_has_fake_drivers() -> None:
-    """One for each host."""
+    """Each fake host has a fake driver."""
     settings = Settings(agent=AgentSettings(fake_hosts=2))
     async with open_drivers(settings, SystemClock()) as drivers:
         assert list(drivers) == ["fake-00000", "fake-00001"]
@@ -24,7 +24,7 @@ async def test_a_made_up_fleet_has_fake_drivers() -> None:
 
 
 async def test_real_guests_need_a_host_with_a_name() -> None:
-    """The error says which setting."""
+    """The error names the missing setting."""
     settings = Settings(agent=AgentSettings(driver=AgentDriver.QEMU))
     with pytest.raises(InvalidInputError, match=r"agent\.host"):
         async with open_drivers(settings, SystemClock()):
@@ -32,7 +32,7 @@ async def test_real_guests_need_a_host_with_a_name() -> None:
 
 
 async def test_a_host_with_real_guests_has_a_qemu_driver(tmp_path: Path) -> None:
-    """Its folders are absolute, wherever the agent was started."""
+    """The driver's state folder is an absolute path."""
     agent = AgentSettings(driver=AgentDriver.QEMU, host="rack1-07")
     virt = VirtSettings(state_dir=tmp_path / "guests")
     async with open_drivers(Settings(agent=agent, virt=virt), SystemClock()) as drivers:
@@ -48,7 +48,7 @@ async def test_a_host_with_real_guests_has_a_qemu_driver(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("machine", ["q35", "pc", "pc-q35-"])
 def test_a_machine_without_a_version_is_refused(machine: str) -> None:
-    """Guests could not move once QEMU was upgraded on one side."""
+    """A machine type without a version is refused, since upgrades would prevent moves."""
     with pytest.raises(InvalidInputError, match=r"virt\.machine"):
         VirtSettings(machine=machine)
 
@@ -56,7 +56,7 @@ def test_a_machine_without_a_version_is_refused(machine: str) -> None:
 async def test_a_host_of_libvirt_has_its_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Libvirtd is not asked before something is to be done."""
+    """The driver has the settings, and opening it does not need libvirtd."""
     monkeypatch.setattr(binding, "load", lambda: None)
     agent = AgentSettings(driver=AgentDriver.LIBVIRT, host="rack1-07")
     virt = VirtSettings(
@@ -74,12 +74,12 @@ async def test_a_host_of_libvirt_has_its_driver(
 async def test_without_the_binding_the_error_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the agent starts, not at the first build."""
+    """A missing binding is an error when the drivers are opened, and names the extra."""
 
     def absent(name: str) -> object:
         raise ImportError(name)
 
-    # What it has kept of another test is not to be lost: events have one thread.
+    # The cached result of another test must remain, because libvirt's events have one thread.
     monkeypatch.setattr(binding, "load", binding._load.__wrapped__)
     monkeypatch.setattr("importlib.import_module", absent)
     with pytest.raises(DriverError, match=r"berth\[libvirt\]"):
@@ -94,7 +94,7 @@ async def test_without_the_binding_the_error_says_what_to_install(
 
 
 def test_hardware_that_cannot_be_is_refused() -> None:
-    """Dedicated CPUs are NUMA cells' CPUs, and devices have two numbers."""
+    """Dedicated CPUs need `numa`, and a device needs VENDOR:PRODUCT."""
     with pytest.raises(InvalidInputError, match=r"virt\.dedicated_cpus"):
         VirtSettings(dedicated_cpus="2-3")
     with pytest.raises(InvalidInputError, match=r"virt\.pci_devices"):

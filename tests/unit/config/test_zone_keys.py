@@ -1,4 +1,4 @@
-"""The files of keys of a zone, and of those of its parents."""
+"""The files of a zone's keys and of its parents' keys."""
 
 import os
 from base64 import b64encode
@@ -36,7 +36,7 @@ WHOLE = f"offers {KEY}\npasswords {KEY}\nstatements {KEY}\n"
 
 
 def is_by(key: Ed25519PublicKey, signature: bytes, data: bytes) -> bool:
-    """Tell whether a key has signed something."""
+    """Return whether a key has signed the data."""
     try:
         key.verify(signature, data)
     except InvalidSignature:
@@ -45,7 +45,7 @@ def is_by(key: Ed25519PublicKey, signature: bytes, data: bytes) -> bool:
 
 
 def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
-    """Once; no key in it is equal to another, and none is shown."""
+    """The file is created once with four different keys, which the repr hides."""
     path = tmp_path / "zone-keys"
     create(path)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -61,7 +61,7 @@ def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_what_was_sealed_before_a_rotation_stays_good(tmp_path: Path) -> None:
-    """Offers for two rotations, which take longer than offers live; passwords for many."""
+    """Offers can be unsealed for the number of rotations that is kept, and passwords for more."""
     path, clock = tmp_path / "zone-keys", FakeClock()
     file = ZoneKeyFile(path, clock, Told())
     offers, passwords = Sealer(file.offers, os.urandom), Sealer(file.passwords, os.urandom)
@@ -78,7 +78,7 @@ def test_what_was_sealed_before_a_rotation_stays_good(tmp_path: Path) -> None:
 
 
 def test_children_know_the_next_key_before_it_signs(tmp_path: Path) -> None:
-    """So a parent rotates without one refused statement, if its keys are handed on meanwhile."""
+    """A rotation causes no refused assertion if the child gets the public keys in between."""
     keys, trusted, clock = tmp_path / "zone-keys", tmp_path / "zone-parents", FakeClock()
     file = ZoneKeyFile(keys, clock, Told())
     add_parent(trusted, "root", public_text(keys))
@@ -98,7 +98,7 @@ def test_children_know_the_next_key_before_it_signs(tmp_path: Path) -> None:
 
 
 def test_a_rotation_ends_the_oldest_key_for_statements(tmp_path: Path) -> None:
-    """The second becomes the first, and a new one comes behind it."""
+    """The second key becomes the first, and a new one follows it."""
     path, clock = tmp_path / "zone-keys", FakeClock()
     file = ZoneKeyFile(path, clock, Told())
     first, second = (key.public_key() for key in read(path).statements)
@@ -111,7 +111,7 @@ def test_a_rotation_ends_the_oldest_key_for_statements(tmp_path: Path) -> None:
 
 
 def test_a_changed_file_that_is_wrong_changes_nothing(tmp_path: Path) -> None:
-    """Telemetry receives both the failure and the next valid change."""
+    """An invalid file leaves the keys in force; the failure and the next change are reported."""
     path, clock, told = tmp_path / "zone-keys", FakeClock(), Told()
     file = ZoneKeyFile(path, clock, told)
     before, text = file.offers.newest_first, path.read_text()
@@ -137,7 +137,7 @@ def test_a_changed_file_that_is_wrong_changes_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path: Path, text: str, reason: str) -> None:
-    """By the number of the line; no key is in the message."""
+    """The error has the line number or the count, but no key."""
     path = tmp_path / "zone-keys"
     path.touch(0o600)
     path.write_text(text)
@@ -148,7 +148,7 @@ def test_a_wrong_file_is_refused(tmp_path: Path, text: str, reason: str) -> None
 
 
 def test_files_that_others_reach_are_refused(tmp_path: Path) -> None:
-    """Private keys must not be read, and parents must not be written, by everybody."""
+    """A key file that everyone can read and a parents file that everyone can write are refused."""
     keys, trusted = tmp_path / "zone-keys", tmp_path / "zone-parents"
     create(keys)
     add_parent(trusted, "root", public_text(keys))
@@ -163,7 +163,7 @@ def test_files_that_others_reach_are_refused(tmp_path: Path) -> None:
 
 
 def test_parents_come_and_go(tmp_path: Path) -> None:
-    """A running zone reads them; without a file it trusts no parent."""
+    """A running zone follows the file of parents, and trusts no parent without a file."""
     path, clock, told = tmp_path / "zone-parents", FakeClock(), Told()
     file = ParentsFile(path, clock, told)
     assert file.trusted() == {}
@@ -199,7 +199,7 @@ def test_parents_come_and_go(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_parent_is_refused(tmp_path: Path, name: str, keys: str, reason: str) -> None:
-    """Nothing is written."""
+    """An invalid parent is refused, and no file is written."""
     path = tmp_path / "zone-parents"
     with pytest.raises(InvalidInputError) as caught:
         add_parent(path, name, keys)
@@ -208,7 +208,7 @@ def test_a_wrong_parent_is_refused(tmp_path: Path, name: str, keys: str, reason:
 
 
 def test_a_parent_is_named_once(tmp_path: Path) -> None:
-    """Two lines would hide one of them."""
+    """A repeated parent is refused, since one line would hide the other."""
     path = tmp_path / "zone-parents"
     key = key_text(Ed25519PrivateKey.generate().public_key())
     path.touch(0o640)

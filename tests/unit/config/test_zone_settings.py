@@ -10,7 +10,7 @@ from berth.domain.zones.offer import LapsedHoldAction
 
 
 def test_nothing_is_a_zone_by_itself() -> None:
-    """It takes a name."""
+    """Without a name, the deployment is not a zone, and the defaults hold."""
     zones = read_settings(None, {}, {}).zones
     assert not zones.is_on
     assert (zones.offer_hold_s, zones.held_share_max, zones.attempts_max) == (10.0, 0.5, 3)
@@ -18,7 +18,7 @@ def test_nothing_is_a_zone_by_itself() -> None:
 
 
 def test_a_zone_from_a_file(tmp_path: Path) -> None:
-    """Paths are relative to it; capabilities have several values."""
+    """Paths are relative to the file, and a capability may have several values."""
     (tmp_path / "berth.toml").write_text(
         """
         [zones]
@@ -39,7 +39,7 @@ def test_a_zone_from_a_file(tmp_path: Path) -> None:
 
 
 def test_a_zone_from_the_environment() -> None:
-    """Lists have commas there."""
+    """Lists are separated by commas, and the values of a capability by semicolons."""
     environ = {"BERTH_ZONES_NAME": "west", "BERTH_ZONES_CAPABILITIES": "a=1, b=2;3"}
     zones = read_settings(None, environ, {}).zones
     assert zones.name == "west"
@@ -61,7 +61,7 @@ def test_a_zone_from_the_environment() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(key: str, value: str, reason: str) -> None:
-    """With the key, and what is wrong with it."""
+    """The error names the invalid setting."""
     with pytest.raises(InvalidInputError) as caught:
         read_settings(None, {f"BERTH_ZONES_{key.upper()}": value}, {})
     assert reason in str(caught.value)

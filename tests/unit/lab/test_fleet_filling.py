@@ -24,7 +24,7 @@ HALF_GPU = FlavorSpec("half", 1, 1024, 0, {f"resources1:{GPU}": "500"})
 
 @pytest.fixture
 def policy() -> Policy:
-    """The default policy."""
+    """Return the default policy."""
     return load_policy(None)
 
 

@@ -101,7 +101,7 @@ def test_default_settings_are_the_demo(demo: Workload) -> None:
 
 
 def test_fleet_mixes_shapes_in_every_zone(demo: Workload) -> None:
-    """Each zone has hosts of every size, hosts with a local disk and hosts with GPUs."""
+    """Each zone has hosts of every size, some with a local disk and some with GPUs."""
     for zone in ("az1", "az2", "az3"):
         hosts = [host for host in demo.hosts if host.availability_zone == zone]
         assert {host.amounts["VCPU"] for host in hosts} == {32, 64, 96, 128}

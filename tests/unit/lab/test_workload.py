@@ -76,7 +76,7 @@ def test_until_leaves_out_what_comes_later() -> None:
 
 
 def test_arrivals_out_of_order_are_refused() -> None:
-    """Arrivals must be sorted by time, then by name."""
+    """Arrivals that are not sorted by time and then by name are refused."""
     with pytest.raises(InvalidInputError, match="sorted by at_s"):
         workload_of(Arrival(2, "a", "small"), Arrival(1, "b", "small"))
     with pytest.raises(InvalidInputError, match="then by name"):
@@ -112,6 +112,6 @@ def test_impossible_times_are_refused(field: str, values: dict[str, float]) -> N
 
 
 def test_fewer_than_one_instance_is_refused() -> None:
-    """A request asks for at least one instance."""
+    """A request for fewer than one instance is refused."""
     with pytest.raises(InvalidInputError, match="count: 0 must be at least 1"):
         Arrival(0, "a", "small", count=0)

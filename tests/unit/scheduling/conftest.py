@@ -1,4 +1,4 @@
-"""What the tests of rules share: asking one rule about a small fleet."""
+"""Fixtures for testing one rule on a small fleet."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,7 +15,7 @@ from berth.testing.fleets import NOW_S
 
 
 class Asked:
-    """One rule, one fleet, one request."""
+    """Evaluates rules for one fleet and one request."""
 
     def __init__(self, snapshot: Snapshot, request: Request) -> None:
         self.hosts: HostTable = table_of(snapshot)
@@ -23,7 +23,7 @@ class Asked:
         self.query = Query(request, request.needs, NOW_S, group, request.instance_uuids[0])
 
     def kept(self, rule: Filter) -> list[str] | None:
-        """Return the names of the hosts that a filter keeps, None when it does not apply."""
+        """Return the names of the hosts that a filter keeps, or None if it does not apply."""
         mask = rule.keep(self.hosts, self.query, self.hosts.all_rows)
         return (
             None
@@ -32,22 +32,22 @@ class Asked:
         )
 
     def why(self, rule: Filter, row: int) -> str:
-        """Return why a filter removes a row."""
+        """Return the reason for which a filter removes a row."""
         return rule.why(self.hosts, self.query, row)
 
     def relaxed(self, rule: Filter, rows: Sequence[int]) -> list[tuple[str, tuple[str, ...]]]:
-        """Return texts and examples of a filter's relaxations for rows."""
+        """Return the texts and examples of a filter's relaxations for rows."""
         found: Sequence[Relaxation] = rule.relax(self.hosts, self.query, np.array(rows))
         assert all(relaxation.filter == rule.name for relaxation in found)
         return [(relaxation.text, relaxation.examples) for relaxation in found]
 
     def raw(self, rule: Weigher) -> list[float] | None:
-        """Return a weigher's values of all hosts, None when it does not apply."""
+        """Return a weigher's values for all hosts, or None if it does not apply."""
         values = rule.raw(self.hosts, self.query, self.hosts.alive_rows())
         return None if values is None else values.tolist()
 
     def shares(self, rule: Weigher) -> list[float] | None:
-        """Return a weigher's shares of all hosts, None when it does not apply."""
+        """Return a weigher's shares for all hosts, or None if it does not apply."""
         assert rule.share is not None
         values = rule.share(self.hosts, self.query, self.hosts.alive_rows())
         return None if values is None else values.tolist()
@@ -58,5 +58,5 @@ Ask = Callable[[Snapshot, Request], Asked]
 
 @pytest.fixture
 def ask() -> Ask:
-    """Return a way to ask rules about a fleet and a request."""
+    """Return the class that evaluates rules for a fleet and a request."""
     return Asked

@@ -1,4 +1,4 @@
-"""Services are tested in virtual time: nothing here waits for real."""
+"""Fixtures for tests of services, which run in virtual time without real waiting."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""A notifier that a test can read."""
+"""A notifier whose notifications tests can read."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from berth.ports.bus import Priority
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What was told."""
+    """A notification."""
 
     event_type: str
     payload: object
@@ -24,16 +24,16 @@ class Notices:
     def notify(
         self, event_type: str, payload: object, *, key: str, priority: Priority = Priority.INFO
     ) -> None:
-        """Keep one."""
+        """Keep the notification."""
         self.kept.append(Notice(event_type, payload, key, priority))
 
     @property
     def events(self) -> list[str]:
-        """What happened, in order."""
+        """The event types in order."""
         return [notice.event_type for notice in self.kept]
 
     def take(self) -> list[str]:
-        """Return what happened and forget it."""
+        """Return the event types in order and forget the notifications."""
         events = self.events
         self.kept.clear()
         return events

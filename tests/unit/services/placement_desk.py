@@ -1,4 +1,4 @@
-"""The services of the Placement API, on a ledger that others may use, too."""
+"""The services of the Placement API on a ledger."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -35,7 +35,7 @@ class PlacementDesk:
         )
 
     async def provider(self, number: int = 1) -> Provider:
-        """Return a provider as the table has it now."""
+        """Return a provider from the up-to-date table."""
         await self.follower.catch_up()
         row = self.replica.table.row_of(make_uuid("host", number))
         assert row is not None
@@ -56,18 +56,18 @@ def share(
     on: int = 1,
     seen: int | None = None,
 ) -> ConsumerUpdate:
-    """Return what consumer N is to hold of a host: a VCPU unless told otherwise."""
+    """Return the update by which consumer N holds amounts on a host, by default one VCPU."""
     wanted = {VCPU: 1} if amounts is None else amounts
     consumer = Consumer(make_uuid("consumer", number), "project-1", "user-1", "INSTANCE")
     return ConsumerUpdate(consumer, {make_uuid("host", on): wanted} if wanted else {}, seen)
 
 
 async def dump(ledger: MemoryLedger) -> object:
-    """Return all that a ledger says, but for its version."""
+    """Return the whole content of a ledger except its version."""
     snapshot = replace(await ledger.snapshot(0.0), version=0)
     return snapshot, await ledger.project_consumers("project-1")
 
 
 def inventories(**totals: int) -> dict[str, Inventory]:
-    """Return inventories of so much."""
+    """Return inventories with these totals."""
     return {name: Inventory(total) for name, total in totals.items()}

@@ -1,8 +1,4 @@
-"""Two doors to one ledger: what comes in by the one is seen, and kept, by the other.
-
-One door is Berth's own, with its scheduler, its agents and its aggregates. The other is the
-Placement API.
-"""
+"""Tests that writes of Berth's own API and of the Placement API are visible to each other."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,12 +24,12 @@ NET = Inventory(10, allocation_ratio=7.0)
 
 
 def report(*children: ChildReport, number: int = 1) -> HostReport:
-    """Return what `host-N` reports: 16 VCPUs, and these parts."""
+    """Return the report of `host-N` with 16 VCPUs and these children."""
     return HostReport(make_host(number), make_provider(number), children)
 
 
 async def open_both(hosts: int = 1) -> tuple[Desk, PlacementDesk]:
-    """Return both doors; hosts are registered by their agents."""
+    """Return both services on one ledger, with registered hosts."""
     desk = await open_desk(Fleet(hosts=0))
     await desk.hosts.register([report(number=n) for n in range(1, hosts + 1)])
     placement = PlacementDesk(desk.ledger)
@@ -49,7 +45,7 @@ async def stored(desk: Desk, uuid: str = HOST) -> Provider:
 
 
 async def say(desk: Desk, uuid: str = HOST) -> Provider:
-    """Say of a provider what clients of the Placement API may say; return what was said."""
+    """Change a provider as clients of the Placement API may, and return it."""
     old = await stored(desk, uuid)
     new = replace(
         old,
@@ -66,7 +62,7 @@ async def say(desk: Desk, uuid: str = HOST) -> Provider:
 
 
 async def test_a_claim_by_the_scheduler_is_seen_at_the_other_door() -> None:
-    """As an allocation of a consumer that is an instance, and as what is used."""
+    """A claim of the scheduler is visible in the Placement API."""
     desk, placement = await open_both()
     decision = await desk.placer.place(order_of(make_request()))
     assert decision.verdict is Verdict.PLACED
@@ -80,7 +76,7 @@ async def test_a_claim_by_the_scheduler_is_seen_at_the_other_door() -> None:
 
 
 async def test_a_claim_by_the_api_takes_room_from_the_scheduler() -> None:
-    """And what it frees is there for the next request."""
+    """A claim through the Placement API takes room from the scheduler until it is freed."""
     desk, placement = await open_both()
     await placement.allocation_service.put([share(amounts={VCPU: 16})])
     assert (await desk.placer.place(order_of(make_request()))).verdict is not Verdict.PLACED
@@ -92,7 +88,7 @@ async def test_a_claim_by_the_api_takes_room_from_the_scheduler() -> None:
 
 
 async def test_an_instance_is_moved_by_the_api() -> None:
-    """Its allocations are replaced like any other's; it is at generation 1 before."""
+    """An instance's allocation can be moved through the Placement API."""
     desk, placement = await open_both(2)
     decision = await desk.placer.place(order_of(make_request()))
     (placed,) = decision.placements
@@ -112,7 +108,7 @@ async def test_an_instance_is_moved_by_the_api() -> None:
 
 
 async def test_a_report_keeps_what_others_said() -> None:
-    """Traits, classes and aggregates that are not the agent's stay; its own are replaced."""
+    """An agent's report keeps the traits, classes and aggregates of others."""
     desk, _ = await open_both()
     await say(desk)
     smaller = replace(
@@ -133,7 +129,7 @@ async def test_a_report_keeps_what_others_said() -> None:
 
 
 async def test_a_class_in_use_goes_with_the_report_after() -> None:
-    """It is not taken for somebody else's while it stays with nothing to give."""
+    """A class in use that is no longer reported stays without room until it is freed."""
     desk, placement = await open_both()
     await placement.allocation_service.put([share(amounts={DISK_GB: 5})])
     smaller = replace(make_provider(1), inventories={VCPU: Inventory(8)})
@@ -146,7 +142,7 @@ async def test_a_class_in_use_goes_with_the_report_after() -> None:
 
 
 async def test_what_an_operator_changes_of_a_report_lasts_until_the_next() -> None:
-    """As with any agent: what it owns is what it says."""
+    """An operator's change of reported inventories lasts until the next report."""
     desk, _ = await open_both()
     old = await stored(desk)
     await desk.ledger.write(ReplaceProvider(replace(old, inventories={VCPU: Inventory(99)})))
@@ -155,7 +151,7 @@ async def test_what_an_operator_changes_of_a_report_lasts_until_the_next() -> No
 
 
 async def test_a_record_of_before_is_all_the_agents() -> None:
-    """Nobody else could write it; so nothing of it stays that is not reported."""
+    """A provider record without owners is replaced by the agent's report."""
     desk = await open_desk(Fleet(hosts=0))
     old = replace(make_provider(1), traits=frozenset({"CUSTOM_OLD"}))
     await desk.ledger.write(Put(make_host(1)), Put(old))
@@ -165,7 +161,7 @@ async def test_a_record_of_before_is_all_the_agents() -> None:
 
 
 async def test_a_report_and_a_change_at_once_are_both_kept() -> None:
-    """Whoever comes second has seen the first."""
+    """A report and a simultaneous change are both kept."""
     desk, _ = await open_both()
     told: list[Provider] = []
 
@@ -184,7 +180,7 @@ async def test_a_report_and_a_change_at_once_are_both_kept() -> None:
 
 
 async def test_a_part_keeps_what_others_said_of_it_and_below_it() -> None:
-    """Also when it is not reported any more while others have hung something below it."""
+    """A child keeps what others set, even while it is no longer reported."""
     desk, _ = await open_both()
     await desk.hosts.register([report(GPU)])
     gpu = child_uuid(HOST, "GPU 0")
@@ -200,7 +196,7 @@ async def test_a_part_keeps_what_others_said_of_it_and_below_it() -> None:
 
 
 async def test_a_host_stays_where_it_was_put() -> None:
-    """An operator has hung it below a rack, of which its agent knows nothing."""
+    """A host that was put below another provider stays there."""
     desk, _ = await open_both()
     await desk.ledger.write(Put(Provider("rack", "rack")))
     await desk.ledger.write(
@@ -219,7 +215,7 @@ async def names_of(desk: Desk) -> list[str]:
 
 
 async def test_parts_of_several_hosts_have_names_of_their_own() -> None:
-    """Berth's own door shows them as the agent calls them."""
+    """Children of several hosts have distinct provider names and keep their own in the API."""
     desk, _ = await open_both(0)
     await desk.hosts.register([report(GPU, number=n) for n in (1, 2)])
     assert await names_of(desk) == ["host-1", "host-1:GPU 0", "host-2", "host-2:GPU 0"]
@@ -228,7 +224,7 @@ async def test_parts_of_several_hosts_have_names_of_their_own() -> None:
 
 
 async def test_a_name_that_is_taken_is_told_apart() -> None:
-    """A host registers nevertheless, and keeps the name that it got."""
+    """A host whose name is taken registers under an extended name and keeps it."""
     desk, _ = await open_both(0)
     await desk.ledger.write(Put(Provider("mine", "host-1")))
     twin = HostReport(replace(make_host(2), node="twin"), replace(make_provider(2), name="host-1"))
@@ -242,7 +238,7 @@ async def test_a_name_that_is_taken_is_told_apart() -> None:
 
 
 async def test_two_hosts_that_register_one_name_at_once() -> None:
-    """The second to come finds it taken."""
+    """Two hosts that register one name simultaneously get distinct names."""
     desk, _ = await open_both(0)
     twin = HostReport(make_host(2), replace(make_provider(2), name="host-1"))
     await asyncio.gather(desk.hosts.register([report()]), desk.hosts.register([twin]))
@@ -253,7 +249,7 @@ async def test_two_hosts_that_register_one_name_at_once() -> None:
 
 
 async def test_aggregates_of_hosts_are_those_of_their_providers() -> None:
-    """In the same unit as the change; what clients set beside stays."""
+    """A host's aggregates are added to those of its provider in the same unit."""
     desk, _ = await open_both(2)
     await say(desk)
     gold = await desk.aggregates.create("gold", {})
@@ -269,7 +265,7 @@ async def test_aggregates_of_hosts_are_those_of_their_providers() -> None:
 
 
 async def test_a_node_that_comes_to_a_host_is_in_its_aggregates() -> None:
-    """Also when the aggregate changes while it registers."""
+    """A new node of a host is in the host's aggregates, even if they change meanwhile."""
     desk, _ = await open_both()
     gold = await desk.aggregates.create("gold", {})
 
@@ -289,7 +285,7 @@ async def test_a_node_that_comes_to_a_host_is_in_its_aggregates() -> None:
 
 
 async def test_ratios_of_others_stay() -> None:
-    """Only what the agent reports has the ratio that is in force for the host."""
+    """Only inventories that the agent reports get the host's ratio."""
     desk, _ = await open_both()
     await say(desk)
     await desk.aggregates.create("gold", {"cpu_allocation_ratio": "4"})
@@ -304,7 +300,7 @@ async def test_ratios_of_others_stay() -> None:
 
 
 async def test_every_put_of_a_provider_is_guarded() -> None:
-    """So it is decided anew when a client of the Placement API was faster."""
+    """Every unit that puts a provider has its guard."""
     desk, _ = await open_both()
     units: list[Unit] = []
 
@@ -325,7 +321,7 @@ async def test_every_put_of_a_provider_is_guarded() -> None:
 
 @pytest.mark.parametrize("tries", [1, 2])
 async def test_a_mirrored_aggregate_and_a_change_at_once_are_both_kept(tries: int) -> None:
-    """The aggregate's change is made anew, as often as somebody comes between."""
+    """A change of an aggregate is repeated after each simultaneous change of the provider."""
     desk, _ = await open_both()
     gold = await desk.aggregates.create("gold", {})
     left = [None] * tries

@@ -1,4 +1,4 @@
-"""Two doors to one tree: agents report it, and clients of the Placement API rearrange it."""
+"""Tests for provider trees that agents report and clients of the Placement API rearrange."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ CELL_UUID, GPU_UUID = (child_uuid(HOST, part.name) for part in (CELL, GPU))
 
 
 class World:
-    """Berth's own services, and those of the Placement API in another process."""
+    """Berth's own services and those of the Placement API in another process."""
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
@@ -37,16 +37,16 @@ class World:
         )
 
     async def report(self, *parts: ChildReport, number: int = 1) -> None:
-        """Have the agent of a host report these parts of it."""
+        """Report these children of a host as its agent."""
         told = HostReport(make_host(number), make_provider(number), parts)
         await self.desk.hosts.register([told])
 
     async def make(self, name: str, below: str | None = None) -> str:
-        """Make a provider that no agent knows, and return its uuid."""
+        """Create a provider that no agent reports, and return its uuid."""
         return (await self.providers.create(name, None, below)).uuid
 
     async def move(self, uuid: str, below: str | None) -> None:
-        """Put a provider below another one."""
+        """Move a provider below another one."""
         provider = await self.stored(uuid)
         await self.providers.change(uuid, name=provider.name, parent=below, may_move=True)
 
@@ -57,13 +57,13 @@ class World:
         return provider
 
     async def parents(self) -> dict[str, str | None]:
-        """Return what every provider is below, by uuid, and see that all lead to a root."""
+        """Return the parent of every provider, and check that all are attached."""
         await self.placement.follower.catch_up()
         assert not self.placement.replica.table.unattached
         return {one.uuid: one.parent_uuid for one in await self.desk.ledger.all(Provider)}
 
     def meanwhile(self, uuid: str, told: list[ProviderRefusedError]) -> None:
-        """Have a client make a provider below another one just before the next commit."""
+        """Let a client create a child of a provider just before the next commit."""
         ledger = self.desk.ledger
 
         async def interfere(units: Sequence[Unit]) -> None:
@@ -77,7 +77,7 @@ class World:
         ledger.before_commit = interfere
 
     def interrupted(self) -> None:
-        """Have the agent report no parts any more just before the next commit."""
+        """Let the agent report no children just before the next commit."""
         ledger = self.desk.ledger
 
         async def interfere(units: Sequence[Unit]) -> None:
@@ -89,7 +89,7 @@ class World:
 
 
 async def open_world(*parts: ChildReport, hosts: int = 1) -> World:
-    """Return both doors; hosts are registered by their agents, with the same parts each."""
+    """Return services on one ledger with registered hosts that have these children."""
     world = World(await open_desk(Fleet(hosts=0)))
     for number in range(1, hosts + 1):
         await world.report(*parts, number=number)
@@ -101,7 +101,7 @@ async def open_world(*parts: ChildReport, hosts: int = 1) -> World:
 
 
 async def test_a_part_stays_where_it_was_moved() -> None:
-    """Its agent says the same as before, so it has nothing to say against that."""
+    """A child that a client moved stays there while its agent's report is unchanged."""
     world = await open_world(CELL, GPU)
     group = await world.make("group", HOST)
     await world.move(GPU_UUID, group)
@@ -113,7 +113,7 @@ async def test_a_part_stays_where_it_was_moved() -> None:
 
 
 async def test_a_part_goes_where_its_agent_moves_it() -> None:
-    """What the agent says anew counts, whatever a client did before."""
+    """A child moves where its agent newly reports it."""
     world = await open_world(CELL, GPU)
     await world.move(GPU_UUID, await world.make("group", HOST))
     await world.report(CELL, replace(GPU, parent="cell"))
@@ -124,7 +124,7 @@ async def test_a_part_goes_where_its_agent_moves_it() -> None:
 
 @pytest.mark.parametrize("parts", [(CELL, GPU), (GPU, CELL)])
 async def test_no_report_makes_a_ring(parts: tuple[ChildReport, ...]) -> None:
-    """A client has hung one part below the other, and the agent says it is the other way round."""
+    """A report that contradicts a client's move makes no cycle."""
     world = await open_world(*parts)
     await world.move(CELL_UUID, GPU_UUID)
     await world.report(*(replace(GPU, parent="cell") if part is GPU else part for part in parts))
@@ -132,7 +132,7 @@ async def test_no_report_makes_a_ring(parts: tuple[ChildReport, ...]) -> None:
 
 
 async def test_a_host_may_be_below_a_part_of_its_own() -> None:
-    """Odd, but a client may say so; no report makes a ring of it."""
+    """A host may be below its own former child, and no report makes a cycle of it."""
     world = await open_world(CELL, GPU)
     await world.move(GPU_UUID, None)
     await world.move(HOST, GPU_UUID)
@@ -142,7 +142,7 @@ async def test_a_host_may_be_below_a_part_of_its_own() -> None:
 
 
 async def test_a_report_and_a_move_at_once_make_no_ring() -> None:
-    """Whoever comes second has seen the first, though they name no provider both."""
+    """A report and a simultaneous move make no cycle."""
     world = await open_world(CELL, GPU)
     rack = await world.make("rack")
     await world.move(HOST, rack)
@@ -165,7 +165,7 @@ async def test_a_report_and_a_move_at_once_make_no_ring() -> None:
 
 @pytest.mark.parametrize("is_in_rack", [False, True])
 async def test_nothing_is_hung_below_a_part_that_goes(is_in_rack: bool) -> None:
-    """The agent was faster, so the client is told that there is no such parent."""
+    """A child provider cannot be created below one that the agent removes first."""
     world = await open_world(GPU)
     if is_in_rack:
         await world.move(HOST, await world.make("rack"))
@@ -178,7 +178,7 @@ async def test_nothing_is_hung_below_a_part_that_goes(is_in_rack: bool) -> None:
 
 @pytest.mark.parametrize("is_in_rack", [False, True])
 async def test_a_part_below_which_something_is_hung_stays(is_in_rack: bool) -> None:
-    """The client was faster, so the part is left to run empty."""
+    """A child that gets a child of its own before its removal stays without inventories."""
     world = await open_world(GPU)
     if is_in_rack:
         await world.move(HOST, await world.make("rack"))
@@ -192,7 +192,7 @@ async def test_a_part_below_which_something_is_hung_stays(is_in_rack: bool) -> N
 
 @pytest.mark.parametrize("is_in_rack", [False, True])
 async def test_a_host_goes_with_all_that_is_below_it(is_in_rack: bool) -> None:
-    """Also what a client hangs there at the last moment."""
+    """Removing a host removes all providers below it, even one created at the last moment."""
     world = await open_world(GPU)
     rack = await world.make("rack")
     if is_in_rack:
@@ -206,7 +206,7 @@ async def test_a_host_goes_with_all_that_is_below_it(is_in_rack: bool) -> None:
 
 
 async def test_a_host_with_another_one_below_it_is_not_removed() -> None:
-    """The other one would be below nothing, and nobody could see it any more."""
+    """A host with another host below it is not removed."""
     world = await open_world(GPU, hosts=2)
     other = make_uuid("host", 2)
     await world.move(other, GPU_UUID)
@@ -219,7 +219,7 @@ async def test_a_host_with_another_one_below_it_is_not_removed() -> None:
 
 
 async def test_nodes_of_a_host_go_together() -> None:
-    """One of them may be below the other."""
+    """The nodes of a host are removed together, even if one is below another."""
     world = await open_world()
     node = replace(make_host(2), name="host-1", node="second")
     await world.desk.hosts.register([HostReport(node, make_provider(2))])
@@ -232,7 +232,7 @@ async def test_nodes_of_a_host_go_together() -> None:
 
 
 async def test_a_host_of_before_comes_into_the_aggregates_that_it_is_in() -> None:
-    """With the first report: older records say nothing of them. What comes later stays."""
+    """The first report adds the host's aggregates to a record that lacks them, and no later one."""
     desk = await open_desk(Fleet(hosts=1))
     gold = make_aggregate(1)
     await desk.ledger.write(Put(gold))

@@ -1,4 +1,4 @@
-"""Services wired on a memory ledger and a virtual clock, as `berth.app.processes` wires them."""
+"""Services on a memory ledger and a virtual clock, wired as in `berth.app.processes`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -39,23 +39,23 @@ R = TypeVar("R", bound=Record)
 
 
 class Told:
-    """Telemetry that a test can read: names of events, and failures by name."""
+    """Telemetry that records the names of events and failures."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
         self.failures: list[tuple[str, BaseException]] = []
 
     def event(self, name: str, **fields: object) -> None:
-        """Keep the name."""
+        """Record the name."""
         self.events.append(name)
 
     def failure(self, name: str, error: BaseException, **fields: object) -> None:
-        """Keep name and error."""
+        """Record the name and the error."""
         self.failures.append((name, error))
 
     @property
     def failed(self) -> list[str]:
-        """The names of the failures."""
+        """The names of the recorded failures."""
         return [name for name, _ in self.failures]
 
 
@@ -79,9 +79,9 @@ class TappedLedger(MemoryLedger):
     """A memory ledger whose commits can be lost, or held up.
 
     Attributes:
-        away: so many of the next commits do not arrive.
-        silent: so many of the next commits arrive, and their answers do not.
-        gate: commits wait before they arrive until it is set.
+        away: the number of the next commits that do not arrive.
+        silent: the number of the next commits that arrive and whose answers are lost.
+        gate: an event for which commits wait before they arrive.
         before_commit: called before each commit that arrives.
     """
 
@@ -94,7 +94,7 @@ class TappedLedger(MemoryLedger):
         self.commits = 0
 
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit, if nothing is in the way."""
+        """Commit the units unless commits are delayed or lost."""
         if self.away:
             self.away -= 1
             raise UnavailableError("the ledger is away")
@@ -110,26 +110,26 @@ class TappedLedger(MemoryLedger):
         return outcomes
 
     async def get(self, noun: type[R], key: str) -> R | None:
-        """Return a record; it may be old by then, as it may elsewhere."""
+        """Return a record, which may be outdated when the caller resumes."""
         found = await super().get(noun, key)
         await asyncio.sleep(0)
         return found
 
     async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
-        """Return records; they may be old by then, as they may elsewhere."""
+        """Return records, which may be outdated when the caller resumes."""
         found = await super().all(noun, limit=limit)
         await asyncio.sleep(0)
         return found
 
     async def write(self, *writes: Write) -> int:
-        """Commit one unit past all hindrances, and return its version."""
+        """Commit one unit without delays or losses, and return its version."""
         (outcome,) = await super().commit([writes])
         assert isinstance(outcome, Committed), outcome
         assert not outcome.repeated
         return outcome.version
 
     async def used(self, number: int) -> dict[str, int]:
-        """Return what is used of `host-N`, without zeros."""
+        """Return the used amounts of `host-N`, without zeros."""
         provider = await self.get(Provider, make_uuid("host", number))
         assert provider is not None
         return {name: amount for name, amount in provider.used.items() if amount}
@@ -139,8 +139,8 @@ class FixedPolicy:
     """A policy that does not change by itself.
 
     Attributes:
-        decisions: how many were made by it.
-        mistakes: so many of the next decisions fail by a mistake in the code.
+        decisions: the number of decisions made with the policy.
+        mistakes: the number of the next decisions that fail with an unexpected error.
     """
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class FixedPolicy:
 
     @property
     def policy(self) -> Policy:
-        """The policy, asked for at each decision."""
+        """The policy; each read counts as a decision."""
         self.decisions += 1
         if self.mistakes:
             self.mistakes -= 1
@@ -158,7 +158,7 @@ class FixedPolicy:
 
 
 class Desk:
-    """One process's services."""
+    """The services of one process."""
 
     def __init__(self, ledger: TappedLedger, *, attempts_max: int = 5) -> None:
         self.ledger = ledger
@@ -211,17 +211,17 @@ class Desk:
         self.groups = ServerGroups(ledger)
 
     def serve(self) -> Callable[[], None]:
-        """Have the scheduler serve the bus; return what ends that."""
+        """Let the scheduler serve the bus; return the function that stops it."""
         return self.bus.serve(PLACE, self.placer.place)
 
     def used(self, number: int) -> dict[str, int]:
-        """Return what the replica counts as used of `host-N`."""
+        """Return the used amounts of `host-N` in the replica."""
         row = self.replica.hosts.row_of(make_uuid("host", number))
         assert row is not None
         return self.replica.hosts.used(row)
 
     def instances_on(self, number: int) -> int:
-        """Return how many instances the replica counts on `host-N`."""
+        """Return the number of instances of `host-N` in the replica."""
         row = self.replica.hosts.row_of(make_uuid("host", number))
         assert row is not None
         return int(self.replica.hosts.num_instances[row])
@@ -229,7 +229,7 @@ class Desk:
 
 @dataclass(slots=True)
 class Fleet:
-    """How many hosts of which size a test starts with."""
+    """The number and size of the hosts that a test starts with."""
 
     hosts: int = 2
     vcpus: int = 16
@@ -237,7 +237,7 @@ class Fleet:
 
 
 async def open_desk(fleet: Fleet | None = None, *, attempts_max: int = 5) -> Desk:
-    """Make a ledger with some hosts and flavor 1 (one VCPU), and services that know them."""
+    """Return services on a ledger with some hosts and flavor 1 (one VCPU)."""
     fleet = fleet or Fleet()
     ledger = TappedLedger(fleet.retention)
     for unit in make_fleet(fleet.hosts, vcpus=fleet.vcpus):
@@ -249,14 +249,14 @@ async def open_desk(fleet: Fleet | None = None, *, attempts_max: int = 5) -> Des
 
 
 async def open_second(desk: Desk) -> Desk:
-    """Make another process's services on the same ledger."""
+    """Return another process's services on the same ledger."""
     second = Desk(desk.ledger)
     await second.follower.start()
     return second
 
 
 def order_of(request: Request, *, accepted: bool = False, revision: int = 0) -> PlaceOrder:
-    """Return the order of a request, with the instances that it names."""
+    """Return the order of a request with its instances."""
     instances = tuple(
         Instance(
             uuid=uuid,
@@ -276,7 +276,7 @@ def order_of(request: Request, *, accepted: bool = False, revision: int = 0) -> 
 
 @asynccontextmanager
 async def running(*loops: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Run loops beside the body; whatever they raise is raised at its end."""
+    """Run loops during the body, and raise their errors at its end."""
     tasks = [asyncio.ensure_future(loop()) for loop in loops]
     try:
         yield

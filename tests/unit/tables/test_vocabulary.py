@@ -1,4 +1,4 @@
-"""The vocabulary knows resource classes and traits, and their order."""
+"""Tests for the known resource classes and traits and their order."""
 
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory, ResourceClass, StandardNames, Trait
@@ -22,7 +22,7 @@ def vocabulary() -> Vocabulary:
 
 
 def test_names_are_standard_then_made_then_in_use() -> None:
-    """Standard names keep their order, created ones go by number, the rest by name."""
+    """Standard names come in their order, created ones by number, and the rest by name."""
     known = vocabulary()
     assert known.classes.all() == ["VCPU", "DISK_GB", "CUSTOM_Q", "CUSTOM_B", "CUSTOM_Z"]
     assert known.find_traits() == ["HW_B", "HW_A", "CUSTOM_B", "CUSTOM_Q", "CUSTOM_T", "CUSTOM_Y"]
@@ -38,7 +38,7 @@ def test_names_are_standard_then_made_then_in_use() -> None:
 
 
 def test_a_name_is_known_whatever_it_is_of() -> None:
-    """A name without any origin is unknown."""
+    """Names of any origin are known; a name without one is not."""
     known = vocabulary()
     assert all(map(known.classes.is_known, known.classes.all()))
     assert all(map(known.traits.is_known, known.find_traits()))
@@ -49,7 +49,7 @@ def test_a_name_is_known_whatever_it_is_of() -> None:
 
 
 def test_traits_are_chosen() -> None:
-    """By prefix, from a list, by whether a provider has them, and by all of these."""
+    """Traits are selected by prefix, from a list, by use, and by all of these."""
     known = vocabulary()
     assert known.find_traits("HW_") == ["HW_B", "HW_A"]
     assert known.find_traits(among=("CUSTOM_Q", "HW_A", "NEW", "HW_A")) == ["HW_A", "CUSTOM_Q"]
@@ -61,7 +61,7 @@ def test_traits_are_chosen() -> None:
 
 
 def test_a_name_that_is_no_longer_used_is_dropped() -> None:
-    """A second removal is no error; names in use stay known."""
+    """A removed record's name is dropped unless it is standard or in use."""
     known = vocabulary()
     for name in ("CUSTOM_Q", "CUSTOM_Q", "CUSTOM_B", "VCPU"):
         known.remove_class(name)
@@ -73,7 +73,7 @@ def test_a_name_that_is_no_longer_used_is_dropped() -> None:
 
 
 def test_a_record_of_a_standard_name_changes_nothing() -> None:
-    """A later release may make a created name a standard one."""
+    """A record of a standard name changes nothing."""
     known = vocabulary()
     before = known.classes.all(), known.find_traits()
     known.put(ResourceClass("DISK_GB", 1))

@@ -250,7 +250,7 @@ async def test_an_alternate_that_has_a_member_by_now_is_passed_over() -> None:
 
 
 async def test_where_agents_tell_of_instances_a_scheduler_places_members() -> None:
-    """A host whose instances come from broadcasts is no alternate for members of a group."""
+    """For a member of a group, a host known by broadcasts is not used as an alternate."""
     shop = await open_shop(hosts=3)
     vm = await shop.placed(replace(make_request(), group_uuid=GROUP.uuid))
     shop.desk.replica.overlay.hosts.add(vm.alternates[0][0])

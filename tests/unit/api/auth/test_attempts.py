@@ -1,4 +1,4 @@
-"""Failed attempts to log in."""
+"""Limits on failed logins."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.unit.api.cloud import FakeClock
 
 
 def test_too_many_failures_are_refused_for_a_while() -> None:
-    """The window starts with its first failure; then everything is as before."""
+    """Failures beyond the limit are answered with 429 until the window of the first one ends."""
     clock = FakeClock()
     failed = FailedAttempts(clock, failures_max=2, window_s=60)
     failed.note("a")
@@ -25,7 +25,7 @@ def test_too_many_failures_are_refused_for_a_while() -> None:
 
 
 def test_a_window_that_has_passed_counts_nothing() -> None:
-    """Rare failures never add up."""
+    """Failures in different windows do not add up."""
     clock = FakeClock()
     failed = FailedAttempts(clock, failures_max=2, window_s=60)
     for _ in range(10):
@@ -35,7 +35,7 @@ def test_a_window_that_has_passed_counts_nothing() -> None:
 
 
 def test_a_success_is_taken_back() -> None:
-    """It was counted before it was known."""
+    """`forgive` removes the attempt that was counted before its success was known."""
     failed = FailedAttempts(FakeClock(), failures_max=1)
     for _ in range(3):
         failed.check("a")
@@ -44,7 +44,7 @@ def test_a_success_is_taken_back() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """However many names are tried, the oldest are forgotten."""
+    """Beyond the limit of keys, the oldest are forgotten."""
     failed = FailedAttempts(FakeClock(), failures_max=1, keys_max=10)
     for index in range(100):
         failed.note(str(index))

@@ -1,4 +1,4 @@
-"""Who calls."""
+"""Authentication of callers."""
 
 import asyncio
 import base64
@@ -16,7 +16,7 @@ COST = 4
 
 
 class FewAccounts:
-    """Accounts in memory."""
+    """Accounts that are kept in memory."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self.generation = 0
@@ -28,7 +28,7 @@ class FewAccounts:
 
 
 class Checks:
-    """Counts the costly checks."""
+    """A recorder of the costly password checks."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.hashes: list[bytes] = []
@@ -43,12 +43,12 @@ class Checks:
 
 @pytest.fixture
 def checks(monkeypatch: pytest.MonkeyPatch) -> Checks:
-    """Count the costly checks."""
+    """Return a recorder of the costly password checks."""
     return Checks(monkeypatch)
 
 
 def basic(user: str, password: str, address: str = "10.0.0.1") -> Credentials:
-    """Make credentials as a client sends them."""
+    """Return credentials as a client sends them."""
     text = base64.b64encode(f"{user}:{password}".encode()).decode()
     return Credentials(f"Basic {text}", None, address)
 
@@ -56,7 +56,7 @@ def basic(user: str, password: str, address: str = "10.0.0.1") -> Credentials:
 def http_basic(
     *, remembered_max: int = 8, waiting_max: int = 64
 ) -> tuple[HttpBasic, FewAccounts, FakeClock]:
-    """Make the mode http_basic for admin and bob."""
+    """Return the mode http_basic with the users admin and bob, its accounts and its clock."""
     accounts = FewAccounts({"admin": "secret", "bob": "builder"})
     clock = FakeClock()
     mode = HttpBasic(
@@ -83,20 +83,20 @@ def http_basic(
 async def test_without_authentication_the_token_names_the_user(
     token: str | None, identity: Identity
 ) -> None:
-    """And its absence an administrator."""
+    """Without a token, the caller is an administrator."""
     assert await NoAuth().identify(Credentials(None, token, "")) == identity
 
 
 @pytest.mark.parametrize("token", [":", ":web", "a\tb", "x" * 256, "bob:" + "x" * 256])
 async def test_a_token_must_be_readable(token: str) -> None:
-    """A name is 1 to 255 printable characters."""
+    """A name must consist of 1 to 255 printable characters."""
     with pytest.raises(HttpError) as caught:
         await NoAuth().identify(Credentials(None, token, ""))
     assert caught.value.status == 401
 
 
 async def test_a_right_password_identifies() -> None:
-    """User, project and role come from the account."""
+    """The user, project and role come from the account."""
     mode, _, _ = http_basic()
     assert await mode.identify(basic("bob", "builder")) == Identity("bob", "bobs", is_admin=False)
     admin = await mode.identify(basic("admin", "secret"))
@@ -122,7 +122,7 @@ async def test_a_right_password_identifies() -> None:
     ],
 )
 async def test_anything_else_is_unauthorized(header: str | None) -> None:
-    """With a challenge, and without a hint at what was wrong."""
+    """Any other header gets 401 with a challenge."""
     mode, _, _ = http_basic()
     with pytest.raises(HttpError) as caught:
         await mode.identify(Credentials(header, "admin", "10.0.0.1"))
@@ -131,7 +131,7 @@ async def test_anything_else_is_unauthorized(header: str | None) -> None:
 
 
 async def test_an_unknown_user_costs_as_much_as_a_wrong_password(checks: Checks) -> None:
-    """So that the time does not tell which users there are."""
+    """An unknown user is checked against the dummy hash, so timing does not reveal users."""
     mode, accounts, _ = http_basic()
     with pytest.raises(HttpError):
         await mode.identify(basic("nobody", "x"))
@@ -141,7 +141,7 @@ async def test_an_unknown_user_costs_as_much_as_a_wrong_password(checks: Checks)
 
 
 async def test_a_verified_header_is_remembered_for_a_minute(checks: Checks) -> None:
-    """The costly check is not made at each request; a wrong one is never remembered."""
+    """A verified password is not checked again for a minute; a wrong one always is."""
     mode, _, clock = http_basic()
     for _ in range(3):
         await mode.identify(basic("bob", "builder"))
@@ -156,7 +156,7 @@ async def test_a_verified_header_is_remembered_for_a_minute(checks: Checks) -> N
 
 
 async def test_a_changed_account_is_forgotten_at_once(checks: Checks) -> None:
-    """A removed user gets no further minute."""
+    """A removed user is refused immediately."""
     mode, accounts, _ = http_basic()
     await mode.identify(basic("bob", "builder"))
     del accounts.accounts["bob"]
@@ -166,7 +166,7 @@ async def test_a_changed_account_is_forgotten_at_once(checks: Checks) -> None:
 
 
 async def test_equal_headers_at_once_are_checked_once(checks: Checks) -> None:
-    """A client with many connections costs one check; one that goes away harms no other."""
+    """Simultaneous equal headers share one check, which a cancelled call does not end."""
     mode, _, _ = http_basic()
     calls = [asyncio.create_task(mode.identify(basic("bob", "builder"))) for _ in range(10)]
     await asyncio.sleep(0)
@@ -178,7 +178,7 @@ async def test_equal_headers_at_once_are_checked_once(checks: Checks) -> None:
 
 
 async def test_guessing_is_slow(checks: Checks) -> None:
-    """After ten wrong guesses for a user from an address, the next are not even looked at."""
+    """After ten wrong guesses for a user from an address, further guesses are not checked."""
     mode, _, clock = http_basic()
     guesses = [mode.identify(basic("bob", f"guess {index}")) for index in range(30)]
     answers = await asyncio.gather(*guesses, return_exceptions=True)
@@ -192,7 +192,7 @@ async def test_guessing_is_slow(checks: Checks) -> None:
 
 
 async def test_a_flood_of_names_is_bounded(checks: Checks) -> None:
-    """Checks that wait are counted; beyond that, clients are told to come again."""
+    """Calls beyond the limit of waiting checks are answered with 503."""
     mode, _, _ = http_basic(waiting_max=5)
     guesses = [mode.identify(basic(f"user {index}", "x")) for index in range(20)]
     answers = await asyncio.gather(*guesses, return_exceptions=True)
@@ -201,7 +201,7 @@ async def test_a_flood_of_names_is_bounded(checks: Checks) -> None:
 
 
 async def test_memory_is_bounded() -> None:
-    """The oldest verified header goes first."""
+    """Beyond the limit, the oldest verified header is forgotten."""
     mode, _, _ = http_basic(remembered_max=1)
     await mode.identify(basic("bob", "builder"))
     await mode.identify(basic("admin", "secret"))
@@ -209,7 +209,7 @@ async def test_memory_is_bounded() -> None:
 
 
 async def test_the_api_asks_for_a_password(make_stack: MakeStack) -> None:
-    """In the form that clients know; the version document stays public."""
+    """The API answers 401 without a password, but its version document is public."""
     mode, _, _ = http_basic()
     stack = await make_stack(auth=mode)
     refused = await stack.ask("GET", "/v2.1/servers")

@@ -1,4 +1,4 @@
-"""Audits."""
+"""The audit API."""
 
 from dataclasses import replace
 
@@ -12,14 +12,14 @@ PATH = "/berth/v1/audit"
 
 
 def stray(stack: Stack, provider_uuid: str) -> Take:
-    """Return a claim of a host for nobody."""
+    """Return a claim for a consumer that does not exist."""
     claim = make_claim(77)
     (allocation,) = claim.allocations
     return Take(replace(claim, allocations=(replace(allocation, provider_uuid=provider_uuid),)))
 
 
 async def test_a_stray_is_told_then_mended(stack: Stack) -> None:
-    """The process remembers since when it has seen it."""
+    """An orphaned allocation is reported first, and freed by an audit after the grace period."""
     clean = await stack.ask("GET", PATH)
     assert (clean.status, clean.body["discrepancies"]) == (200, [])
     assert clean.body["audited"]["hosts"] == 3
@@ -37,14 +37,14 @@ async def test_a_stray_is_told_then_mended(stack: Stack) -> None:
 
 @pytest.mark.parametrize("query", ["grace_s=-1", "task_s=x", "request_s=inf"])
 async def test_ages_are_seconds(stack: Stack, query: str) -> None:
-    """Of which there are none below 0."""
+    """An age that is negative or not a finite number is refused."""
     answer = await stack.ask("GET", f"{PATH}?{query}")
     assert answer.status == 400
     assert query.partition("=")[0] in answer.body["badRequest"]["message"]
 
 
 async def test_an_age_of_0_hides_nothing(stack: Stack) -> None:
-    """A stray is mended at the next look."""
+    """With a grace of 0, an orphaned allocation is freed at the second audit."""
     host = (await stack.ask("GET", "/berth/v1/hosts/host-0")).body
     await stack.ledger.commit([(stray(stack, host["uuid"]),)])
     await stack.ask("GET", f"{PATH}?grace_s=0")

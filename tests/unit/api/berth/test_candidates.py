@@ -1,4 +1,4 @@
-"""Why there are candidates, or none."""
+"""Explanations of allocation candidates."""
 
 import pytest
 
@@ -20,7 +20,7 @@ async def explained(stack: Stack, query: str) -> Json:
 
 
 async def test_each_constraint_tells_what_it_leaves(stack: Stack) -> None:
-    """The first one that leaves nothing is named; what is claimed counts."""
+    """Each step has the providers before and after it, and claims are included."""
     await stack.server(availability_zone="nova:host-1")
     body = await explained(stack, "resources=VCPU:15,MEMORY_MB:1")
     assert body["fleet"] == ALL
@@ -36,7 +36,7 @@ async def test_each_constraint_tells_what_it_leaves(stack: Stack) -> None:
 
 
 async def test_what_leaves_nothing_is_named(stack: Stack) -> None:
-    """By its place among the steps, with its group."""
+    """`ends_at` is the index of the step that leaves nothing, which has its group."""
     query = "resources_A=VCPU:1&resources_B=MEMORY_MB:999999&group_policy=isolate"
     body = await explained(stack, query)
     step = body["steps"][body["ends_at"]]
@@ -63,27 +63,27 @@ async def test_what_leaves_nothing_is_named(stack: Stack) -> None:
     ],
 )
 async def test_bad_queries_are_refused(stack: Stack, query: str, text: str) -> None:
-    """In the words of the Placement API, and the form of this one."""
+    """The message is that of the Placement API, in the error form of this API."""
     answer = await stack.ask("GET", f"{PATH}?{query}")
     assert answer.status == 400
     assert text in answer.body["badRequest"]["message"]
 
 
 async def test_only_administrators_ask(stack: Stack) -> None:
-    """Providers are not for others to know."""
+    """A user who is not an administrator gets 403."""
     answer = await stack.ask("GET", f"{PATH}?resources=VCPU:1", token="bob")
     assert answer.status == 403
 
 
 async def test_a_server_without_the_placement_api_has_none() -> None:
-    """It keeps no table of providers."""
+    """A server without a provider table answers 404."""
     stack = Stack(has_providers=False)
     await stack.start()
     assert (await stack.ask("GET", f"{PATH}?resources=VCPU:1")).status == 404
 
 
 def test_the_document_has_every_parameter() -> None:
-    """What may be in a query is described, but for suffixes."""
+    """The schema describes every query parameter."""
     schema = LIST_CANDIDATES[-1][1].schema
     grouped = {pattern.strip("^").partition("(")[0] for pattern in schema["patternProperties"]}
     assert {*CandidatesQuery.__struct_fields__} == grouped | schema["properties"].keys()

@@ -1,4 +1,4 @@
-"""Capacity."""
+"""The capacity API."""
 
 import pytest
 
@@ -10,7 +10,7 @@ PATH = "/berth/v1/capacity"
 
 
 async def test_capacity_counts_what_fits(stack: Stack) -> None:
-    """In all and by host, the roomiest first."""
+    """The total and each host's count are shown, hosts with the most room first."""
     await stack.server(availability_zone="nova:host-1")
     body = (await stack.ask("GET", f"{PATH}?flavor=small")).body
     assert (body["total"], body["hosts_total"]) == (23, 3)
@@ -24,7 +24,7 @@ async def test_capacity_counts_what_fits(stack: Stack) -> None:
 
 
 async def test_a_zone_narrows_it(stack: Stack) -> None:
-    """And so does a host, for administrators."""
+    """A zone and a host in it limit the count."""
     one = (await stack.ask("GET", f"{PATH}?flavor=small&availability_zone=nova:host-0")).body
     assert one["total"] == 8
     all_ = (await stack.ask("GET", f"{PATH}?flavor=small&availability_zone=nova")).body
@@ -32,7 +32,7 @@ async def test_a_zone_narrows_it(stack: Stack) -> None:
 
 
 async def test_others_see_the_sum_only(stack: Stack) -> None:
-    """Hosts are not theirs to know."""
+    """Users who are not administrators see no hosts and cannot name one."""
     body = (await stack.ask("GET", f"{PATH}?flavor=small", token="bob")).body
     assert body == {"total": 24, "hosts_total": 3}
     path = f"{PATH}?flavor=small&availability_zone=nova:host-0"
@@ -40,7 +40,7 @@ async def test_others_see_the_sum_only(stack: Stack) -> None:
 
 
 async def test_an_image_counts_too(make_stack: MakeStack) -> None:
-    """Where it cannot run, nothing fits."""
+    """Hosts that cannot run the image are not counted."""
     image = Image("arm", properties={"hw_architecture": "aarch64"})
     stack = await make_stack(images={"arm": image})
     await stack.flavor()
@@ -53,7 +53,7 @@ async def test_an_image_counts_too(make_stack: MakeStack) -> None:
     [("", "query"), ("?flavor=none", "flavor"), ("?flavor=small&availability_zone=x", "avail")],
 )
 async def test_bad_queries_are_refused(stack: Stack, query: str, field: str) -> None:
-    """By the name of the parameter."""
+    """The error names the invalid parameter."""
     answer = await stack.ask("GET", PATH + query)
     assert answer.status == 400
     assert answer.body["badRequest"]["message"].startswith(field)

@@ -1,4 +1,4 @@
-"""Decisions, made and tried out."""
+"""Recorded decisions, and trials of decisions."""
 
 import msgspec
 
@@ -18,19 +18,19 @@ PATH = "/berth/v1/decisions"
 
 
 async def refused(stack: Stack, token: str | None = None) -> str:
-    """Ask for what no host has, and return the id of the request."""
+    """Request what no host can fit, and return the request id."""
     body = {"server": {"name": "vm", "flavorRef": "small", "max_count": 100}}
     answer = await stack.ask("POST", "/v2.1/servers", body, token=token)
     return answer.headers["x-openstack-request-id"]
 
 
 async def decide(stack: Stack, body: Json, token: str | None = None) -> Answer:
-    """Try a decision out."""
+    """Try a decision without effect."""
     return await stack.ask("POST", "/berth/v1/decide", body, token=token)
 
 
 async def test_an_operator_sees_everything(stack: Stack) -> None:
-    """The whole record, as it is kept."""
+    """An administrator sees the complete record."""
     request_id = await refused(stack)
     answer = await stack.ask("GET", f"{PATH}/{request_id}")
     kept = await stack.ledger.get(Decision, request_id)
@@ -39,7 +39,7 @@ async def test_an_operator_sees_everything(stack: Stack) -> None:
 
 
 async def test_an_owner_sees_the_reason_without_hosts(stack: Stack) -> None:
-    """Neither in examples nor in placements."""
+    """The owner sees the refusal or placement without host names."""
     texts = [
         (await stack.ask("GET", f"{PATH}/{await refused(stack, 'bob')}", token="bob")).body,
         (await decide(stack, BODY, "bob")).body,
@@ -52,7 +52,7 @@ async def test_an_owner_sees_the_reason_without_hosts(stack: Stack) -> None:
 
 
 async def test_an_owner_does_not_see_which_zones_have_it(stack: Stack) -> None:
-    """They are the operator's, as hosts are."""
+    """Only administrators see the zones of a decision."""
     zones = (ZoneCount("west", 2), ZoneCount("root", 1))
     decision = Decision(
         "req-1",
@@ -75,7 +75,7 @@ async def test_an_owner_does_not_see_which_zones_have_it(stack: Stack) -> None:
 
 
 async def test_decisions_are_listed(stack: Stack) -> None:
-    """Newest first; each project its own."""
+    """Decisions are listed newest first, and each project sees its own."""
     await stack.server(token="bob")
     stack.clock.seconds += 1
     await refused(stack, "eve")
@@ -92,14 +92,14 @@ async def test_decisions_are_listed(stack: Stack) -> None:
 
 
 async def test_another_projects_decision_is_not_there(stack: Stack) -> None:
-    """As if there never was one."""
+    """Another project's decision is answered with 404."""
     request_id = await refused(stack, "bob")
     assert (await stack.ask("GET", f"{PATH}/{request_id}", token="eve")).status == 404
     assert (await stack.ask("GET", f"{PATH}/req-none")).status == 404
 
 
 async def test_trying_out_changes_nothing(stack: Stack) -> None:
-    """The ledger is at the same version, the replica holds nothing."""
+    """A trial changes neither the ledger nor the holds of the replica."""
     version = await stack.ledger.version()
     answer = await decide(stack, BODY)
     assert answer.status == 200
@@ -109,7 +109,7 @@ async def test_trying_out_changes_nothing(stack: Stack) -> None:
 
 
 async def test_a_trial_is_what_would_be_decided(stack: Stack) -> None:
-    """With the same key, the same host in the end."""
+    """A trial and a create with the same idempotency key have the same placements and seed."""
     key = {"Idempotency-Key": "k"}
     tried = (await stack.ask("POST", "/berth/v1/decide", BODY, headers=key)).body
     made = await stack.ask("POST", "/v2.1/servers", BODY, headers=key)
@@ -121,7 +121,7 @@ async def test_a_trial_is_what_would_be_decided(stack: Stack) -> None:
 
 
 async def test_a_trial_tells_who_would_have_won_of_all_hosts(stack: Stack) -> None:
-    """One host for each weigher; to administrators only, and of what was placed."""
+    """Administrators see one counterfactual host for each weigher, and none for a refusal."""
     tried = msgspec.convert((await decide(stack, BODY)).body, TriedDecision)
     (placement,) = tried.placements
     assert [one.weigher for one in tried.counterfactuals] == list(placement.chosen.weighers)
@@ -134,7 +134,7 @@ async def test_a_trial_tells_who_would_have_won_of_all_hosts(stack: Stack) -> No
 
 
 async def test_a_trial_sees_what_was_just_changed(stack: Stack) -> None:
-    """It catches up first; it takes fields of any version."""
+    """A trial includes all earlier changes."""
     for host in ("host-0", "host-1", "host-2"):
         body = {"host": host, "binary": "nova-compute"}
         await stack.ask("PUT", "/v2.1/os-services/disable", body)
@@ -144,7 +144,7 @@ async def test_a_trial_sees_what_was_just_changed(stack: Stack) -> None:
 
 
 async def test_a_bad_request_is_told_its_field(stack: Stack) -> None:
-    """As for a real one."""
+    """The error names the invalid field, as for a create."""
     answer = await decide(stack, {"server": {"name": "vm", "flavorRef": "none"}})
     assert answer.status == 400
     assert answer.body["badRequest"]["message"].startswith("server.flavorRef")

@@ -1,4 +1,4 @@
-"""Hosts."""
+"""The host API."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ PATH = "/berth/v1/hosts"
 
 
 async def test_a_host_is_shown_with_all_that_counts(stack: Stack) -> None:
-    """By name or by uuid."""
+    """A host is found by name or uuid and shown with its inventories and service."""
     await stack.server(availability_zone="nova:host-0")
     shown = (await stack.ask("GET", f"{PATH}/host-0")).body
     assert shown["inventories"]["MEMORY_MB"] == {
@@ -40,7 +40,7 @@ async def test_a_host_is_shown_with_all_that_counts(stack: Stack) -> None:
 
 
 async def test_metrics_attestations_and_failures_are_shown(stack: Stack) -> None:
-    """An attestation that has run out is unknown; a host may have none."""
+    """An expired attestation is shown as unknown."""
     shown = (await stack.ask("GET", f"{PATH}/host-0")).body
     assert (shown["metrics"], shown["attestation"]) == ({}, None)
     host = await stack.ledger.get(Host, shown["uuid"])
@@ -67,7 +67,7 @@ async def test_metrics_attestations_and_failures_are_shown(stack: Stack) -> None
 
 
 async def test_child_providers_are_shown(stack: Stack) -> None:
-    """With what they have, what of it is used, and what they hang under."""
+    """Child providers are shown with their parents, traits, inventories and usage."""
     shown = (await stack.ask("GET", f"{PATH}/host-0")).body
     assert shown["children"] == []
     root = shown["uuid"]
@@ -87,7 +87,7 @@ async def test_child_providers_are_shown(stack: Stack) -> None:
 
 
 async def test_numa_cells_and_devices_are_shown(stack: Stack) -> None:
-    """With what is left of them."""
+    """NUMA cells and PCI pools are shown with what is free of them."""
     shown = (await stack.ask("GET", f"{PATH}/host-0")).body
     assert (shown["numa_cells"], shown["pci_pools"]) == ([], [])
     host = await stack.ledger.get(Host, shown["uuid"])
@@ -131,7 +131,7 @@ async def test_numa_cells_and_devices_are_shown(stack: Stack) -> None:
 
 
 async def test_hosts_are_listed_by_name(make_stack: MakeStack) -> None:
-    """All of them, however many, unless a limit is given."""
+    """All hosts are listed unless a limit is given."""
     stack = await make_stack(hosts=600)
     listed = (await stack.ask("GET", PATH)).body["hosts"]
     names = [one["name"] for one in listed]
@@ -143,6 +143,6 @@ async def test_hosts_are_listed_by_name(make_stack: MakeStack) -> None:
 
 
 async def test_there_may_be_none(make_stack: MakeStack) -> None:
-    """An empty list is a list."""
+    """Without hosts, the list is empty."""
     stack = await make_stack(hosts=0)
     assert (await stack.ask("GET", PATH)).body == {"hosts": []}

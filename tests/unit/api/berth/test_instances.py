@@ -1,4 +1,4 @@
-"""Records of instances."""
+"""Records of instances in the API."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from tests.unit.api.cloud import Stack
 
 
 async def test_a_record_is_shown_as_it_is(stack: Stack) -> None:
-    """It names the request, under which the decision is kept."""
+    """The record is that of the ledger and names the request of its decision."""
     uuid = await stack.server()
     answer = await stack.ask("GET", f"/berth/v1/instances/{uuid}")
     assert msgspec.convert(answer.body, Instance) == await stack.ledger.get(Instance, uuid)
@@ -16,7 +16,7 @@ async def test_a_record_is_shown_as_it_is(stack: Stack) -> None:
 
 
 async def test_an_owner_does_not_see_the_host(stack: Stack) -> None:
-    """And other projects nothing at all."""
+    """The owner sees no host, and other projects get 404."""
     path = f"/berth/v1/instances/{await stack.server(token='bob')}"
     shown = (await stack.ask("GET", path, token="bob")).body
     assert (shown["host"], shown["node"]) == (None, None)

@@ -1,4 +1,4 @@
-"""The policy in force."""
+"""The policy API."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ multiplier = -1.0
 
 
 async def test_the_policy_is_shown(stack: Stack) -> None:
-    """Its rules in order."""
+    """The policy is shown with its rules in order."""
     shown = (await stack.ask("GET", "/berth/v1/policy")).body
     policy = stack.policies.policy
     assert shown["name"] == "default"
@@ -30,7 +30,7 @@ async def test_the_policy_is_shown(stack: Stack) -> None:
 
 
 async def test_a_policy_is_read_again(stack: Stack, tmp_path: Path) -> None:
-    """A good one comes into force; a wrong one is told and changes nothing."""
+    """A valid file comes into force, and an invalid one is answered with its error."""
     path = tmp_path / "policy.toml"
     path.write_text(POLICY)
     policies = PolicySource(path)

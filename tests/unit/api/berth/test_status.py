@@ -1,11 +1,11 @@
-"""What the process says about itself."""
+"""The status of the process."""
 
 from berth import __version__
 from tests.unit.api.cloud import Stack
 
 
 async def test_status_counts(stack: Stack) -> None:
-    """Hosts by the state of their service, instances by their own."""
+    """Hosts are counted by the state of their service, and instances by their status."""
     await stack.activate(await stack.server())
     await stack.server()
     await stack.flavor("huge", vcpus=64)

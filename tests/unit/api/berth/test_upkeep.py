@@ -1,4 +1,4 @@
-"""What operators do to hosts: ratios, and writing them off."""
+"""Host operations for administrators: ratios, write-offs and audits of one host."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ PATH = "/berth/v1/hosts/host-0"
 
 
 async def test_a_ratio_is_set_and_unset_while_the_host_runs(stack: Stack) -> None:
-    """The answer is the host as it is then, with who says so."""
+    """The answer is the changed host, with the origin of the ratio."""
     before = (await stack.ask("GET", PATH)).body["inventories"]["VCPU"]
     answer = await stack.ask("PUT", f"{PATH}/ratios", {"ratios": {"VCPU": 3.0}})
     shown = answer.body["inventories"]["VCPU"]
@@ -39,14 +39,14 @@ async def test_a_ratio_is_set_and_unset_while_the_host_runs(stack: Stack) -> Non
 async def test_ratios_that_make_no_sense_are_refused(
     stack: Stack, path: str, body: dict[str, object], status: int
 ) -> None:
-    """Without a change to anything."""
+    """An invalid ratio, class or host is refused, and nothing is written."""
     version = await stack.ledger.version()
     assert (await stack.ask("PUT", f"{path}/ratios", body)).status == status
     assert await stack.ledger.version() == version
 
 
 async def left_behind(stack: Stack) -> Migration:
-    """Leave a move on host-0, whose service is forced down."""
+    """Return a move that was left behind on host-0, whose service is forced down."""
     host = (await stack.ask("GET", PATH)).body
     left = replace(make_migration(of=3), stage=Stage.LEFT_BEHIND)
     left = replace(left, source=replace(left.source, host="host-0", node="host-0"))
@@ -64,7 +64,7 @@ async def left_behind(stack: Stack) -> Migration:
 
 
 async def test_a_lost_host_is_written_off(stack: Stack) -> None:
-    """The plan changes nothing; the deed is done once."""
+    """GET returns the plan and changes nothing; POST frees the move's resources once."""
     left = await left_behind(stack)
     await stack.clock.sleep(3600)
     for method, is_done in (("GET", False), ("GET", False), ("POST", True)):
@@ -79,7 +79,7 @@ async def test_a_lost_host_is_written_off(stack: Stack) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_a_host_that_is_not_forced_down_is_not_written_off(stack: Stack, method: str) -> None:
-    """Nor one that is not there."""
+    """A host that is not forced down is answered with 409, and an unknown one with 404."""
     answer = await stack.ask(method, f"{PATH}/write-off")
     assert answer.status == 409
     assert "berth service force-down host-0" in answer.body["conflictingRequest"]["message"]
@@ -87,7 +87,7 @@ async def test_a_host_that_is_not_forced_down_is_not_written_off(stack: Stack, m
 
 
 async def test_one_host_can_be_audited(stack: Stack) -> None:
-    """What is on another one is not told."""
+    """With `host`, only the discrepancies of that host are reported."""
     left = await left_behind(stack)
     await stack.clock.sleep(3600)
     (found,) = (await stack.ask("GET", "/berth/v1/audit?host=host-0")).body["discrepancies"]

@@ -1,4 +1,4 @@
-"""Aggregates."""
+"""Aggregates in the compute API."""
 
 import pytest
 
@@ -8,18 +8,18 @@ PATH = "/v2.1/os-aggregates"
 
 
 async def create(stack: Stack, name: str = "rack", zone: str | None = None) -> Answer:
-    """Make an aggregate."""
+    """Create an aggregate and return the answer."""
     body = {"aggregate": {"name": name, "availability_zone": zone}}
     return await stack.ask("POST", PATH, body)
 
 
 async def act(stack: Stack, action: object) -> Answer:
-    """Act on the first aggregate."""
+    """Request an action on the first aggregate and return the answer."""
     return await stack.ask("POST", f"{PATH}/1/action", action)
 
 
 async def test_an_aggregate_is_made(stack: Stack) -> None:
-    """Nova's answer has no hosts and metadata at this place, and so has Berth's."""
+    """The answer to the creation has no hosts and metadata, as in Nova."""
     answer = await create(stack, zone="east")
     assert answer.status == 200
     assert answer.body["aggregate"] == {
@@ -39,7 +39,7 @@ async def test_an_aggregate_is_made(stack: Stack) -> None:
 
 
 async def test_hosts_come_and_go(stack: Stack) -> None:
-    """A host that does not exist, is in already or not at all, is an error."""
+    """Adding an unknown or present host and removing an absent one are errors."""
     await create(stack)
     added = await act(stack, {"add_host": {"host": "host-1"}})
     assert added.status == 200
@@ -55,7 +55,7 @@ async def test_hosts_come_and_go(stack: Stack) -> None:
 
 
 async def test_metadata_is_set(stack: Stack) -> None:
-    """Null removes a key."""
+    """A null value removes its key."""
     await create(stack)
     await act(stack, {"set_metadata": {"metadata": {"ssd": "true", "x": "y"}}})
     answer = await act(stack, {"set_metadata": {"metadata": {"x": None}}})
@@ -63,7 +63,7 @@ async def test_metadata_is_set(stack: Stack) -> None:
 
 
 async def test_an_aggregate_is_renamed(stack: Stack) -> None:
-    """And its zone set or taken away; a taken name changes nothing at all."""
+    """Name and zone can be changed, and a conflict changes neither."""
     await create(stack)
     await create(stack, "other")
     change = {"aggregate": {"name": "new", "availability_zone": "west"}}
@@ -77,7 +77,7 @@ async def test_an_aggregate_is_renamed(stack: Stack) -> None:
 
 
 async def test_a_host_is_in_one_zone(stack: Stack) -> None:
-    """The second is a conflict."""
+    """Adding a host to a second zone is a conflict."""
     for name in ("east", "west"):
         await create(stack, name, name)
     action = {"add_host": {"host": "host-0"}}
@@ -86,14 +86,14 @@ async def test_a_host_is_in_one_zone(stack: Stack) -> None:
 
 
 async def test_a_name_is_taken_once(stack: Stack) -> None:
-    """409 for the second."""
+    """A second aggregate of the same name gets 409."""
     await create(stack)
     assert (await create(stack)).status == 409
 
 
 @pytest.mark.parametrize("key", ["rack", "9", "-1", "1.0", "9" * 30, "²"])
 async def test_a_name_is_no_id(stack: Stack, key: str) -> None:
-    """Clients look a name up as an id first, and take 404 for an answer."""
+    """A path without a valid id gets 404, which clients expect before they search by name."""
     await create(stack)
     assert (await stack.ask("GET", f"{PATH}/{key}")).status == 404
 
@@ -109,7 +109,7 @@ async def test_a_name_is_no_id(stack: Stack, key: str) -> None:
     ],
 )
 async def test_bad_aggregates_are_refused(stack: Stack, body: Json) -> None:
-    """A zone's name has no colon, since `zone:host` names a host."""
+    """A zone name with a colon is refused, since `zone:host` names a host."""
     assert (await stack.ask("POST", PATH, body)).status == 400
 
 
@@ -125,7 +125,7 @@ async def test_bad_aggregates_are_refused(stack: Stack, body: Json) -> None:
     ],
 )
 async def test_bad_actions_are_refused(stack: Stack, action: Json) -> None:
-    """Exactly one of the three."""
+    """A body must have exactly one known action with valid values."""
     await create(stack)
     assert (await act(stack, action)).status == 400
     assert (await stack.ask("PUT", f"{PATH}/1", {"aggregate": {}})).status == 400
@@ -143,14 +143,14 @@ async def test_bad_actions_are_refused(stack: Stack, action: Json) -> None:
 async def test_names_have_no_white_space_around(
     stack: Stack, path: str, noun: str, values: Json, name: str
 ) -> None:
-    """Nobody would find them by what is shown; it is the same for flavors and server groups."""
+    """Names of aggregates, flavors and groups cannot begin or end with white space."""
     answer = await stack.ask("POST", path, {noun: {**values, "name": name}})
     assert answer.status == 400
     assert f"{noun}.name: must not begin or end" in answer.body["badRequest"]["message"]
 
 
 async def test_zones_have_no_white_space_around(stack: Stack) -> None:
-    """When an aggregate is made, and when it is changed."""
+    """Zone names are checked on creation and on change."""
     assert (await create(stack, zone="east ")).status == 400
     assert (await create(stack, zone="east")).status == 200
     for change in ({"availability_zone": " east"}, {"name": "rack "}):

@@ -1,4 +1,4 @@
-"""Availability zones."""
+"""Availability zones in the compute API."""
 
 from tests.unit.api.cloud import Json, Stack
 
@@ -7,7 +7,7 @@ TIME = "2027-01-15T08:00:00.000000"
 
 
 async def zones(stack: Stack, path: str = "", token: str | None = None) -> list[Json]:
-    """Read the zones."""
+    """Return the list of zones."""
     answer = await stack.ask("GET", PATH + path, token=token)
     assert answer.status == 200
     found: list[Json] = answer.body["availabilityZoneInfo"]
@@ -21,7 +21,7 @@ async def disable(stack: Stack, host: str) -> None:
 
 
 async def test_hosts_make_the_zones(stack: Stack) -> None:
-    """Those in no aggregate with a zone are in the default one."""
+    """Hosts without a zone are in the default one, and a zone of disabled hosts is unavailable."""
     body = {"aggregate": {"name": "a", "availability_zone": "east"}}
     await stack.ask("POST", "/v2.1/os-aggregates", body)
     action = {"add_host": {"host": "host-0"}}
@@ -35,7 +35,7 @@ async def test_hosts_make_the_zones(stack: Stack) -> None:
 
 
 async def test_administrators_see_the_hosts(stack: Stack) -> None:
-    """With the state of their services, and without disabled ones."""
+    """The details have enabled hosts with the state of their services."""
     await disable(stack, "host-2")
     (nova,) = await zones(stack, "/detail")
     service = {"available": True, "active": True, "updated_at": TIME}

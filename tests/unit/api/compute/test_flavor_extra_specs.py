@@ -8,7 +8,7 @@ PATH = "/v2.1/flavors/small/os-extra_specs"
 
 
 async def test_specs_are_set_and_read(stack: Stack) -> None:
-    """Numbers become texts."""
+    """Numbers are stored as strings."""
     body = {"extra_specs": {"hw:cpu_policy": "shared", "quota:x": 5, "y": 0.5}}
     answer = await stack.ask("POST", PATH, body)
     specs = {"hw:cpu_policy": "shared", "quota:x": "5", "y": "0.5"}
@@ -19,7 +19,7 @@ async def test_specs_are_set_and_read(stack: Stack) -> None:
 
 
 async def test_one_spec_is_read_written_and_removed(stack: Stack) -> None:
-    """Under its own path, by its own name."""
+    """Each spec has its own path."""
     path = f"{PATH}/hw:numa_nodes"
     answer = await stack.ask("PUT", path, {"hw:numa_nodes": "1"})
     assert answer.body == {"hw:numa_nodes": "1"}
@@ -42,18 +42,18 @@ async def test_one_spec_is_read_written_and_removed(stack: Stack) -> None:
     ],
 )
 async def test_bad_specs_are_refused(stack: Stack, body: Json) -> None:
-    """Those that no server could be placed with too."""
+    """Invalid keys and values, including unusable resources and traits, are refused."""
     assert (await stack.ask("POST", PATH, body)).status == 400
 
 
 @pytest.mark.parametrize("body", [{"other": "1"}, {}, {"x": "1", "other": "1"}])
 async def test_the_body_must_fit_the_path(stack: Stack, body: Json) -> None:
-    """One spec, that of the path."""
+    """The body must have exactly the spec of the path."""
     assert (await stack.ask("PUT", f"{PATH}/x", body)).status == 400
 
 
 async def test_the_flavor_must_be_there(stack: Stack) -> None:
-    """For every operation."""
+    """Each operation on an unknown flavor gets 404."""
     path = "/v2.1/flavors/none/os-extra_specs"
     assert (await stack.ask("GET", path)).status == 404
     assert (await stack.ask("POST", path, {"extra_specs": {"a": "b"}})).status == 404

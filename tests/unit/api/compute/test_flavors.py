@@ -1,4 +1,4 @@
-"""Flavors and their extra specs."""
+"""Flavors in the compute API."""
 
 import pytest
 
@@ -8,14 +8,14 @@ NEW = {"name": "m1", "ram": 512, "vcpus": 1, "disk": 1}
 
 
 async def ids(stack: Stack, query: str = "", token: str | None = None) -> list[str]:
-    """List ids of flavors."""
+    """Return the ids of the listed flavors."""
     answer = await stack.ask("GET", f"/v2.1/flavors{query}", token=token)
     assert answer.status == 200, answer.body
     return [flavor["id"] for flavor in answer.body["flavors"]]
 
 
 async def test_a_flavor_is_made(stack: Stack) -> None:
-    """Numbers may come as digits."""
+    """Numbers may be given as strings."""
     new = {
         **NEW,
         "id": "7",
@@ -53,7 +53,7 @@ async def test_a_flavor_is_made(stack: Stack) -> None:
 
 @pytest.mark.parametrize("values", [{}, {"id": None}, {"id": "auto", "name": "x"}])
 async def test_an_id_is_made_up(stack: Stack, values: Json) -> None:
-    """When none is given; `auto` is what clients leave away themselves."""
+    """Without an id, a uuid is generated; `auto` is an ordinary id."""
     answer = await stack.ask("POST", "/v2.1/flavors", {"flavor": {**NEW, **values}})
     made = answer.body["flavor"]["id"]
     assert made == values.get("id") or len(made) == 36
@@ -77,21 +77,21 @@ async def test_an_id_is_made_up(stack: Stack, values: Json) -> None:
     ],
 )
 async def test_a_bad_flavor_is_told_its_field(stack: Stack, values: Json, field: str) -> None:
-    """By the path that the client wrote."""
+    """The error begins with the path of the field."""
     answer = await stack.ask("POST", "/v2.1/flavors", {"flavor": {**NEW, **values}})
     assert answer.status == 400
     assert answer.body["badRequest"]["message"].startswith(field)
 
 
 async def test_an_id_or_name_is_taken_once(stack: Stack) -> None:
-    """409 for the second."""
+    """A second flavor with the same id or name gets 409."""
     for values in ({"id": "small"}, {"name": "small"}):
         answer = await stack.ask("POST", "/v2.1/flavors", {"flavor": {**NEW, **values}})
         assert answer.status == 409
 
 
 async def test_fields_come_with_their_version(stack: Stack) -> None:
-    """Swap of none is an empty text before 2.75."""
+    """Each field is shown from its microversion on, and no swap is `""` before 2.75."""
     before = (await stack.ask("GET", "/v2.1/flavors/small", version="2.54")).body["flavor"]
     assert "description" not in before
     assert before["swap"] == ""
@@ -104,7 +104,7 @@ async def test_fields_come_with_their_version(stack: Stack) -> None:
 
 @pytest.fixture
 async def some(stack: Stack) -> Stack:
-    """Besides `small` a bigger and a private flavor."""
+    """Return a stack with a larger and a private flavor besides `small`."""
     await stack.flavor("big", ram=8192, disk=100)
     await stack.flavor("private", **{"os-flavor-access:is_public": False})
     return stack
@@ -125,18 +125,18 @@ async def some(stack: Stack) -> Stack:
     ],
 )
 async def test_filters(some: Stack, query: str, expected: list[str]) -> None:
-    """As Nova has them."""
+    """Each filter lists the same flavors as in Nova."""
     assert await ids(some, query) == expected
 
 
 @pytest.mark.parametrize("query", ["?minRam=x", "?limit=x", "?marker=none", "?is_public=perhaps"])
 async def test_bad_queries_are_refused(some: Stack, query: str) -> None:
-    """With 400."""
+    """An invalid value or marker gets 400."""
     assert (await some.ask("GET", f"/v2.1/flavors{query}")).status == 400
 
 
 async def test_a_private_flavor_is_for_administrators(some: Stack) -> None:
-    """Others neither list nor show it, nor its specs."""
+    """Other users can see neither a private flavor nor its specs."""
     assert await ids(some, "?is_public=None", token="bob") == ["big", "small"]
     assert (await some.ask("GET", "/v2.1/flavors/private", token="bob")).status == 404
     specs = "/v2.1/flavors/private/os-extra_specs"
@@ -144,7 +144,7 @@ async def test_a_private_flavor_is_for_administrators(some: Stack) -> None:
 
 
 async def test_a_page_links_to_the_next(some: Stack) -> None:
-    """The last one does not."""
+    """Each page except the last has a link to the next."""
     first = (await some.ask("GET", "/v2.1/flavors/detail?limit=1&minRam=1")).body
     (link,) = first["flavors_links"]
     assert link == {
@@ -156,7 +156,7 @@ async def test_a_page_links_to_the_next(some: Stack) -> None:
 
 
 async def test_a_description_is_changed(stack: Stack) -> None:
-    """From 2.55 on; nothing else of a flavor changes."""
+    """From 2.55 on, only the description of a flavor can be changed."""
     body = {"flavor": {"description": "tiny"}}
     answer = await stack.ask("PUT", "/v2.1/flavors/small", body, version="2.55")
     assert answer.body["flavor"]["description"] == "tiny"
@@ -166,7 +166,7 @@ async def test_a_description_is_changed(stack: Stack) -> None:
 
 
 async def test_a_flavor_is_removed(stack: Stack) -> None:
-    """Its servers keep what they were made with."""
+    """A server keeps the flavor that it was created with."""
     uuid = await stack.server()
     assert (await stack.ask("DELETE", "/v2.1/flavors/small")).status == 202
     assert (await stack.ask("GET", "/v2.1/flavors/small")).status == 404
@@ -188,7 +188,7 @@ async def test_a_flavor_is_removed(stack: Stack) -> None:
     ],
 )
 async def test_flavors_are_sorted(stack: Stack, query: str, expected: list[str]) -> None:
-    """As `nova flavor-list --sort-key` asks, page by page; those that are equal by id."""
+    """Pages are sorted by the given key, and equal flavors by id."""
     for flavor_id, name, vcpus, description in (
         ("a", "z", 2, None),
         ("b", "x", 2, "words"),
@@ -202,5 +202,5 @@ async def test_flavors_are_sorted(stack: Stack, query: str, expected: list[str])
 
 @pytest.mark.parametrize("query", ["sort_key=colour", "sort_key=__class__", "sort_dir=up"])
 async def test_flavors_cannot_be_sorted_by_anything(stack: Stack, query: str) -> None:
-    """What is no field of a flavor, or no direction, is refused."""
+    """An unknown sort key or direction is refused."""
     assert (await stack.ask("GET", f"/v2.1/flavors?{query}")).status == 400

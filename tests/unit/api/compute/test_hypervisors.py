@@ -1,4 +1,4 @@
-"""Hypervisors."""
+"""Hypervisors in the compute API."""
 
 from urllib.parse import urlsplit
 
@@ -11,7 +11,7 @@ UUID = "11111111-0000-4000-8000-000000000000"
 
 
 async def read(stack: Stack, path: str, version: str) -> list[Json]:
-    """Read a list of hypervisors."""
+    """Return a list of hypervisors."""
     answer = await stack.ask("GET", f"{PATH}{path}", version=version)
     assert answer.status == 200, answer.body
     found: list[Json] = answer.body["hypervisors"]
@@ -19,7 +19,7 @@ async def read(stack: Stack, path: str, version: str) -> list[Json]:
 
 
 async def test_a_hypervisor_is_shown(stack: Stack) -> None:
-    """From 2.88 on without what is used, which is Placement's to tell."""
+    """From 2.88 on, the amounts and the usage are left out, since Placement shows them."""
     shown = (await stack.ask("GET", f"{PATH}/{UUID}", version="2.88")).body["hypervisor"]
     assert shown == {
         "id": UUID,
@@ -41,7 +41,7 @@ async def test_a_hypervisor_is_shown(stack: Stack) -> None:
 
 
 async def test_usage_counts_servers(stack: Stack) -> None:
-    """And statistics sum it up."""
+    """The usage includes servers, and the statistics add it up."""
     await stack.server(availability_zone="nova:host-0")
     await stack.follower.catch_up()
     (first, *_) = await read(stack, "/detail", "2.53")
@@ -52,7 +52,7 @@ async def test_usage_counts_servers(stack: Stack) -> None:
 
 
 async def test_before_2_53_ids_are_numbers(stack: Stack) -> None:
-    """They stay the same; a uuid is none."""
+    """Before 2.53, a hypervisor is found by its number; from then on, by its uuid."""
     (first, *_) = await read(stack, "/detail", "2.52")
     assert isinstance(first["id"], int)
     assert isinstance(first["service"]["id"], int)
@@ -64,7 +64,7 @@ async def test_before_2_53_ids_are_numbers(stack: Stack) -> None:
 
 
 async def test_servers_come_on_demand(stack: Stack) -> None:
-    """From 2.75 on with an empty list where there is none."""
+    """With `with_servers`, servers are listed; from 2.75 on, also an empty list."""
     uuid = await stack.server(availability_zone="nova:host-0")
     (first, second, _) = await read(stack, "?with_servers=1", "2.74")
     assert first["servers"] == [{"name": "vm", "uuid": uuid}]
@@ -76,7 +76,7 @@ async def test_servers_come_on_demand(stack: Stack) -> None:
 
 
 async def test_a_text_finds_hypervisors(stack: Stack) -> None:
-    """By paths of their own before 2.53, by a parameter from then on."""
+    """A text is searched by separate paths before 2.53, and by a parameter from then on."""
     await stack.server(availability_zone="nova:host-1")
     (found,) = await read(stack, "?hypervisor_hostname_pattern=de-1", "2.53")
     assert found["hypervisor_hostname"] == "node-1"
@@ -95,7 +95,7 @@ async def test_a_text_finds_hypervisors(stack: Stack) -> None:
 
 @pytest.mark.parametrize("version", ["2.33", "2.53"])
 async def test_pages_join_to_the_whole(stack: Stack, version: str) -> None:
-    """By uuids or by numbers."""
+    """The links of the pages lead to all hypervisors, with either kind of id."""
     path, seen = f"{PATH}/detail?limit=2", list[str]()
     while path:
         page = (await stack.ask("GET", path, version=version)).body
@@ -109,11 +109,11 @@ async def test_pages_join_to_the_whole(stack: Stack, version: str) -> None:
 
 
 async def test_a_silent_host_is_down(stack: Stack) -> None:
-    """A minute after its last heartbeat."""
+    """A host is down a minute after its last heartbeat."""
     stack.clock.seconds += 61
     assert {one["state"] for one in await read(stack, "", "2.53")} == {"down"}
 
 
 async def test_a_name_is_no_id(stack: Stack) -> None:
-    """Clients look a name up as an id first, and take 404 for an answer."""
+    """A name as the id gets 404, which clients expect before they search by name."""
     assert (await stack.ask("GET", f"{PATH}/node-0", version="2.88")).status == 404

@@ -1,4 +1,4 @@
-"""Patterns for names."""
+"""Patterns for names of servers."""
 
 import re
 
@@ -35,7 +35,7 @@ from berth.api.compute.handlers.name_patterns import pattern_of
     ],
 )
 def test_examples(pattern: str, name: str, expected: bool) -> None:
-    """Anchors, wildcards and texts; anything else stands for itself."""
+    """Anchors, wildcards and escapes are read; any other character stands for itself."""
     assert pattern_of(pattern)(name) is expected
 
 
@@ -48,12 +48,12 @@ def test_examples(pattern: str, name: str, expected: bool) -> None:
 def test_it_is_what_a_regular_expression_would_say(
     parts: list[str], start: bool, end: bool, name: str
 ) -> None:
-    """For the part of the language that it reads."""
+    """A pattern within the supported subset matches like a regular expression."""
     regex = ".*".join(re.escape(part) for part in parts)
     pattern = "^" * start + regex + "$" * end
     assert pattern_of(pattern)(name) is bool(re.search(pattern, name))
 
 
 def test_no_pattern_is_slow() -> None:
-    """What takes a backtracking engine years takes no time."""
+    """A pattern that would make a backtracking engine take years is matched."""
     assert not pattern_of(".*".join("a" * 500) + "b")("a" * 5000)

@@ -1,4 +1,4 @@
-"""Quotas: shown, set, and held to when servers are made, resized and grouped."""
+"""Quotas: reading, setting, and enforcement for creates, resizes and server groups."""
 
 import asyncio
 from dataclasses import replace
@@ -15,7 +15,7 @@ CLASS = "/v2.1/os-quota-class-sets/default"
 
 
 async def limit(stack: Stack, **limits: object) -> Json:
-    """Set limits of the project web, and return what holds for it."""
+    """Set limits of the project web, and return its new limits."""
     answer = await stack.ask("PUT", WEB, {"quota_set": limits}, version=NEWEST)
     assert answer.status == 200, answer.body
     found: Json = answer.body["quota_set"]
@@ -23,7 +23,7 @@ async def limit(stack: Stack, **limits: object) -> Json:
 
 
 async def ask_for(stack: Stack, caller: str = "alice:web", **fields: object) -> tuple[int, Json]:
-    """Ask for servers of 2 VCPU and 4 GiB; return the status and the answer."""
+    """Request servers of 2 VCPU and 4 GiB, and return the status and the body."""
     server = {"name": "vm", "flavorRef": "small", "networks": "none", **fields}
     body = {"server": server}
     answer = await stack.ask("POST", "/v2.1/servers", body, version="2.90", token=caller)
@@ -31,7 +31,7 @@ async def ask_for(stack: Stack, caller: str = "alice:web", **fields: object) -> 
 
 
 async def used(stack: Stack) -> tuple[int, int, int]:
-    """Return instances, cores and memory that web has, as the limits tell."""
+    """Return the instances, cores and memory that web uses, according to the limits API."""
     answer = await stack.ask("GET", "/v2.1/limits", token="alice:web")
     absolute = answer.body["limits"]["absolute"]
     names = ("totalInstancesUsed", "totalCoresUsed", "totalRAMUsed")
@@ -39,7 +39,7 @@ async def used(stack: Stack) -> tuple[int, int, int]:
 
 
 async def test_there_are_no_limits_unless_set(stack: Stack) -> None:
-    """What is used is told all the same, to the project and to administrators."""
+    """By default, nothing is limited; the project and administrators see its usage."""
     await stack.server(token="alice:web")
     shown = (await stack.ask("GET", WEB, token="alice:web")).body["quota_set"]
     assert (shown["id"], shown["cores"], shown["key_pairs"]) == ("web", -1, 0)
@@ -51,7 +51,7 @@ async def test_there_are_no_limits_unless_set(stack: Stack) -> None:
 
 
 async def test_a_server_too_many_is_refused(stack: Stack) -> None:
-    """With all that is too much, in Nova's words; nothing of it is kept."""
+    """A refusal names all exceeded quotas in Nova's words, and creates nothing."""
     changed = await limit(stack, instances=3, cores="5", ram=-1)
     assert (changed["instances"], changed["cores"], changed["ram"]) == (3, 5, -1)
     assert "id" not in changed
@@ -69,7 +69,7 @@ async def test_a_server_too_many_is_refused(stack: Stack) -> None:
 
 
 async def test_as_many_as_may_be_between_min_and_max(stack: Stack) -> None:
-    """The project gets what it may when that is at least min_count."""
+    """As many servers are created as the quota allows, if they are at least min_count."""
     await limit(stack, cores=6)
     assert (await ask_for(stack, min_count=2, max_count=5))[0] == 202
     assert await used(stack) == (3, 6, 12288)
@@ -77,7 +77,7 @@ async def test_as_many_as_may_be_between_min_and_max(stack: Stack) -> None:
 
 
 async def test_servers_that_are_asked_for_at_once_do_not_pass_a_limit(stack: Stack) -> None:
-    """Whoever comes first gets in; the others are refused."""
+    """Of nine simultaneous requests, only as many succeed as the limit allows."""
     await limit(stack, instances=4)
     answers = await asyncio.gather(*(ask_for(stack) for _ in range(9)))
     assert sorted(status for status, _ in answers) == [202] * 4 + [403] * 5
@@ -85,7 +85,7 @@ async def test_servers_that_are_asked_for_at_once_do_not_pass_a_limit(stack: Sta
 
 
 async def test_servers_count_without_a_scheduler(stack: Stack) -> None:
-    """From when they are accepted, before anybody has placed them."""
+    """Servers count from acceptance, before they are placed."""
     await limit(stack, instances=1)
     stack.stop_placing()
     assert (await ask_for(stack))[0] == 202
@@ -94,7 +94,7 @@ async def test_servers_count_without_a_scheduler(stack: Stack) -> None:
 
 
 async def test_servers_that_found_no_host_count_until_they_are_deleted(stack: Stack) -> None:
-    """As in Nova: a server in ERROR is one, too."""
+    """A server in ERROR counts, as in Nova."""
     await limit(stack, instances=1)
     await stack.flavor("huge", vcpus=1000)
     status, body = await ask_for(stack, flavorRef="huge")
@@ -105,7 +105,7 @@ async def test_servers_that_found_no_host_count_until_they_are_deleted(stack: St
 
 
 async def test_a_deleted_server_makes_room(stack: Stack) -> None:
-    """The next one gets in as soon as it is gone."""
+    """After a server was deleted, another one can be created."""
     await limit(stack, instances=1)
     uuid = await stack.server(token="alice:web")
     assert (await ask_for(stack))[0] == 403
@@ -117,7 +117,7 @@ async def test_a_deleted_server_makes_room(stack: Stack) -> None:
 
 
 async def test_a_resize_asks_for_the_difference(stack: Stack) -> None:
-    """It counts for the larger size from when it is accepted."""
+    """An accepted resize is charged with the larger size."""
     await stack.flavor("large", vcpus=6, ram=4096)
     await limit(stack, cores=6)
     uuid = await stack.server(token="alice:web")
@@ -139,7 +139,7 @@ async def test_a_resize_asks_for_the_difference(stack: Stack) -> None:
 
 
 async def test_a_limit_below_what_there_is_wants_force(stack: Stack) -> None:
-    """And then everything goes on but what asks for more."""
+    """A limit below the usage needs `force`, and then prevents new servers."""
     await stack.server(token="alice:web")
     answer = await stack.ask("PUT", WEB, {"quota_set": {"cores": 1}})
     assert answer.status == 400
@@ -149,7 +149,7 @@ async def test_a_limit_below_what_there_is_wants_force(stack: Stack) -> None:
 
 
 async def test_what_is_reset_follows_the_defaults(stack: Stack) -> None:
-    """The class default counts for whoever has no value of its own."""
+    """The defaults apply to a project without limits, and again after a reset."""
     answer = await stack.ask("PUT", CLASS, {"quota_class_set": {"instances": 0}}, version=NEWEST)
     assert answer.body["quota_class_set"]["instances"] == 0
     assert (await ask_for(stack))[0] == 403
@@ -163,7 +163,7 @@ async def test_what_is_reset_follows_the_defaults(stack: Stack) -> None:
 
 
 async def test_server_groups_and_their_members_are_limited(stack: Stack) -> None:
-    """A group too many is refused, and so is a member too many."""
+    """A group or a member beyond its limit is refused."""
     await limit(stack, server_groups=1, server_group_members=2)
 
     async def make() -> tuple[int, Json]:
@@ -200,13 +200,13 @@ async def test_server_groups_and_their_members_are_limited(stack: Stack) -> None
 async def test_what_cannot_be_limited_is_refused(
     stack: Stack, path: str, body: Json, version: str, said: str
 ) -> None:
-    """Rather than kept and not held to."""
+    """A limit that Berth cannot enforce is refused with the reason."""
     answer = await stack.ask("PUT", path, body, version=version)
     assert answer.status == 400
     assert said in answer.body["badRequest"]["message"]
 
 
 async def test_only_administrators_set_quotas(stack: Stack) -> None:
-    """Their own project's neither."""
+    """Other users cannot change or reset the quotas of their project."""
     for method, body in (("PUT", {"quota_set": {"cores": 1}}), ("DELETE", None)):
         assert (await stack.ask(method, WEB, body, token="alice:web")).status == 403

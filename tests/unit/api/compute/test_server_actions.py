@@ -1,4 +1,4 @@
-"""Actions on servers."""
+"""Actions on servers in the compute API."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.unit.api.cloud import Json, Stack
 
 @pytest.mark.parametrize("action", ["createImage", "rescue", "addFloatingIp", "os-getVNCConsole"])
 async def test_what_nova_has_and_berth_has_not_is_501(stack: Stack, action: str) -> None:
-    """The client learns that it is not its own mistake, and why."""
+    """An action of Nova that Berth lacks gets 501 with the reason."""
     body: Json = {action: None}
     answer = await stack.ask("POST", f"/v2.1/servers/{await stack.server()}/action", body)
     assert answer.status == 501
@@ -20,13 +20,13 @@ async def test_what_nova_has_and_berth_has_not_is_501(stack: Stack, action: str)
 
 @pytest.mark.parametrize("body", [{"dance": {}}, {}, {"reboot": {}, "pause": None}, []])
 async def test_anything_else_is_400(stack: Stack, body: object) -> None:
-    """An unknown action, none, or two."""
+    """A body with an unknown action, none or two gets 400."""
     answer = await stack.ask("POST", f"/v2.1/servers/{await stack.server()}/action", body)
     assert answer.status == 400
 
 
 async def test_force_delete_is_delete(stack: Stack) -> None:
-    """There is no softer one."""
+    """`forceDelete` deletes the server like DELETE."""
     path = f"/v2.1/servers/{await stack.server()}"
     assert (await stack.ask("POST", f"{path}/action", {"forceDelete": None})).status == 204
     server = (await stack.ask("GET", path)).body["server"]
@@ -34,12 +34,12 @@ async def test_force_delete_is_delete(stack: Stack) -> None:
 
 
 async def test_the_server_must_be_there(stack: Stack) -> None:
-    """Before anything is said about the action."""
+    """An action on an unknown server gets 404."""
     assert (await stack.ask("POST", "/v2.1/servers/none/action", {"pause": None})).status == 404
 
 
 async def test_a_console_is_read_from_the_agent_of_the_host(stack: Stack) -> None:
-    """All of it, or the last lines; without an agent that answers it is 503."""
+    """The console has all or the last lines; without an agent, the request gets 503."""
     uuid = await stack.server()
     instance = await stack.ledger.get(Instance, uuid)
     assert instance is not None

@@ -1,4 +1,4 @@
-"""Server groups."""
+"""Server groups in the compute API."""
 
 import pytest
 
@@ -8,13 +8,13 @@ PATH = "/v2.1/os-server-groups"
 
 
 async def create(stack: Stack, group: Json, version: str, token: str | None = None) -> Answer:
-    """Make a server group."""
+    """Create a server group and return the answer."""
     body = {"server_group": {"name": "g", **group}}
     return await stack.ask("POST", PATH, body, version=version, token=token)
 
 
 async def test_before_2_64_policies_are_a_list(stack: Stack) -> None:
-    """Of exactly one."""
+    """Before 2.64, a group has a list of exactly one policy."""
     answer = await create(stack, {"policies": ["affinity"]}, "2.1")
     assert answer.status == 200
     group = answer.body["server_group"]
@@ -30,7 +30,7 @@ async def test_before_2_64_policies_are_a_list(stack: Stack) -> None:
 
 
 async def test_from_2_64_on_there_is_one_policy_with_rules(stack: Stack) -> None:
-    """The number may come as digits."""
+    """From 2.64 on, a group has one policy and rules, whose number may be a string."""
     rules = {"max_server_per_host": "2"}
     answer = await create(stack, {"policy": "anti-affinity", "rules": rules}, "2.64", "bob:web")
     group = answer.body["server_group"]
@@ -64,18 +64,18 @@ async def test_from_2_64_on_there_is_one_policy_with_rules(stack: Stack) -> None
     ],
 )
 async def test_bad_groups_are_refused(stack: Stack, group: Json, version: str) -> None:
-    """Each version in its own way."""
+    """Each microversion refuses the fields and policies of others."""
     assert (await create(stack, group, version)).status == 400
 
 
 @pytest.mark.parametrize("policy", ["soft-affinity", "soft-anti-affinity"])
 async def test_soft_policies_are_there_from_2_15_on(stack: Stack, policy: str) -> None:
-    """As in Nova."""
+    """The soft policies are accepted in 2.15."""
     assert (await create(stack, {"policies": [policy]}, "2.15")).status == 200
 
 
 async def test_members_are_the_servers_that_name_it(stack: Stack) -> None:
-    """Oldest first, without deleted ones."""
+    """The members are the servers whose hint names the group, oldest first."""
     answer = await create(stack, {"policies": ["anti-affinity"]}, "2.1")
     group = answer.body["server_group"]["id"]
     made: list[str] = []
@@ -93,7 +93,7 @@ async def test_members_are_the_servers_that_name_it(stack: Stack) -> None:
 
 
 async def test_a_project_sees_its_own(stack: Stack) -> None:
-    """Administrators all, on demand; what is another's is not there."""
+    """Only administrators can list all groups; another project's group gets 404."""
     await create(stack, {"policy": "affinity", "name": "a"}, "2.64", "bob")
     other = await create(stack, {"policy": "affinity", "name": "b"}, "2.64", "eve")
     path = f"{PATH}/{other.body['server_group']['id']}"

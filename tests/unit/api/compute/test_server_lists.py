@@ -1,4 +1,4 @@
-"""Lists of servers."""
+"""Lists of servers in the compute API."""
 
 from urllib.parse import urlsplit
 
@@ -10,12 +10,12 @@ from tests.unit.api.conftest import MakeStack
 
 
 async def ask(stack: Stack, query: str, token: str | None = None) -> Answer:
-    """List servers."""
+    """Request a list of servers and return the answer."""
     return await stack.ask("GET", f"/v2.1/servers?{query}", token=token)
 
 
 async def names(stack: Stack, query: str = "", token: str | None = None) -> list[str]:
-    """List the names of servers."""
+    """Return the names of the listed servers."""
     answer = await ask(stack, query, token)
     assert answer.status == 200, answer.body
     return [server["name"] for server in answer.body["servers"]]
@@ -23,7 +23,7 @@ async def names(stack: Stack, query: str = "", token: str | None = None) -> list
 
 @pytest.fixture
 async def some(stack: Stack) -> Stack:
-    """Servers a1, a2 and b of bob, c of eve, from oldest to newest."""
+    """Return a stack with the servers a1, a2 and b of bob, and c of eve, from oldest to newest."""
     await stack.flavor("huge", vcpus=64)
     for name, owner in (("a1", "bob"), ("a2", "bob"), ("b", "bob"), ("c", "eve")):
         flavor = "huge" if name == "b" else "small"
@@ -33,14 +33,14 @@ async def some(stack: Stack) -> Stack:
 
 
 async def test_a_project_sees_its_own(some: Stack) -> None:
-    """Newest first."""
+    """The list has the project's own servers, newest first."""
     assert await names(some, token="bob:bobs") == ["b", "a2", "a1"]
     assert await names(some, token="eve:eves") == ["c"]
     assert await names(some) == []
 
 
 async def test_administrators_see_all_on_demand(some: Stack) -> None:
-    """Or those of one project; nobody else may ask."""
+    """Only administrators can list the servers of all projects or of another."""
     assert await names(some, "all_tenants=1") == ["c", "b", "a2", "a1"]
     assert await names(some, "all_tenants=True&project_id=eves") == ["c"]
     assert await names(some, "all_tenants&tenant_id=eves") == ["c"]
@@ -79,12 +79,12 @@ async def test_administrators_see_all_on_demand(some: Stack) -> None:
     ],
 )
 async def test_filters(some: Stack, query: str, expected: list[str]) -> None:
-    """Each takes away what it does not name; those that are not known are ignored."""
+    """A known filter selects the matching servers, and an unknown one is ignored."""
     assert await names(some, f"all_tenants=1&{query}") == expected
 
 
 async def test_later_versions_know_more_and_refuse_the_rest(some: Stack) -> None:
-    """So that nobody takes all servers for some; what Nova has beside it is refused in each."""
+    """Later microversions have more filters and refuse unknown ones."""
     (locked,) = (await ask(some, "all_tenants=1&name=b")).body["servers"]
     await some.ask("POST", f"/v2.1/servers/{locked['id']}/action", {"lock": None})
 
@@ -104,7 +104,7 @@ async def test_later_versions_know_more_and_refuse_the_rest(some: Stack) -> None
 
 
 async def test_the_host_filter_finds_those_on_it(some: Stack) -> None:
-    """Together they are all that have a host; of whoever is no administrator it is ignored."""
+    """Administrators can filter by host; for others, the filter is ignored."""
     on_hosts = [
         name for i in range(3) for name in await names(some, f"all_tenants=1&host=host-{i}")
     ]
@@ -113,7 +113,7 @@ async def test_the_host_filter_finds_those_on_it(some: Stack) -> None:
 
 
 async def test_deleted_ones_are_for_administrators(some: Stack) -> None:
-    """With changes-since, both kinds are listed."""
+    """Only administrators can list deleted servers; changes-since includes them."""
     found = (await ask(some, "all_tenants=1&name=b")).body["servers"]
     await some.ask("DELETE", f"/v2.1/servers/{found[0]['id']}")
     assert await names(some, "all_tenants=1&deleted=1") == ["b"]
@@ -141,7 +141,7 @@ async def test_deleted_ones_are_for_administrators(some: Stack) -> None:
 )
 @pytest.mark.parametrize("limit", [1, 2, 3])
 async def test_pages_join_to_the_whole(some: Stack, query: str, limit: int) -> None:
-    """Following the links reads every server once, whatever is filtered."""
+    """The links of the pages lead to every server once, whatever the filter and order."""
     whole = await names(some, f"all_tenants=1&{query}")
     read: list[str] = []
     path = f"/v2.1/servers/detail?all_tenants=1&{query}&limit={limit}"
@@ -156,7 +156,7 @@ async def test_pages_join_to_the_whole(some: Stack, query: str, limit: int) -> N
 
 
 async def test_the_longest_page_is_bounded(make_stack: MakeStack) -> None:
-    """Whatever is asked for; the rest is behind the link."""
+    """A page has at most `list_max` servers, and a link to the rest."""
     stack = await make_stack(limits=RequestLimits(list_max=2))
     await stack.flavor()
     for index in range(3):
@@ -171,12 +171,12 @@ async def test_the_longest_page_is_bounded(make_stack: MakeStack) -> None:
     "query", ["marker=none", "limit=x", "limit=-1", "changes-since=now", "sort_dir=up"]
 )
 async def test_bad_queries_are_refused(some: Stack, query: str) -> None:
-    """With 400, as everywhere."""
+    """An unknown marker or invalid value gets 400."""
     assert (await ask(some, query)).status == 400
 
 
 async def test_a_marker_is_one_of_the_own_servers(some: Stack) -> None:
-    """That of another project is refused as an unknown one is: nobody learns which there are."""
+    """Another project's server as a marker is refused like an unknown one."""
     (other,) = (await ask(some, "", "eve:eves")).body["servers"]
     refused = await ask(some, f"marker={other['id']}", "bob:bobs")
     assert refused.status == 400

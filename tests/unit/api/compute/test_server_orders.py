@@ -1,4 +1,4 @@
-"""What clients may write when they ask for servers."""
+"""The fields and hints of requests for new servers."""
 
 import pytest
 
@@ -16,7 +16,7 @@ GROUP = {"server_group": {"name": "g", "policy": "anti-affinity"}}
 async def create(
     stack: Stack, version: str = "2.1", token: str | None = None, hints: object = None, **v: object
 ) -> Answer:
-    """Ask for a server."""
+    """Request a server and return the answer."""
     body: Json = {"server": {"name": "vm", "flavorRef": "small", **v}}
     if hints is not None:
         body["os:scheduler_hints"] = hints
@@ -24,7 +24,7 @@ async def create(
 
 
 async def made(stack: Stack, answer: Answer) -> Instance:
-    """Return the instance that came of it."""
+    """Return the instance that was created."""
     assert answer.status == 202, answer.body
     instance = await stack.ledger.get(Instance, answer.body["server"]["id"])
     assert instance is not None
@@ -32,7 +32,7 @@ async def made(stack: Stack, answer: Answer) -> Instance:
 
 
 def reason(answer: Answer) -> str:
-    """Return what a bad request was told."""
+    """Return the message of a request that got 400."""
     assert answer.status == 400, answer.body
     message: str = answer.body["badRequest"]["message"]
     return message
@@ -42,12 +42,12 @@ def reason(answer: Answer) -> str:
     "ref", ["small", "http://cloud/v2.1/flavors/small", "http://cloud/flavors/small/"]
 )
 async def test_a_flavor_is_named_by_id_or_link(stack: Stack, ref: str) -> None:
-    """The link may be of any version."""
+    """A flavor is named by its id or by a link of any version."""
     assert (await made(stack, await create(stack, flavorRef=ref))).flavor.flavor_id == "small"
 
 
 async def test_the_openstack_client_is_understood(stack: Stack) -> None:
-    """What `openstack server create` was seen to send, with its own key for the hints."""
+    """The recorded body of `openstack server create`, with its own key for hints, is accepted."""
     other = await stack.server(name="other")
     body = {
         "server": {
@@ -81,7 +81,7 @@ async def test_the_openstack_client_is_understood(stack: Stack) -> None:
 
 
 async def test_novaclient_is_understood(stack: Stack) -> None:
-    """What `nova boot` was seen to send: the boot index is a text."""
+    """The recorded body of `nova boot`, whose boot index is a string, is accepted."""
     device = {
         "uuid": IMAGE,
         "boot_index": "0",
@@ -112,7 +112,7 @@ async def test_novaclient_is_understood(stack: Stack) -> None:
     ],
 )
 async def test_max_count_servers_are_made(stack: Stack, counts: Json, number: int) -> None:
-    """All or none of them, where Nova would make between min and max."""
+    """max_count servers are created if there is room; it defaults to min_count."""
     await create(stack, **counts)
     listed = await stack.ask("GET", "/v2.1/servers")
     assert len(listed.body["servers"]) == number
@@ -174,7 +174,7 @@ async def test_max_count_servers_are_made(stack: Stack, counts: Json, number: in
     ],
 )
 async def test_a_bad_request_is_told_its_field(stack: Stack, values: Json, field: str) -> None:
-    """By the path that the client wrote."""
+    """The error begins with the path of the field, and nothing is created."""
     assert reason(await create(stack, **values)).startswith(f"{field}")
     assert (await stack.ask("GET", "/v2.1/servers?all_tenants=1")).body["servers"] == []
 
@@ -192,14 +192,14 @@ async def test_a_bad_request_is_told_its_field(stack: Stack, values: Json, field
     ],
 )
 async def test_newer_values_are_checked_too(stack: Stack, version: str, values: Json) -> None:
-    """As Nova does."""
+    """Fields of newer microversions are validated as in Nova."""
     (name, *_) = values
     answer = await create(stack, version, networks="none", **values)
     assert reason(answer).startswith(f"server.{name}")
 
 
 async def test_local_disks_are_taken(stack: Stack) -> None:
-    """What clients send for the image, for ephemeral disks and for swap."""
+    """Local devices for the image, an ephemeral disk and swap are accepted."""
     local = {"source_type": "blank", "destination_type": "local", "boot_index": -1}
     devices = [
         {"source_type": "image", "destination_type": "local", "uuid": IMAGE, "boot_index": 0},
@@ -221,7 +221,7 @@ async def test_local_disks_are_taken(stack: Stack) -> None:
     ],
 )
 async def test_fields_come_with_their_version(stack: Stack, since: str, values: Json) -> None:
-    """Before it they are as unknown as any other."""
+    """Before its microversion, a field is refused as unknown."""
     if since > "2.37":
         values = {**values, "networks": "none"}
     before = f"2.{int(since.split('.')[1]) - 1}"
@@ -231,7 +231,7 @@ async def test_fields_come_with_their_version(stack: Stack, since: str, values: 
 
 
 async def test_networks_are_asked_for_from_2_37_on(stack: Stack) -> None:
-    """And may then be a word."""
+    """From 2.37 on, networks are required and may be `none`, `auto` or an empty list."""
     assert reason(await create(stack, "2.37")).startswith("server.networks: is required")
     assert reason(await create(stack, "2.37", networks="many")).startswith("server.networks")
     usual: tuple[object, ...] = ("none", "auto", [])
@@ -241,7 +241,7 @@ async def test_networks_are_asked_for_from_2_37_on(stack: Stack) -> None:
 
 
 async def test_personality_is_gone(stack: Stack) -> None:
-    """From 2.57 on it is refused, before it is ignored."""
+    """Personality is accepted before 2.57 and refused from then on."""
     files = [{"path": "/etc/x", "contents": "aGk="}]
     assert (await create(stack, "2.36", personality=files)).status == 202
     answer = await create(stack, "2.57", personality=files, networks="none")
@@ -249,7 +249,7 @@ async def test_personality_is_gone(stack: Stack) -> None:
 
 
 async def test_an_administrator_may_name_the_host(stack: Stack) -> None:
-    """In the zone, or from 2.74 on in fields of their own."""
+    """The host is named in the zone or, from 2.74 on, in its own fields."""
     for host in ("host-0", "host-1", "host-2"):
         forced = await create(stack, availability_zone=f"nova:{host}")
         assert (await made(stack, forced)).host == host
@@ -271,13 +271,13 @@ async def test_an_administrator_may_name_the_host(stack: Stack) -> None:
     ],
 )
 async def test_nobody_else_may(stack: Stack, values: Json) -> None:
-    """403, whether the host exists or not."""
+    """Users who are not administrators get 403."""
     answer = await create(stack, "2.74", token="bob", networks="none", **values)
     assert answer.status == 403
 
 
 async def test_a_host_is_named_once(stack: Stack) -> None:
-    """Not in the zone and beside it."""
+    """A host in both the zone and a field is refused, and so is an unknown node."""
     values = {"availability_zone": "nova:host-0", "host": "host-0", "networks": "none"}
     assert "availability_zone" in reason(await create(stack, "2.74", **values))
     values = {"hypervisor_hostname": "none", "networks": "none"}
@@ -300,12 +300,12 @@ async def test_a_host_is_named_once(stack: Stack) -> None:
     ],
 )
 async def test_hints_are_texts(stack: Stack, hints: object, field: str) -> None:
-    """One or a list of them; of servers, ids."""
+    """A hint is a string or a list of strings; same_host and different_host need ids."""
     assert reason(await create(stack, hints=hints)).startswith(field)
 
 
 async def test_a_group_must_be_the_projects_own(stack: Stack) -> None:
-    """Another project's is not there; administrators may use any."""
+    """Another project's group is refused, except for administrators."""
     group = await stack.ask("POST", "/v2.1/os-server-groups", GROUP, version="2.64", token="bob")
     hints = {"group": group.body["server_group"]["id"]}
     assert "could not be found" in reason(await create(stack, token="eve", hints=hints))
@@ -314,7 +314,7 @@ async def test_a_group_must_be_the_projects_own(stack: Stack) -> None:
 
 
 async def test_a_server_is_in_one_group(stack: Stack) -> None:
-    """Of several none is passed over."""
+    """A hint with two groups is refused."""
     group = await stack.ask("POST", "/v2.1/os-server-groups", GROUP, version="2.64")
     uuid = group.body["server_group"]["id"]
     answer = await create(stack, hints={"group": [uuid, uuid]})
@@ -323,7 +323,7 @@ async def test_a_server_is_in_one_group(stack: Stack) -> None:
 
 
 async def test_a_private_flavor_is_for_administrators(stack: Stack) -> None:
-    """To others it is not there, and is refused like one that does not exist."""
+    """For other users, a private flavor is refused like a missing one."""
     await stack.flavor("private", **{"os-flavor-access:is_public": False})
     answer = await create(stack, token="bob", flavorRef="private")
     assert reason(answer) == "server.flavorRef: flavor 'private' could not be found"
@@ -333,13 +333,13 @@ async def test_a_private_flavor_is_for_administrators(stack: Stack) -> None:
 
 
 async def test_a_new_flavor_can_be_used_at_once(stack: Stack) -> None:
-    """The replica catches up when it does not know it, for every caller."""
+    """A flavor can be used immediately after its creation, by any user."""
     await stack.flavor("newest")
     assert (await create(stack, token="bob", flavorRef="newest")).status == 202
 
 
 async def test_configured_images_are_the_only_ones(make_stack: MakeStack) -> None:
-    """Without any configured, an id is taken as it is."""
+    """With configured images, others are refused, and so are too small flavors."""
     image = Image(IMAGE, "cirros", {"hw_architecture": "x86_64"}, min_memory_mb=8192)
     stack = await make_stack(images={IMAGE: image})
     await stack.flavor()
@@ -360,7 +360,7 @@ async def test_configured_images_are_the_only_ones(make_stack: MakeStack) -> Non
 
 
 def test_a_hint_that_a_rule_cannot_read_is_named_as_it_was_sent() -> None:
-    """Rules know hints by their name alone."""
+    """An error about a hint gets the key that clients send; other errors are unchanged."""
     error = named_as_sent(InvalidInputError("hints.query", "is not valid JSON"))
     assert str(error) == "os:scheduler_hints.query: is not valid JSON"
     other = InvalidInputError("trait:X", "is wrong")
@@ -372,7 +372,7 @@ def test_a_hint_that_a_rule_cannot_read_is_named_as_it_was_sent() -> None:
     [{"host": "HOST-1"}, {"availability_zone": "nova:Host-1"}, {"host": "host-1"}],
 )
 async def test_hosts_are_called_in_any_case(stack: Stack, values: Json) -> None:
-    """The server is placed on the one that is meant."""
+    """The name of a host is not case-sensitive."""
     uuid = await stack.server(**values)
     found = await stack.ledger.get(Instance, uuid)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Orders of lists of servers that clients ask for."""
+"""Sort orders of lists of servers."""
 
 import pytest
 
@@ -9,7 +9,7 @@ _LIST = "/v2.1/servers/detail?all_tenants=1"
 
 
 async def names(stack: Stack, query: str, version: str = "2.96", token: str | None = None) -> str:
-    """List the names of servers, joined."""
+    """Return the names of the listed servers, joined by spaces."""
     path = f"{_LIST}&{query}" if token is None else f"/v2.1/servers?{query}"
     answer = await stack.ask("GET", path, version=version, token=token)
     assert answer.status == 200, answer.body
@@ -18,7 +18,7 @@ async def names(stack: Stack, query: str, version: str = "2.96", token: str | No
 
 @pytest.fixture
 async def some(stack: Stack) -> Stack:
-    """Servers, oldest first: d of bob; b of eve, failed; c of bob, locked; a of eve."""
+    """Return a stack with d of bob, b of eve (failed), c of bob (locked), then a of eve."""
     await stack.flavor("huge", vcpus=64)
     for name, owner in (("d", "bob"), ("b", "eve"), ("c", "bob"), ("a", "eve")):
         flavor = "huge" if name == "b" else "small"
@@ -44,7 +44,7 @@ async def some(stack: Stack) -> Stack:
         ("sort_key=created_at&sort_dir=asc", "d b c a"),
         ("sort_key=display_name", "d c b a"),
         ("sort_key=display_name&sort_dir=asc", "a b c d"),
-        # Where one has nothing to compare it is the smallest, and the time decides next.
+        # A missing value sorts first, and equal ones are sorted by time.
         ("sort_key=display_description&sort_dir=asc", "c a b d"),
         ("sort_key=project_id&sort_dir=asc", "d c b a"),
         ("sort_key=project_id", "a b c d"),
@@ -58,7 +58,7 @@ async def some(stack: Stack) -> Stack:
     ],
 )
 async def test_orders(some: Stack, query: str, expected: str) -> None:
-    """By one key or several, each in its own direction."""
+    """Servers are sorted by one key or several, each with its own direction."""
     assert await names(some, query) == expected
 
 
@@ -73,14 +73,14 @@ async def test_orders(some: Stack, query: str, expected: str) -> None:
     ],
 )
 async def test_what_is_no_order(some: Stack, query: str, version: str, said: str) -> None:
-    """An error says what is wrong, and the keys that there are."""
+    """An invalid key, direction or marker gets 400 with the reason."""
     answer = await some.ask("GET", f"{_LIST}&{query}", version=version)
     assert answer.status == 400
     assert said in answer.body["badRequest"]["message"]
 
 
 async def test_hosts_sort_for_administrators_alone(some: Stack) -> None:
-    """Others would learn which of their servers share one; as in Nova the key is passed over."""
+    """For other users, the key `host` is ignored, since it would reveal shared hosts."""
     answer = await some.ask("GET", f"{_LIST}&sort_key=host&sort_dir=asc")
     hosts = [server["OS-EXT-SRV-ATTR:host"] or "" for server in answer.body["servers"]]
     assert hosts == sorted(hosts)
@@ -89,7 +89,7 @@ async def test_hosts_sort_for_administrators_alone(some: Stack) -> None:
 
 
 async def test_a_marker_that_is_filtered_out_has_its_place(some: Stack) -> None:
-    """A page comes after it all the same; one of another project is none."""
+    """A page may begin after a server that the filter excludes, but not after another project's."""
     (marker,) = (await some.ask("GET", f"{_LIST}&name=b")).body["servers"]
     query = f"sort_key=display_name&sort_dir=asc&marker={marker['id']}"
     assert await names(some, f"{query}&user_id=bob") == "c d"
@@ -98,7 +98,7 @@ async def test_a_marker_that_is_filtered_out_has_its_place(some: Stack) -> None:
 
 
 async def test_too_many_are_not_sorted(some: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error says how many would be."""
+    """A list that exceeds the limit is refused, except for orders with an index."""
     monkeypatch.setattr(server_lists, "SORTED_MAX", 3)
     answer = await some.ask("GET", f"{_LIST}&sort_key=uuid")
     assert answer.status == 400

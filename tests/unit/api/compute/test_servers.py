@@ -1,4 +1,4 @@
-"""Servers: making, showing, renaming and removing them."""
+"""Servers in the compute API: creating, showing, renaming and deleting them."""
 
 import hashlib
 from dataclasses import replace
@@ -17,7 +17,7 @@ NEWEST = "2.100"
 
 
 async def shown(stack: Stack, uuid: str, version: str = NEWEST, token: str | None = None) -> Json:
-    """Show a server."""
+    """Return a server as the API shows it."""
     answer = await stack.ask("GET", f"/v2.1/servers/{uuid}", version=version, token=token)
     assert answer.status == 200, answer.body
     server: Json = answer.body["server"]
@@ -25,7 +25,7 @@ async def shown(stack: Stack, uuid: str, version: str = NEWEST, token: str | Non
 
 
 async def test_a_server_is_made_and_placed(stack: Stack) -> None:
-    """The answer names it; what it is on shows when it is asked for."""
+    """The answer has the id and the location of the server, which then shows its host."""
     body = {"server": {"name": "vm", "flavorRef": "small", "networks": "none"}}
     answer = await stack.ask("POST", "/v2.1/servers", body, version=NEWEST)
     assert answer.status == 202
@@ -40,7 +40,7 @@ async def test_a_server_is_made_and_placed(stack: Stack) -> None:
 
 
 async def test_a_server_is_shown_in_full(stack: Stack) -> None:
-    """With every field that the newest version has."""
+    """The newest microversion shows every field."""
     uuid = await stack.server(
         metadata={"a": "b"},
         description="mine",
@@ -133,7 +133,7 @@ async def test_a_server_is_shown_in_full(stack: Stack) -> None:
     ],
 )
 async def test_fields_come_with_their_version(stack: Stack, since: str, field: str) -> None:
-    """A client of an older version sees nothing that it does not know."""
+    """Each field is shown from its microversion on, and not before."""
     uuid = await stack.server()
     major, minor = since.split(".")
     assert field in await shown(stack, uuid, since)
@@ -141,7 +141,7 @@ async def test_fields_come_with_their_version(stack: Stack, since: str, field: s
 
 
 async def test_before_2_47_the_flavor_is_a_link(stack: Stack) -> None:
-    """Then it is embedded, as it was when the server was made."""
+    """From 2.47 on, the flavor is embedded."""
     uuid = await stack.server()
     link = {"rel": "bookmark", "href": "http://berth.test/flavors/small"}
     assert (await shown(stack, uuid, "2.46"))["flavor"] == {"id": "small", "links": [link]}
@@ -149,7 +149,7 @@ async def test_before_2_47_the_flavor_is_a_link(stack: Stack) -> None:
 
 
 async def test_its_owner_does_not_see_the_host(stack: Stack) -> None:
-    """Only whether two servers share one."""
+    """The owner sees only hostId, which is equal for servers on one host."""
     uuid = await stack.server(token="bob:web")
     server = await shown(stack, uuid, token="bob:web")
     host_fields = {name for name in server if name.startswith("OS-EXT-SRV-ATTR:")}
@@ -160,7 +160,7 @@ async def test_its_owner_does_not_see_the_host(stack: Stack) -> None:
 
 
 async def test_no_valid_host_is_no_http_error(stack: Stack) -> None:
-    """As with Nova the request is accepted, and the server then is in ERROR and says why."""
+    """The request is accepted as in Nova, and the server is in ERROR with a fault."""
     await stack.flavor("huge", vcpus=64)
     uuid = await stack.server(flavorRef="huge")
     server = await shown(stack, uuid)
@@ -176,7 +176,7 @@ async def test_no_valid_host_is_no_http_error(stack: Stack) -> None:
 
 
 async def test_the_details_of_a_fault_are_for_administrators(stack: Stack) -> None:
-    """The message is for the owner, the rest may name what is inside."""
+    """The owner sees the message of a fault but not its details."""
     uuid = await stack.server(token="bob")
     instance = await stack.ledger.get(Instance, uuid)
     assert instance is not None
@@ -187,7 +187,7 @@ async def test_the_details_of_a_fault_are_for_administrators(stack: Stack) -> No
 
 
 async def test_the_zone_is_that_of_the_host(stack: Stack) -> None:
-    """It follows the aggregates, whatever was asked for when the server was made."""
+    """The zone follows the aggregates; the pinned zone is the requested one."""
     uuid = await stack.server(availability_zone="nova:host-0")
     body = {"aggregate": {"name": "a", "availability_zone": "east"}}
     await stack.ask("POST", "/v2.1/os-aggregates", body)
@@ -200,7 +200,7 @@ async def test_the_zone_is_that_of_the_host(stack: Stack) -> None:
 
 
 async def test_a_server_is_renamed(stack: Stack) -> None:
-    """The answer is the whole server."""
+    """The answer has the new name, and the description can be removed."""
     uuid = await stack.server()
     body = {"server": {"name": "new", "description": None, "accessIPv4": ""}}
     answer = await stack.ask("PUT", f"/v2.1/servers/{uuid}", body, version="2.90")
@@ -211,7 +211,7 @@ async def test_a_server_is_renamed(stack: Stack) -> None:
 
 
 async def test_a_description_needs_its_version(stack: Stack) -> None:
-    """As for a new server."""
+    """A description before 2.19 is refused."""
     uuid = await stack.server()
     body = {"server": {"description": "x"}}
     answer = await stack.ask("PUT", f"/v2.1/servers/{uuid}", body, version="2.18")
@@ -220,7 +220,7 @@ async def test_a_description_needs_its_version(stack: Stack) -> None:
 
 
 async def test_a_deleted_server_is_gone(stack: Stack) -> None:
-    """One without a host at once, one with a host when its agent has destroyed it."""
+    """A server without a host is deleted immediately; one on a host has the task deleting."""
     await stack.flavor("huge", vcpus=64)
     homeless = await stack.server(flavorRef="huge")
     assert (await stack.ask("DELETE", f"/v2.1/servers/{homeless}")).status == 204
@@ -245,7 +245,7 @@ async def test_a_deleted_server_is_gone(stack: Stack) -> None:
 async def test_other_projects_servers_are_not_there(
     stack: Stack, method: str, path: str, body: Json | None
 ) -> None:
-    """404, as for one that never was; administrators see all."""
+    """Another project's server gets 404, except for administrators."""
     uuid = await stack.server(token="bob:web")
     answer = await stack.ask(method, f"/v2.1/servers/{uuid}{path}", body, token="eve:dev")
     assert answer.status == 404
@@ -254,13 +254,13 @@ async def test_other_projects_servers_are_not_there(
 
 
 async def test_a_name_is_no_id(stack: Stack) -> None:
-    """Clients look a name up as an id first, and take 404 for an answer."""
+    """A name as the id gets 404, which clients expect before they search by name."""
     await stack.server(name="vm")
     assert (await stack.ask("GET", "/v2.1/servers/vm")).status == 404
 
 
 async def test_a_reservation_id_stands_for_all(stack: Stack) -> None:
-    """On demand it is the whole answer."""
+    """With return_reservation_id, the answer has only the reservation, which lists all servers."""
     server = {"name": "vm", "flavorRef": "small", "max_count": 3, "return_reservation_id": "True"}
     answer = await stack.ask("POST", "/v2.1/servers", {"server": server})
     (key,) = answer.body
@@ -271,7 +271,7 @@ async def test_a_reservation_id_stands_for_all(stack: Stack) -> None:
 
 
 async def test_a_repeat_with_the_same_key_makes_nothing_new(stack: Stack) -> None:
-    """The answer is the first one; another project's equal key is another request."""
+    """A repeated key returns the first server; keys of different projects are independent."""
     body = {"server": {"name": "vm", "flavorRef": "small"}}
     key = {"Idempotency-Key": "trace/1"}
     answers = [
@@ -283,7 +283,7 @@ async def test_a_repeat_with_the_same_key_makes_nothing_new(stack: Stack) -> Non
 
 
 async def test_a_key_is_for_one_request(stack: Stack) -> None:
-    """Another body under the same key is a mistake of the client."""
+    """Another body under the same key gets 409, and an invalid key 400."""
     key = {"Idempotency-Key": "trace/1"}
     body = {"server": {"name": "vm", "flavorRef": "small"}}
     assert (await stack.ask("POST", "/v2.1/servers", body, headers=key)).status == 202
@@ -295,7 +295,7 @@ async def test_a_key_is_for_one_request(stack: Stack) -> None:
 
 
 async def test_the_request_id_leads_to_the_decision(stack: Stack) -> None:
-    """What the answer's header says is the key of the decision."""
+    """The request id in the header is the key of the decision."""
     body = {"server": {"name": "vm", "flavorRef": "small"}}
     answer = await stack.ask("POST", "/v2.1/servers", body)
     decision = await stack.ledger.get(Decision, answer.headers["x-openstack-request-id"])
@@ -304,15 +304,15 @@ async def test_the_request_id_leads_to_the_decision(stack: Stack) -> None:
 
 
 class Unreachable(Instances):
-    """Instances whose ledger is away."""
+    """Instances whose ledger cannot be reached."""
 
     async def create(self, order: CreateOrder) -> AcceptedCreate:
-        """Fail."""
+        """Raise UnavailableError."""
         raise UnavailableError("the ledger cannot be reached; repeat with the same request id")
 
 
 async def test_an_unsure_outcome_is_503(stack: Stack) -> None:
-    """A client that sent a key may repeat; it is told so."""
+    """A create whose outcome is unknown gets 503 with Retry-After."""
     parts = stack.parts
     broken = Unreachable(
         ledger=stack.ledger,

@@ -1,4 +1,4 @@
-"""Compute services."""
+"""Compute services in the compute API."""
 
 import pytest
 
@@ -8,7 +8,7 @@ PATH = "/v2.1/os-services"
 
 
 async def first(stack: Stack, version: str = "2.69") -> Json:
-    """Read the service of host-0."""
+    """Return the service of host-0."""
     answer = await stack.ask("GET", f"{PATH}?host=host-0", version=version)
     (service,) = answer.body["services"]
     found: Json = service
@@ -16,13 +16,13 @@ async def first(stack: Stack, version: str = "2.69") -> Json:
 
 
 async def change(stack: Stack, body: object, version: str = "2.69") -> Answer:
-    """Change the service of host-0."""
+    """Change the service of host-0 and return the answer."""
     path = f"{PATH}/{(await first(stack))['id']}"
     return await stack.ask("PUT", path, body, version=version)
 
 
 async def test_services_are_listed(stack: Stack) -> None:
-    """With Nova's name for the binary, so that clients find them."""
+    """The binary has Nova's name, and ids are numbers before 2.53."""
     service = await first(stack)
     assert service == {
         "binary": "nova-compute",
@@ -42,7 +42,7 @@ async def test_services_are_listed(stack: Stack) -> None:
 
 
 async def test_a_disabled_service_gets_no_servers(stack: Stack) -> None:
-    """Until it is enabled again, which takes the reason away."""
+    """A disabled host gets no server; enabling it removes the reason."""
     answer = await change(stack, {"status": "disabled", "disabled_reason": "broken"})
     assert answer.status == 200
     assert answer.body["service"]["status"] == "disabled"
@@ -55,7 +55,7 @@ async def test_a_disabled_service_gets_no_servers(stack: Stack) -> None:
 
 
 async def test_a_service_is_forced_down(stack: Stack) -> None:
-    """It then counts as down, whatever its heartbeat."""
+    """A service that is forced down is down but still enabled."""
     answer = await change(stack, {"forced_down": True})
     assert answer.body["service"]["forced_down"] is True
     assert (await first(stack))["state"] == "down"
@@ -75,14 +75,14 @@ async def test_a_service_is_forced_down(stack: Stack) -> None:
     ],
 )
 async def test_bad_changes_are_refused(stack: Stack, body: Json) -> None:
-    """And change nothing."""
+    """An invalid change gets 400 and changes nothing."""
     before = await first(stack)
     assert (await change(stack, body)).status == 400
     assert await first(stack) == before
 
 
 async def test_the_old_forms(stack: Stack) -> None:
-    """Before 2.53 the path names the action and the body the host."""
+    """Before 2.53, the path names the action and the body the host."""
     who = {"host": "host-0", "binary": "nova-compute"}
 
     async def put(action: str, version: str = "2.52", **more: object) -> Answer:
@@ -107,7 +107,7 @@ async def test_the_old_forms(stack: Stack) -> None:
 
 
 async def test_a_service_is_forgotten_with_its_host(stack: Stack) -> None:
-    """It leaves its aggregates too; one that has servers stays."""
+    """Deleting a service removes its host, also from aggregates, unless it has servers."""
     await stack.ask("POST", "/v2.1/os-aggregates", {"aggregate": {"name": "a"}})
     action = {"add_host": {"host": "host-0"}}
     await stack.ask("POST", "/v2.1/os-aggregates/1/action", action)

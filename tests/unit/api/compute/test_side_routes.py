@@ -1,4 +1,4 @@
-"""Tags, limits, lists of what Berth has none of, and what it has not at all."""
+"""Tags, limits, lists that are always empty, and routes that Berth does not support."""
 
 import pytest
 
@@ -8,7 +8,7 @@ NEWEST = "2.96"
 
 
 async def test_tags_come_and_go(stack: Stack) -> None:
-    """One by one or all at once; a tag is there once."""
+    """Tags are set one by one or together, and repeated ones are stored once."""
     path = f"/v2.1/servers/{await stack.server()}/tags"
 
     async def asked(method: str, end: str = "", body: object = None) -> int:
@@ -27,13 +27,13 @@ async def test_tags_come_and_go(stack: Stack) -> None:
 
 @pytest.mark.parametrize("end", ["/a,b", "/" + "x" * 61])
 async def test_what_is_no_tag_is_refused(stack: Stack, end: str) -> None:
-    """As in a list of tags."""
+    """A tag with a comma or of more than 60 characters gets 400."""
     path = f"/v2.1/servers/{await stack.server()}/tags"
     assert (await stack.ask("PUT", path + end, version=NEWEST)).status == 400
 
 
 async def test_a_server_has_fifty_tags_at_most(stack: Stack) -> None:
-    """One after the other, too."""
+    """A 51st tag is refused, and an existing one is not."""
     path = f"/v2.1/servers/{await stack.server()}/tags"
     tags = [str(number) for number in range(50)]
     assert (await stack.ask("PUT", path, {"tags": tags}, version=NEWEST)).status == 200
@@ -53,7 +53,7 @@ async def test_a_server_has_fifty_tags_at_most(stack: Stack) -> None:
     ],
 )
 async def test_servers_are_listed_by_tags(stack: Stack, query: str, names: list[str]) -> None:
-    """All of them or any, there or not."""
+    """Servers are filtered by all or any of several tags, present or absent."""
     for name, tags in (("one", ["a"]), ("both", ["a", "b"]), ("none", [])):
         await stack.server(name=name, tags=tags)
     found = (await stack.ask("GET", f"/v2.1/servers?{query}", version=NEWEST)).body["servers"]
@@ -61,7 +61,7 @@ async def test_servers_are_listed_by_tags(stack: Stack, query: str, names: list[
 
 
 async def test_limits_tell_what_is_used(stack: Stack) -> None:
-    """And that there is no limit; another project is for administrators."""
+    """The usage is shown without limits; only administrators see that of another project."""
     await stack.server(token="alice:web")
     await stack.ask(
         "POST",
@@ -90,14 +90,14 @@ async def test_limits_tell_what_is_used(stack: Stack) -> None:
     ],
 )
 async def test_what_there_is_none_of_is_an_empty_list(stack: Stack, end: str, key: str) -> None:
-    """And whoever makes one is told that Berth has none."""
+    """The list is empty, and a creation gets 403."""
     path = "/v2.1/" + end.format(server=await stack.server())
     assert (await stack.ask("GET", path)).body == {key: []}
     assert (await stack.ask("POST", path, {})).status == 403
 
 
 async def test_a_server_has_no_addresses(stack: Stack) -> None:
-    """It is on no network."""
+    """A server has no networks, so its list of addresses is empty."""
     path = f"/v2.1/servers/{await stack.server()}/ips"
     assert (await stack.ask("GET", path)).body == {"addresses": {}}
     assert (await stack.ask("GET", f"{path}/private")).status == 404
@@ -105,7 +105,7 @@ async def test_a_server_has_no_addresses(stack: Stack) -> None:
 
 
 async def test_a_deleted_group_is_not_shown(stack: Stack) -> None:
-    """The server stays."""
+    """After its group was deleted, a server shows no group."""
     group = {"server_group": {"name": "g", "policy": "affinity"}}
     made = await stack.ask("POST", "/v2.1/os-server-groups", group, version="2.64")
     uuid = made.body["server_group"]["id"]
@@ -119,7 +119,7 @@ async def test_a_deleted_group_is_not_shown(stack: Stack) -> None:
 
 
 async def test_extensions_are_named(stack: Stack) -> None:
-    """Those that clients look for."""
+    """Extensions that clients look for are listed and shown."""
     listed = (await stack.ask("GET", "/v2.1/extensions")).body["extensions"]
     shown = await stack.ask("GET", "/v2.1/extensions/OS-SCH-HNT")
     assert shown.body["extension"] in listed
@@ -144,7 +144,7 @@ async def test_extensions_are_named(stack: Stack) -> None:
     ],
 )
 async def test_what_berth_has_not_is_said(stack: Stack, path: str, told: str | None) -> None:
-    """Clients show the reason; a path that Nova has not, either, is a bare 404."""
+    """An unsupported route of Nova gets 501 with the reason, and any other path 404."""
     answer = await stack.ask("GET", f"/v2.1/{path}")
     assert answer.status == (404 if told is None else 501)
     if told is not None:

@@ -1,4 +1,4 @@
-"""Servers of one order, each by itself, where the settings say so."""
+"""The setting `single_shot`, which has each server of a request placed separately."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from tests.unit.api.cloud import Stack
 async def test_each_server_is_left_to_the_next_scheduler(
     single_shot: bool, count: int, pending: int
 ) -> None:
-    """All share one reservation; one alone is placed at once, as there is nothing to scatter."""
+    """Several servers become one pending request each; a single server is placed directly."""
     stack = Stack()
     stack.app = build_app(replace(stack.parts, single_shot=single_shot))
     await stack.start()

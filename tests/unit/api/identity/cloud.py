@@ -1,4 +1,4 @@
-"""Clouds with users, to be logged in to."""
+"""Users and tokens for the tests of the identity API."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ COST = 4
 
 
 class FewAccounts:
-    """Accounts in memory; the admin's project is `admin`, all others work in `web`."""
+    """Accounts in memory: admin's project is `admin`, all others have `web` by default."""
 
     def __init__(self, **passwords: str) -> None:
         self.generation = 0
@@ -26,7 +26,7 @@ class FewAccounts:
             self.put(user, password)
 
     def put(self, user: str, password: str, project: str | None = None) -> None:
-        """Add a user, or change the password of one."""
+        """Add a user, or change the password of an existing one."""
         project = project or ("admin" if user == "admin" else "web")
         hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(COST))
         self.accounts[user] = Account(user, hashed, project)
@@ -39,13 +39,13 @@ class FewAccounts:
 
 
 class FixedKeys:
-    """One key in memory."""
+    """A key ring with one fixed key."""
 
     newest_first = (b"k" * KEY_BYTES,)
 
 
 class House:
-    """Users, and who checks their tokens."""
+    """Users, and the services that authenticate them and their tokens."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -61,7 +61,7 @@ class House:
 
 
 def login(user: str, password: str, scope: object = None) -> dict[str, Any]:
-    """Write a request for a token."""
+    """Return the body of a request for a token."""
     about = {"name": user, "password": password, "domain": {"id": "default"}}
     identity = {"methods": ["password"], "password": {"user": about}}
     auth: dict[str, Any] = {"identity": identity}
@@ -71,5 +71,5 @@ def login(user: str, password: str, scope: object = None) -> dict[str, Any]:
 
 
 def project(name: str, domain: str = "Default") -> dict[str, Any]:
-    """Write a scope."""
+    """Return the scope of a project."""
     return {"project": {"name": name, "domain": {"name": domain}}}

@@ -1,4 +1,4 @@
-"""A cloud with users."""
+"""Fixtures for the tests of the identity API."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tests.unit.api.identity.cloud import TOKENS, House, login
 
 
 class LockedStack(Stack):
-    """A cloud in the mode `identity`."""
+    """A stack in the mode `identity`."""
 
     def __init__(self) -> None:
         self.house = House()
@@ -20,11 +20,11 @@ class LockedStack(Stack):
         self.app = build_app(self.parts)
 
     async def log_in(self, user: str, password: str, scope: object = None) -> Answer:
-        """Ask for a token."""
+        """Request a token and return the answer."""
         return await self.ask("POST", TOKENS, login(user, password, scope))
 
     async def token(self, user: str, password: str, scope: object = None) -> str:
-        """Return a token."""
+        """Return a new token."""
         answer = await self.log_in(user, password, scope)
         assert answer.status == 201, answer.body
         return answer.headers["X-Subject-Token"]
@@ -32,7 +32,7 @@ class LockedStack(Stack):
 
 @pytest.fixture
 async def locked() -> AsyncIterator[LockedStack]:
-    """Three hosts, and the users admin, alice and bob."""
+    """Yield a stack with three hosts and the users admin, alice and bob."""
     stack = LockedStack()
     await stack.start()
     yield stack

@@ -1,4 +1,4 @@
-"""Users, projects and the catalog, looked up; the documents that clients find the API by."""
+"""Users, projects and the catalog in the identity API, and its version documents."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ V3 = "/identity/v3"
 
 @pytest.mark.parametrize("path", ["/identity", "/identity/"])
 async def test_versions_are_public(locked: LockedStack, path: str) -> None:
-    """With links to where the client came, also behind a proxy."""
+    """The version documents need no token, and their links use the forwarded address."""
     headers = {"X-Forwarded-Host": "cloud.example", "X-Forwarded-Proto": "https"}
     answer = await locked.ask("GET", path, headers=headers)
     assert answer.status == 300
@@ -47,7 +47,7 @@ async def test_versions_are_public(locked: LockedStack, path: str) -> None:
     ],
 )
 async def test_lists(locked: LockedStack, path: str, key: str, ids: list[str]) -> None:
-    """Administrators find everything there is, by name, too."""
+    """Administrators can list all records of each kind, filtered by name."""
     token = await locked.token("admin", "secret")
     answer = await locked.ask("GET", f"{V3}/{path}", token=token)
     assert answer.status == 200
@@ -83,7 +83,7 @@ async def test_lists(locked: LockedStack, path: str, key: str, ids: list[str]) -
     ],
 )
 async def test_others_find_themselves_alone(locked: LockedStack, path: str, status: int) -> None:
-    """And nothing of the other users and projects, not even whether they are there."""
+    """Other users see only themselves and their project; the rest gets 403."""
     token = await locked.token("alice", "wonder")
     answer = await locked.ask("GET", f"{V3}/{path}", token=token)
     assert answer.status == status
@@ -94,14 +94,14 @@ async def test_others_find_themselves_alone(locked: LockedStack, path: str, stat
 
 @pytest.mark.parametrize("path", ["users/eve", "projects/db"])
 async def test_what_is_not_there_is_404(locked: LockedStack, path: str) -> None:
-    """For administrators."""
+    """Administrators get 404 for an unknown user or project."""
     token = await locked.token("admin", "secret")
     assert (await locked.ask("GET", f"{V3}/{path}", token=token)).status == 404
 
 
 @pytest.mark.parametrize("path", ["users", "projects"])
 async def test_nothing_can_be_made(locked: LockedStack, path: str) -> None:
-    """The answer says where users come from."""
+    """A creation gets 403, and the message names `berth user add`."""
     token = await locked.token("admin", "secret")
     answer = await locked.ask("POST", f"{V3}/{path}", {}, token=token)
     assert answer.status == 403
@@ -109,11 +109,11 @@ async def test_nothing_can_be_made(locked: LockedStack, path: str) -> None:
 
 
 async def test_without_authentication_any_password_is_right(stack: Stack) -> None:
-    """The token is the name and the project, as everywhere in this mode."""
+    """Without authentication, the token is the names of the user and the project."""
     tokens = NamedTokens(OpenDirectory(), stack.clock, lifetime_s=60)
     stack.app = build_app(replace(stack.parts, tokens=tokens))
     answer = await stack.ask("POST", TOKENS, login("bob", "anything", project("db")))
-    assert answer.status == 401  # bob is no administrator, and has a project of his own name
+    assert answer.status == 401  # bob is not an administrator, so he has only the project named bob
     answer = await stack.ask("POST", TOKENS, login("bob", "anything"))
     assert answer.headers["X-Subject-Token"] == "bob:bob"
     answer = await stack.ask("POST", TOKENS, login("admin", "anything", project("db")))
@@ -128,7 +128,7 @@ async def test_without_authentication_any_password_is_right(stack: Stack) -> Non
 
 
 async def test_where_there_are_no_tokens_that_is_said(make_stack: MakeStack) -> None:
-    """In the mode http_basic."""
+    """In the mode http_basic, a request for a token gets 403 and names the setting."""
     stack = await make_stack()
     answer = await stack.ask("POST", TOKENS, login("admin", "secret"))
     assert answer.status == 403
@@ -145,14 +145,14 @@ async def test_where_there_are_no_tokens_that_is_said(make_stack: MakeStack) -> 
     ],
 )
 async def test_services_are_found(locked: LockedStack, query: str, types: list[str]) -> None:
-    """By name and type, as `openstack service show compute` looks for one."""
+    """Services are filtered by name and type."""
     token = await locked.token("admin", "secret")
     answer = await locked.ask("GET", f"{V3}/services?{query}", token=token)
     assert [one["type"] for one in answer.body["services"]] == types
 
 
 async def test_endpoints_are_found(locked: LockedStack) -> None:
-    """By service, interface and region, and each by its id, as services are."""
+    """Endpoints are filtered by service, interface and region, and shown by id."""
     token = await locked.token("admin", "secret")
     services = (await locked.ask("GET", f"{V3}/services?type=image", token=token)).body["services"]
     shown = await locked.ask("GET", f"{V3}/services/{services[0]['id']}", token=token)

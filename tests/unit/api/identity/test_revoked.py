@@ -1,4 +1,4 @@
-"""Ended tokens, remembered."""
+"""The memory of revoked tokens."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.unit.api.cloud import NOW_S, FakeClock
 
 
 def test_none_is_forgotten_for_another() -> None:
-    """When memory is full those that have expired go, and then nothing more is taken."""
+    """When the memory is full, expired tokens are dropped; without any, a new one is refused."""
     clock = FakeClock()
     revoked = Revoked(clock, kept_max=2)
     revoked.add("a", int(NOW_S) + 10)

@@ -1,4 +1,4 @@
-"""Tokens: given, shown, ended, and what they open."""
+"""Tokens: issued, shown, revoked, and used."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.unit.api.identity.conftest import LockedStack
 
 
 async def test_a_password_gives_a_token(locked: LockedStack) -> None:
-    """It says whose it is, for what and how long, and where the services are."""
+    """The token has the user, project, roles, expiry and catalog."""
     answer = await locked.log_in("alice", "wonder", project("web"))
     assert answer.status == 201
     token = answer.body["token"]
@@ -28,7 +28,7 @@ async def test_a_password_gives_a_token(locked: LockedStack) -> None:
 
 
 async def test_a_token_opens_the_api(locked: LockedStack) -> None:
-    """As the user it was given to; HTTP Basic goes on beside it, and nothing else does."""
+    """The API accepts tokens and HTTP Basic, and the caller has the rights of the user."""
     admin = {"X-Auth-Token": await locked.token("admin", "secret")}
     flavor = {"id": "small", "name": "small", "vcpus": 1, "ram": 64, "disk": 0}
     await locked.ask("POST", "/v2.1/flavors", {"flavor": flavor}, headers=admin)
@@ -43,7 +43,7 @@ async def test_a_token_opens_the_api(locked: LockedStack) -> None:
 
 
 def basic() -> dict[str, str]:
-    """Return the header of alice."""
+    """Return alice's header for HTTP Basic."""
     return {"Authorization": "Basic YWxpY2U6d29uZGVy"}
 
 
@@ -52,7 +52,7 @@ def basic() -> dict[str, str]:
     [("alice", "wrong"), ("nobody", "wonder"), ("", "x"), ("a\nb", "x"), ("alice", "w" * 4000)],
 )
 async def test_a_wrong_password_gives_none(locked: LockedStack, user: str, password: str) -> None:
-    """The answer does not tell which of the two is wrong, and has the form of this API."""
+    """An unknown user and a wrong password get the same error, without a token."""
     answer = await locked.log_in(user, password)
     assert answer.status == 401
     assert answer.body["error"]["code"] == 401
@@ -61,7 +61,7 @@ async def test_a_wrong_password_gives_none(locked: LockedStack, user: str, passw
 
 
 async def test_guessing_is_slow(locked: LockedStack) -> None:
-    """After ten wrong passwords a client has to wait."""
+    """After ten wrong passwords, further attempts get 429 for a minute."""
     statuses = [(await locked.log_in("bob", f"guess {number}")).status for number in range(12)]
     assert statuses == [401] * 10 + [429] * 2
     locked.house.clock.seconds += 61
@@ -79,12 +79,12 @@ async def test_guessing_is_slow(locked: LockedStack) -> None:
     ],
 )
 async def test_a_scope_that_the_user_has_not_is_refused(locked: LockedStack, scope: object) -> None:
-    """Another project, another domain, or something that is no project."""
+    """Another project or domain, or a scope that is not a project, gets 401."""
     assert (await locked.log_in("alice", "wonder", scope)).status == 401
 
 
 async def test_administrators_work_in_every_project(locked: LockedStack) -> None:
-    """In every one that a user has."""
+    """An administrator can get a token for any existing project."""
     answer = await locked.log_in("admin", "secret", {"project": {"id": "web"}})
     assert answer.body["token"]["project"]["id"] == "web"
     assert [role["name"] for role in answer.body["token"]["roles"]] == ["admin", "member", "reader"]
@@ -93,7 +93,7 @@ async def test_administrators_work_in_every_project(locked: LockedStack) -> None
 
 @pytest.mark.parametrize("scope", ["unscoped", {"unscoped": {}}])
 async def test_a_token_for_no_project_finds_one(locked: LockedStack, scope: object) -> None:
-    """It tells its projects, is changed for a token of one of them, and opens nothing else."""
+    """An unscoped token can list projects and be exchanged for a scoped one, but opens no API."""
     answer = await locked.log_in("admin", "secret", scope)
     assert not {"project", "roles", "catalog"} & set(answer.body["token"])
     text = answer.headers["X-Subject-Token"]
@@ -119,19 +119,19 @@ async def test_a_token_for_no_project_finds_one(locked: LockedStack, scope: obje
     ],
 )
 async def test_other_methods_are_refused(locked: LockedStack, identity: Any) -> None:  # noqa: ANN401
-    """Clearly, and without a token."""
+    """An invalid token, several methods and other methods get 401."""
     answer = await locked.ask("POST", TOKENS, {"auth": {"identity": identity}})
     assert answer.status == 401
 
 
 @pytest.mark.parametrize("body", [{}, {"auth": {}}, {"auth": {"identity": {"methods": []}}}])
 async def test_a_malformed_request_is_told(locked: LockedStack, body: object) -> None:
-    """With the field that is wrong."""
+    """A body without identity or method gets 400."""
     assert (await locked.ask("POST", TOKENS, body)).status == 400
 
 
 async def test_a_token_ends(locked: LockedStack) -> None:
-    """By time."""
+    """A token is valid until its lifetime has passed."""
     token = await locked.token("alice", "wonder")
     locked.house.clock.seconds += LIFETIME_S - 1
     assert (await locked.ask("GET", "/v2.1/servers", token=token)).status == 200
@@ -140,7 +140,7 @@ async def test_a_token_ends(locked: LockedStack) -> None:
 
 
 async def test_accounts_count_as_they_are_now(locked: LockedStack) -> None:
-    """A changed password, another project and a removed user end tokens at once."""
+    """A changed password or project, or removing the user, invalidates tokens immediately."""
     accounts = locked.house.accounts
     first = await locked.token("alice", "wonder")
     accounts.put("alice", "other")
@@ -156,7 +156,7 @@ async def test_accounts_count_as_they_are_now(locked: LockedStack) -> None:
 
 
 async def test_a_token_is_shown_and_revoked(locked: LockedStack) -> None:
-    """The own one; those of others by administrators alone."""
+    """Users can show and revoke their own token, and administrators can show any."""
     admin, alice = await locked.token("admin", "secret"), await locked.token("alice", "wonder")
     bob = await locked.token("bob", "builder")
 
@@ -176,7 +176,7 @@ async def test_a_token_is_shown_and_revoked(locked: LockedStack) -> None:
 
 
 async def test_no_secret_is_told(locked: LockedStack) -> None:
-    """Neither passwords nor tokens reach telemetry."""
+    """The password is not in the telemetry of failed requests."""
     token = await locked.token("alice", "wonder")
     await locked.ask("GET", "/v2.1/servers", token=token[:-1])
     await locked.ask("POST", TOKENS, login("alice", "wonder", {"nonsense": 1}))
@@ -195,7 +195,7 @@ async def test_no_secret_is_told(locked: LockedStack) -> None:
 async def test_the_placement_api_takes_tokens(
     locked: LockedStack, user: str, password: str, scope: object, roles: set[str]
 ) -> None:
-    """With the roles that they show; a token for no project may nothing there."""
+    """The caller has the roles of the token; an unscoped token has none."""
     token = await locked.token(user, password, scope)
     request = {"headers": [(b"x-auth-token", token.encode())], "client": ("10.0.0.1", 1)}
     caller = await caller_of(locked.house.auth, request)

@@ -1,4 +1,4 @@
-"""The Placement API in this process, to be asked in a line."""
+"""The Placement API in this process, which tests can call in one line."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ from tests.unit.api.cloud import CountedIds, FakeClock, Told
 
 
 def parts_of(**changed: object) -> PlacementParts:
-    """Make parts on an empty memory ledger, some of them others."""
+    """Return the parts of a service on an empty memory ledger, with some replaced."""
     clock = FakeClock()
     ledger = MemoryLedger(now_s=clock.now_s)
     follower = Follower(ledger, clock, [])
@@ -34,7 +34,7 @@ def parts_of(**changed: object) -> PlacementParts:
 
 
 class Service:
-    """An application and a client of it; the token is `admin` unless the request has another."""
+    """A client of an application; its token is `admin` unless a request has another."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._transport = httpx.ASGITransport(app, raise_app_exceptions=False)
@@ -48,7 +48,7 @@ class Service:
         headers: Mapping[str, str | None] | None = None,
         **more: object,
     ) -> httpx.Response:
-        """Send a request; a header that is None is not sent."""
+        """Send a request, without the headers that are None, and return the response."""
         told: dict[str, str | None] = {
             "x-auth-token": "admin",
             "openstack-api-version": version and f"placement {version}",
@@ -64,7 +64,7 @@ class Service:
 
 
 def service_of(actions: Iterable[PlacementRoute] | None = None, **changed: object) -> Service:
-    """Make a service of the real table, or of another."""
+    """Return a service with the real routes, or with the given ones."""
     parts = parts_of(**changed)
     if actions is None:
         return Service(build_placement_app(parts))

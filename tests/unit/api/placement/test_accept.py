@@ -30,5 +30,5 @@ JSON = "application/json"
     ],
 )
 def test_how_well_json_is_liked(accept: str | None, liked: float) -> None:
-    """The most specific range counts."""
+    """The most specific range of the header determines the quality of JSON."""
     assert liking(accept, JSON) == liked

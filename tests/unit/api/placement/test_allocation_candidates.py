@@ -1,4 +1,4 @@
-"""Allocation candidates over HTTP: what is told in which version, and that it can be claimed."""
+"""Allocation candidates over HTTP: their form in each version, and claiming them."""
 
 import json
 
@@ -17,7 +17,7 @@ FLAT_QUERY = "resources=VCPU:1,DISK_GB:5"
 
 @pytest.fixture
 async def world() -> World:
-    """Return a service with a host that has a part, one without, and a pool for the first."""
+    """Return a service with a host that has a child, one without, and a sharing pool."""
     world = World()
     await world.done("PUT", "/traits/CUSTOM_FAST")
     await world.provider(1, MEMORY_MB=1024)
@@ -37,12 +37,12 @@ async def asked(world: World, query: str, version: str = "1.39") -> Json:
 
 
 def resources(**amounts: int) -> Json:
-    """Return what one provider gives."""
+    """Return the allocation from one provider."""
     return {"resources": amounts}
 
 
 async def test_what_a_provider_gives_alone_and_what_several_give_together(world: World) -> None:
-    """With all providers of their trees, and how much is used of each."""
+    """The candidates have one or several providers, and the summaries have their whole trees."""
     await world.done("PUT", f"/allocations/{consumer()}", claim({FLAT: {"VCPU": 3}}))
     found = await asked(world, FLAT_QUERY)
     key = json.dumps
@@ -73,7 +73,7 @@ async def test_what_a_provider_gives_alone_and_what_several_give_together(world:
 
 
 async def test_what_is_told_in_each_version(world: World) -> None:
-    """A list below 1.12; traits from 1.17, all classes from 1.27, trees from 1.29, mappings."""
+    """Each microversion has its own fields in requests and summaries."""
     query = "resources=VCPU:1,DISK_GB:5"
     summary = (await asked(world, query))["provider_summaries"][FLAT]
     classes = {name: summary["resources"][name] for name in ("VCPU", "DISK_GB")}
@@ -95,7 +95,7 @@ async def test_what_is_told_in_each_version(world: World) -> None:
 
 
 async def test_groups_are_mapped_to_their_providers(world: World) -> None:
-    """A group without resources names a provider that gives nothing."""
+    """A group without resources is mapped to a provider as well."""
     query = "resources_A=VCPU:2&resources_B=VCPU:1&required_C=CUSTOM_FAST&same_subtree=_A,_C"
     found = await asked(world, f"{query}&group_policy=none")
     assert found["allocation_requests"] == [
@@ -108,13 +108,13 @@ async def test_groups_are_mapped_to_their_providers(world: World) -> None:
 
 
 async def test_nothing_found_is_no_error(world: World) -> None:
-    """Both parts of the answer are empty."""
+    """Without candidates, both parts of the answer are empty."""
     found = await asked(world, "resources=VCPU:100")
     assert found == {"allocation_requests": [], "provider_summaries": {}}
 
 
 async def test_what_is_told_is_newest(world: World) -> None:
-    """What was prepared for an answer before does not outlive a change."""
+    """Summaries reflect all changes of traits, usage, inventories and parents."""
     query = "resources=MEMORY_MB:1"
     await asked(world, query)
     await world.done("DELETE", f"/resource_providers/{FLAT}/traits")
@@ -134,7 +134,7 @@ async def test_what_is_told_is_newest(world: World) -> None:
 
 
 async def test_every_candidate_can_be_claimed(world: World) -> None:
-    """As it is, by a client of the same version."""
+    """Each allocation request can be used as the body of a claim in its version."""
     query = "resources=MEMORY_MB:1&resources1=VCPU:2&resources2=DISK_GB:5&group_policy=isolate"
     found = (await asked(world, query))["allocation_requests"]
     assert found
@@ -160,13 +160,13 @@ async def test_every_candidate_can_be_claimed(world: World) -> None:
     ],
 )
 async def test_names_that_nobody_knows(world: World, query: str, text: str) -> None:
-    """They are the client's mistake, wherever they are named."""
+    """Unknown classes and traits get 400 in every parameter."""
     answer = await world.ask("GET", f"/allocation_candidates?{query}")
     assert refusal(answer) == (400, "undefined_code", text)
 
 
 async def test_a_limit_counts_candidates(world: World) -> None:
-    """Providers are told of only for those that are listed."""
+    """With a limit, the summaries have only the providers of listed candidates."""
     found = await asked(world, f"{FLAT_QUERY}&limit=1")
     (request,) = found["allocation_requests"]
     assert len(found["provider_summaries"]) == (1 if FLAT in request["allocations"] else 3)
@@ -175,7 +175,7 @@ async def test_a_limit_counts_candidates(world: World) -> None:
 async def test_what_takes_too_long_to_tell_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With an error for whoever asked, not with a part of the answer."""
+    """A query with too many arrangements gets 400 instead of a partial answer."""
     monkeypatch.setattr(arrangement_search, "STEPS_AT_LEAST", 0)
     monkeypatch.setattr(arrangement_search, "STEPS_AN_ANCHOR", 0)
     await world.provider(5, parent=1, VCPU=8)

@@ -1,4 +1,4 @@
-"""Allocations over HTTP: every form of a claim, and what is told of one that is refused."""
+"""Allocations over HTTP: the forms of claims in each version, and their errors."""
 
 import asyncio
 from uuid import UUID
@@ -48,7 +48,7 @@ def body_of(version: str, host: str) -> Json:
 
 @pytest.mark.parametrize("version", ["1.0", "1.7", "1.8", "1.11", "1.12", "1.28", "1.34", "1.38"])
 async def test_every_form_of_a_claim(world: World, host: str, version: str) -> None:
-    """What older clients do not tell is made up; what a consumer holds is the same."""
+    """The claim of each version is stored, with defaults for missing fields."""
     minor = int(version.partition(".")[2])
     await world.done("PUT", f"/allocations/{consumer()}", body_of(version, host), version)
     assert await world.get(f"/allocations/{consumer()}") == {
@@ -61,7 +61,7 @@ async def test_every_form_of_a_claim(world: World, host: str, version: str) -> N
 
 
 async def test_what_is_shown_in_each_version(world: World, host: str) -> None:
-    """Owners from 1.12, generations from 1.28, types from 1.38; times from 1.15."""
+    """Each microversion shows its own fields, and the time from 1.15 on."""
     path = f"/allocations/{consumer()}"
     await world.done("PUT", path, claim({host: {"VCPU": 1}}))
     full = await world.get(path)
@@ -80,7 +80,7 @@ async def test_what_is_shown_in_each_version(world: World, host: str) -> None:
 
 
 async def test_who_holds_what_of_a_provider(world: World, host: str) -> None:
-    """By consumer, with its generation from 1.28."""
+    """Allocations are listed by consumer, with generations from 1.28 on."""
     other = await world.provider(2, VCPU=8)
     await world.done("PUT", f"/allocations/{consumer(1)}", claim({host: {"VCPU": 1}}))
     both = claim({host: {"DISK_GB": 5}, other: {"VCPU": 2}})
@@ -105,7 +105,7 @@ async def test_who_holds_what_of_a_provider(world: World, host: str) -> None:
 
 
 async def test_a_consumer_without_allocations(world: World) -> None:
-    """It is shown as holding nothing, whatever its name; freeing it finds nothing."""
+    """An unknown consumer is shown without allocations, and deleting them gets 404."""
     for name in (consumer(), "anything"):
         assert await world.get(f"/allocations/{name}") == {"allocations": {}}
         answer = await world.ask("DELETE", f"/allocations/{name}")
@@ -113,7 +113,7 @@ async def test_a_consumer_without_allocations(world: World) -> None:
 
 
 async def test_a_uuid_may_be_written_in_any_form(world: World, host: str) -> None:
-    """It names the same consumer in each: to claim, to show, and to free."""
+    """Every spelling of a uuid names the same consumer."""
     plain = UUID(consumer()).hex
     await world.done("PUT", f"/allocations/{plain.upper()}", claim({host: {"VCPU": 1}}))
     for name in (plain, consumer(), consumer().upper()):
@@ -128,7 +128,7 @@ async def test_a_uuid_may_be_written_in_any_form(world: World, host: str) -> Non
 
 
 async def test_several_consumers_change_together(world: World, host: str) -> None:
-    """Room that one gives up goes to another; or nothing changes at all."""
+    """One request moves resources between consumers, or changes nothing."""
     await world.done("PUT", f"/allocations/{consumer(1)}", claim({host: {"VCPU": 8}}))
     new = claim({host: {"VCPU": 8}})
     both = {consumer(1): claim({}, consumer_generation=1), consumer(2): new}
@@ -176,7 +176,7 @@ NO_CLASS = (
 async def test_what_is_refused_leaves_no_consumer(
     world: World, host: str, amounts: dict[str, int], status: int, text: str
 ) -> None:
-    """The words are the original's, and the next claim of the same client is taken."""
+    """A refusal has Placement's message and creates no consumer."""
     path = f"/allocations/{consumer()}"
     answer = await world.ask("PUT", path, claim({host: amounts}))
     assert refusal(answer) == (status, "undefined_code", text.replace("HOST", host))
@@ -184,7 +184,7 @@ async def test_what_is_refused_leaves_no_consumer(
 
 
 async def test_amounts_are_held_against_units(world: World, host: str) -> None:
-    """Too few, too many, or not in steps."""
+    """An amount outside min_unit and max_unit or not in steps gets 409."""
     units = {"total": 100, "min_unit": 4, "max_unit": 8, "step_size": 2}
     told = {"resource_provider_generation": 1, "inventories": {"VCPU": units}}
     await world.done("PUT", f"/resource_providers/{host}/inventories", told)
@@ -201,7 +201,7 @@ async def test_amounts_are_held_against_units(world: World, host: str) -> None:
 
 
 async def test_providers_and_consumers_that_are_not_as_expected(world: World, host: str) -> None:
-    """An unknown provider is the client's mistake; a generation is told with the right one."""
+    """An unknown provider or class gets 400, and a wrong consumer generation 409."""
     nobody = consumer(9)
     answer = await world.ask("PUT", f"/allocations/{consumer()}", claim({nobody: {"VCPU": 1}}))
     text = f"Allocation for resource provider '{nobody}' that does not exist."
@@ -220,7 +220,7 @@ async def test_providers_and_consumers_that_are_not_as_expected(world: World, ho
 
 
 async def test_a_type_stays_below_the_version_that_tells_it(world: World, host: str) -> None:
-    """Owners are replaced in any version that tells them."""
+    """A claim of an older version keeps the consumer type and replaces the owner."""
     path = f"/allocations/{consumer()}"
     await world.done("PUT", path, claim({host: {"VCPU": 1}}, consumer_type="MIGRATION"))
     old = body_of("1.28", host) | {"consumer_generation": 1, "project_id": "another"}
@@ -232,7 +232,7 @@ async def test_a_type_stays_below_the_version_that_tells_it(world: World, host: 
 
 
 async def test_claims_of_one_provider_at_once_hear_nothing_of_each_other() -> None:
-    """All are taken, and the sum is right."""
+    """Simultaneous claims on one provider all succeed."""
     world = World()
     host = await world.provider(VCPU=200)
     answers = await asyncio.gather(
@@ -247,18 +247,18 @@ async def test_claims_of_one_provider_at_once_hear_nothing_of_each_other() -> No
 
 
 class BusyLedger(MemoryLedger):
-    """Somebody replaces what a consumer holds just after it was read, and the tables see it.
+    """A ledger in which another client replaces a consumer's allocations just after a read.
 
     Attributes:
-        left: how often, from now on.
-        follower: keeps the tables.
+        left: the number of replacements still to come.
+        follower: the follower that updates the tables.
     """
 
     left = 0
     follower: Follower | None = None
 
     async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
-        """Read what is old by the time it is returned."""
+        """Return allocations that have been replaced in the meantime."""
         found = await super().consumer_allocations(consumer_uuid)
         if self.left and found is not None and self.follower is not None:
             self.left -= 1
@@ -270,7 +270,7 @@ class BusyLedger(MemoryLedger):
 
 @pytest.mark.parametrize("times", [0, 1, 2, 3])
 async def test_generations_are_never_newer_than_what_is_held(host: str, times: int) -> None:
-    """Whoever wrote with a new generation and old allocations would undo what it has not seen."""
+    """The generation that is shown is never newer than the allocations that are shown."""
     ledger = BusyLedger()
     parts = parts_on(ledger)
     world = World(parts)

@@ -1,4 +1,4 @@
-"""Answers: what every one of them tells, and the forms of errors."""
+"""Responses of the Placement API: headers, and the forms of errors."""
 
 import httpx
 import pytest
@@ -32,12 +32,12 @@ MALFORMED = (
 
 @pytest.fixture
 def service() -> Service:
-    """The real table."""
+    """Return a service with the real routes."""
     return service_of()
 
 
 async def test_the_versions_document_needs_no_token(service: Service) -> None:
-    """At both paths; it tells the version that was used."""
+    """The document is at both paths and has the version headers."""
     for path in ("/", ""):
         answer = await service.ask("GET", path, version=None, headers={"x-auth-token": None})
         assert answer.status_code == 200
@@ -60,7 +60,7 @@ async def test_the_versions_document_needs_no_token(service: Service) -> None:
 
 @pytest.mark.parametrize(("version", "is_told"), [("1.14", False), ("1.15", True)])
 async def test_times_are_told_from_1_15(service: Service, version: str, is_told: bool) -> None:
-    """As HTTP writes them."""
+    """From 1.15 on, responses have Last-Modified and Cache-Control."""
     answer = await service.ask("GET", "/", version=version)
     assert ("last-modified" in answer.headers) is is_told
     assert answer.headers.get("cache-control") == ("no-cache" if is_told else None)
@@ -69,7 +69,7 @@ async def test_times_are_told_from_1_15(service: Service, version: str, is_told:
 
 
 async def test_a_reply_tells_its_own_time_and_some_without_a_body() -> None:
-    """A body always has a time; without one an action says whether it has."""
+    """A response with a body has a time; one without has it if the route is timed."""
 
     async def shown(ask: PlacementCall) -> PlacementReply:
         return json_reply({}, modified_s=NOW_S - 3600)
@@ -96,7 +96,7 @@ async def test_a_reply_tells_its_own_time_and_some_without_a_body() -> None:
 
 
 async def test_links_have_the_prefix(service: Service) -> None:
-    """Absolute in headers, without the host in bodies."""
+    """Headers have absolute URLs, and bodies have paths, both with the prefix."""
 
     async def show(ask: PlacementCall) -> PlacementReply:
         return json_reply({"href": ask.link("/traits/A")}, headers=(ask.location("/traits/A"),))
@@ -110,13 +110,13 @@ async def test_links_have_the_prefix(service: Service) -> None:
 
 
 def error(answer: httpx.Response) -> dict[str, object]:
-    """Return the one error that an answer tells."""
+    """Return the single error of a response."""
     (told,) = answer.json()["errors"]
     return dict(told)
 
 
 async def test_an_unknown_path(service: Service) -> None:
-    """There is nothing to say but that."""
+    """An unknown path gets 404 with title, detail, code and request id."""
     answer = await service.ask("GET", "/nowhere", version="1.23")
     assert error(answer) == {
         "status": 404,
@@ -129,12 +129,12 @@ async def test_an_unknown_path(service: Service) -> None:
 
 
 async def test_codes_are_told_from_1_23(service: Service) -> None:
-    """Before there is only text."""
+    """Errors before 1.23 have no code."""
     assert "code" not in error(await service.ask("GET", "/nowhere", version="1.22"))
 
 
 async def test_a_wrong_method_tells_the_right_ones(service: Service) -> None:
-    """In two sentences. HEAD and OPTIONS are no methods here."""
+    """A wrong method, including HEAD and OPTIONS, gets 405 with the allowed ones."""
     answer = await service.ask("DELETE", "/resource_providers")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "GET, POST"
@@ -148,7 +148,7 @@ async def test_a_wrong_method_tells_the_right_ones(service: Service) -> None:
 
 
 async def test_delete_of_all_inventories_was_405_before_it_came(service: Service) -> None:
-    """Other actions are 404 before."""
+    """Before its version, this action gets 405, and others get 404."""
     path = "/resource_providers/u/inventories"
     assert (await service.ask("DELETE", path, version="1.4")).status_code == 405
     assert (await service.ask("DELETE", path, version="1.5")).status_code != 405
@@ -156,7 +156,7 @@ async def test_delete_of_all_inventories_was_405_before_it_came(service: Service
 
 
 async def test_a_wrong_content_type(service: Service) -> None:
-    """Parameters of the type are not looked at."""
+    """Another media type gets 415; parameters of the type are ignored."""
     answer = await service.ask(
         "POST", "/resource_providers", content="x", headers={"content-type": "text/plain"}
     )
@@ -177,7 +177,7 @@ async def test_a_wrong_content_type(service: Service) -> None:
 
 
 async def test_a_version_out_of_range_tells_the_range(service: Service) -> None:
-    """Without a version, so without a code."""
+    """An unsupported version gets 406 with the range, and no version headers."""
     answer = await service.ask("GET", "/resource_providers", version="1.99")
     assert error(answer) == {
         "status": 406,
@@ -194,7 +194,7 @@ async def test_a_version_out_of_range_tells_the_range(service: Service) -> None:
 
 
 async def test_a_malformed_version(service: Service) -> None:
-    """400, in the words that clients look at."""
+    """A malformed version gets 400 with Placement's message."""
     answer = await service.ask("GET", "/", version="pony.horse")
     assert error(answer)["detail"] == (
         f"{MALFORMED}\n\n Invalid microversion: invalid version string: pony.horse; invalid "
@@ -203,7 +203,7 @@ async def test_a_malformed_version(service: Service) -> None:
 
 
 async def test_whoever_is_not_known(service: Service) -> None:
-    """401 has a form of its own."""
+    """A request without a token gets 401 in its own form."""
     answer = await service.ask("GET", "/resource_providers", headers={"x-auth-token": None})
     assert answer.status_code == 401
     assert answer.json()["code"] == "401 Unauthorized"
@@ -213,7 +213,7 @@ async def test_whoever_is_not_known(service: Service) -> None:
 
 
 async def test_whoever_may_not(service: Service) -> None:
-    """403 names the rule."""
+    """A request without the required role gets 403 with the name of the rule."""
     answer = await service.ask("GET", "/resource_providers", headers={"x-auth-token": "user"})
     assert error(answer)["detail"] == (
         "Access was denied to this resource.\n\n "
@@ -222,7 +222,7 @@ async def test_whoever_may_not(service: Service) -> None:
 
 
 async def test_what_a_server_cannot_do() -> None:
-    """501 has a sentence of its own, too."""
+    """An error with status 501 has its own title and detail."""
 
     async def refuse(ask: PlacementCall) -> PlacementReply:
         raise PlacementError(501, "Not here.")
@@ -237,7 +237,7 @@ async def test_what_a_server_cannot_do() -> None:
 
 
 async def test_an_error_for_a_browser(service: Service) -> None:
-    """As HTML when that is liked better, with nothing of the request as markup."""
+    """A client that prefers HTML gets escaped HTML."""
     answer = await service.ask(
         "GET",
         "/",
@@ -256,7 +256,7 @@ async def test_an_error_for_a_browser(service: Service) -> None:
 
 
 async def test_a_browser_may_read_what_it_likes_a_little(service: Service) -> None:
-    """JSON is accepted by `*/*`; without that the answer would be of no use."""
+    """A client that does not accept JSON at all gets 406, except at the root."""
     likes = "text/html,application/xhtml+xml,application/xml;q=0.9"
     answer = await service.ask(
         "GET", "/resource_providers", headers={"accept": f"{likes},*/*;q=0.8"}
@@ -270,13 +270,13 @@ async def test_a_browser_may_read_what_it_likes_a_little(service: Service) -> No
 
 
 def test_a_message_has_one_line() -> None:
-    """Clients show the last line of the detail."""
+    """The default code of an error is `undefined`."""
     refusal = PlacementError(409, "one\r\ntwo")
     assert refusal.code is Code.UNDEFINED
 
 
 async def test_lines_of_a_message_are_joined() -> None:
-    """And codes are told as they are."""
+    """The lines of a message are joined, and its code is kept."""
 
     async def refuse(ask: PlacementCall) -> PlacementReply:
         raise PlacementError(409, "one\r\n\ntwo", Code.CONCURRENT_UPDATE)
@@ -290,7 +290,7 @@ async def test_lines_of_a_message_are_joined() -> None:
 
 
 class FaultError(BerthError):
-    """Something inside."""
+    """An unexpected error inside the service."""
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ class FaultError(BerthError):
     ],
 )
 def test_errors_of_services_have_a_status(failure: BerthError, status: int, code: Code) -> None:
-    """Whether handlers translate them or not."""
+    """Each error of the services has its status and code; unknown errors have none."""
     refusal = refusal_of(failure)
     assert refusal is not None
     assert (refusal.status, refusal.code) == (status, code)
@@ -312,7 +312,7 @@ def test_errors_of_services_have_a_status(failure: BerthError, status: int, code
 
 @pytest.mark.parametrize("failure", [FaultError("secret"), RuntimeError("secret")])
 async def test_what_nobody_foresaw_is_500_and_told(failure: Exception) -> None:
-    """The client learns nothing of the inside."""
+    """An unexpected error gets 500 without its text, and is reported."""
 
     async def fail(ask: PlacementCall) -> PlacementReply:
         raise failure
@@ -328,7 +328,7 @@ async def test_what_nobody_foresaw_is_500_and_told(failure: Exception) -> None:
 
 
 async def test_limits_are_told_in_this_form() -> None:
-    """Those before there is a handler, too."""
+    """Exceeded limits on the query, the headers and the body are errors in this form."""
     service = service_of(limits=RequestLimits(body_bytes_max=1000, query_bytes_max=100))
     json = {"content-type": "application/json"}
     answer = await service.ask("GET", f"/?{'x' * 101}")
@@ -357,6 +357,6 @@ async def test_limits_are_told_in_this_form() -> None:
     ],
 )
 async def test_the_length_of_a_body(service: Service, length: str, status: int, text: str) -> None:
-    """Servers that let anything through leave it to the API."""
+    """An invalid Content-Length or a missing Content-Type is refused."""
     answer = await service.ask("POST", "/resource_providers", headers={"content-length": length})
     assert (answer.status_code, text in answer.text) == (status, True), answer.text

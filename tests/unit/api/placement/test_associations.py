@@ -28,7 +28,7 @@ async def service() -> Service:
 
 
 async def test_aggregates_keep_the_order_in_which_they_came(service: Service) -> None:
-    """From 1.19 with the generation, which goes up each time."""
+    """From 1.19 on, aggregates have a generation, which each change increases."""
     for generation in range(2):
         view = {"aggregates": [GROUP, A], SEEN: generation + 1}
         body = {**view, SEEN: generation}
@@ -39,7 +39,7 @@ async def test_aggregates_keep_the_order_in_which_they_came(service: Service) ->
 
 
 async def test_old_clients_set_aggregates_without_a_generation(service: Service) -> None:
-    """It stays as it is, and is not told."""
+    """Before 1.19, the generation is neither shown nor changed."""
     answer = await service.ask("PUT", AGGREGATES, version="1.18", json=[GROUP])
     assert answer.json() == {"aggregates": [GROUP]}
     assert (await service.ask("GET", AGGREGATES)).json() == {"aggregates": [GROUP], SEEN: 0}
@@ -50,7 +50,7 @@ async def test_old_clients_set_aggregates_without_a_generation(service: Service)
 
 
 async def test_traits_of_a_provider_are_replaced(service: Service) -> None:
-    """Standard ones come first; the same ones again change nothing."""
+    """Standard traits come first, and equal traits leave the generation unchanged."""
     await service.ask("PUT", "/traits/CUSTOM_A")
     body = {"traits": ["CUSTOM_A", "HW_CPU_X86_AVX"], SEEN: 0}
     view = {"traits": ["HW_CPU_X86_AVX", "CUSTOM_A"], SEEN: 1}
@@ -70,7 +70,7 @@ async def test_traits_of_a_provider_are_replaced(service: Service) -> None:
 
 
 async def test_traits_of_a_provider_are_removed(service: Service) -> None:
-    """The generation goes up if there was any."""
+    """Removing traits increases the generation if there were any."""
     await service.ask("PUT", TRAITS, json={"traits": ["HW_CPU_X86_AVX"], SEEN: 0})
     for _ in range(2):
         assert (await service.ask("DELETE", TRAITS)).status_code == 204
@@ -85,7 +85,7 @@ async def test_traits_of_a_provider_are_removed(service: Service) -> None:
 
 
 async def test_a_trait_is_made_and_removed(service: Service) -> None:
-    """Made once; not removed while a provider has it."""
+    """A trait can be created repeatedly, and deleted while no provider has it."""
     url = "/traits/CUSTOM_A"
     for status in (201, 204):
         answer = await service.ask("PUT", url)
@@ -107,14 +107,14 @@ async def test_a_trait_is_made_and_removed(service: Service) -> None:
 
 @pytest.mark.parametrize("name", ["gold", "CUSTOM_", "CUSTOM_a", f"CUSTOM_{'A' * 249}", "HW_X"])
 async def test_only_custom_traits_are_made(service: Service, name: str) -> None:
-    """Of capital letters, digits and underscores, 255 at most."""
+    """A custom name has capital letters, digits and underscores, and at most 255 characters."""
     status, text, _ = told(await service.ask("PUT", f"/traits/{name}"))
     assert status == 400
     assert text.startswith("The trait is invalid. A valid trait must be no longer than 255 ")
 
 
 async def test_standard_traits_stay(service: Service) -> None:
-    """They are there from the start."""
+    """A standard trait exists and cannot be deleted."""
     assert (await service.ask("GET", "/traits/HW_CPU_X86_AVX")).status_code == 204
     assert told(await service.ask("DELETE", "/traits/HW_CPU_X86_AVX"))[:2] == (
         400,
@@ -133,7 +133,7 @@ async def test_standard_traits_stay(service: Service) -> None:
     ],
 )
 async def test_traits_are_found(service: Service, query: str, names: list[str]) -> None:
-    """Those that were made come in the order in which they were."""
+    """Custom traits are listed in the order of their creation."""
     for name in ("CUSTOM_B", "CUSTOM_A"):
         await service.ask("PUT", f"/traits/{name}")
     await service.ask("PUT", TRAITS, json={"traits": ["CUSTOM_A"], SEEN: 0})
@@ -150,7 +150,7 @@ async def test_traits_are_found(service: Service, query: str, names: list[str]) 
 async def test_bad_queries_for_traits_are_refused(
     service: Service, query: str, problem: str
 ) -> None:
-    """What would be right is told."""
+    """The error says which form is correct."""
     status, text, _ = told(await service.ask("GET", f"/traits?{query}"))
     assert (status, text[: len(problem)]) == (400, problem)
 
@@ -159,12 +159,12 @@ async def test_bad_queries_for_traits_are_refused(
 
 
 def view_of(name: str) -> dict[str, Any]:
-    """Return a class as it is shown."""
+    """Return a resource class as the API shows it."""
     return {"name": name, "links": [{"rel": "self", "href": f"/resource_classes/{name}"}]}
 
 
 async def test_a_class_is_made_and_removed(service: Service) -> None:
-    """By POST, or by PUT from 1.7, which does not mind if it is there."""
+    """A class is created by POST, or by PUT, which accepts an existing one."""
     url = "/resource_classes/CUSTOM_A"
     answer = await service.ask("POST", "/resource_classes", json={"name": "CUSTOM_A"})
     assert (answer.status_code, answer.headers["location"]) == (201, f"http://placement{url}")
@@ -182,7 +182,7 @@ async def test_a_class_is_made_and_removed(service: Service) -> None:
 
 
 async def test_a_class_that_a_provider_has_stays(service: Service) -> None:
-    """A standard one always."""
+    """A class with inventory and a standard class cannot be deleted."""
     await service.ask("PUT", "/resource_classes/CUSTOM_A")
     body = {"resource_class": "CUSTOM_A", "total": 1}
     await service.ask("POST", f"{ALL}/{A}/inventories", json=body)
@@ -198,7 +198,7 @@ async def test_a_class_that_a_provider_has_stays(service: Service) -> None:
 
 
 async def test_old_clients_rename_a_class(service: Service) -> None:
-    """Providers have the new one then, and their generation stays."""
+    """Before 1.7, PUT renames a class, also in inventories."""
     await service.ask("PUT", "/resource_classes/CUSTOM_A")
     await service.ask(
         "POST", f"{ALL}/{A}/inventories", json={"resource_class": "CUSTOM_A", "total": 3}

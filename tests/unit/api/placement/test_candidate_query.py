@@ -1,4 +1,4 @@
-"""Queries for allocation candidates: groups, what holds for all, and what does not go together."""
+"""Queries for allocation candidates: groups, global parameters, and contradictions."""
 
 import pytest
 
@@ -12,7 +12,7 @@ Query = list[tuple[str, str]]
 
 
 def test_one_group_is_all_that_old_clients_ask() -> None:
-    """It has no suffix; trees are not known to them."""
+    """A query has one group without suffix, and is aware of trees from 1.29 on."""
     query = [("resources", "VCPU:1,MEMORY_MB:512"), ("limit", "5"), ("limit", "9")]
     group = CandidateGroup(amounts={"VCPU": 1, "MEMORY_MB": 512})
     assert candidate_query(query, 16) == CandidateQuery((group,), limit=5, is_nested_aware=False)
@@ -20,7 +20,7 @@ def test_one_group_is_all_that_old_clients_ask() -> None:
 
 
 def test_groups_are_in_the_order_in_which_they_are_named() -> None:
-    """Each key belongs to the group of its suffix; the last of several resources counts."""
+    """Each key belongs to the group of its suffix, and the last of several resources counts."""
     query = [
         ("required_B", "T,!U"),
         ("resources", "VCPU:1"),
@@ -177,7 +177,7 @@ def test_groups_are_in_the_order_in_which_they_are_named() -> None:
 def test_what_does_not_go_together_is_refused(
     query: Query, minor: int, problem: str, code: Code
 ) -> None:
-    """As the original says it, with its code."""
+    """A contradictory query gets 400 with Placement's message and code."""
     with pytest.raises(PlacementError) as raised:
         candidate_query(query, minor)
     assert raised.value.status == 400
@@ -186,7 +186,7 @@ def test_what_does_not_go_together_is_refused(
 
 
 def test_of_several_that_are_wrong_the_first_is_told() -> None:
-    """In the order of the parameters, whatever they are about, and of one name at the first."""
+    """Of several invalid parameters, the first in the query is reported."""
     query = [("resources", "VCPU:1"), ("required", "A,"), ("in_tree", "x"), ("member_of", "y")]
     for first, text in ((1, "Got an empty trait"), (2, "'in_tree'"), (3, "'member_of'")):
         rest = [item for place, item in enumerate(query) if place not in (0, first)]

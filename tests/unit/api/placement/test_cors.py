@@ -1,4 +1,4 @@
-"""Requests of browsers from other origins."""
+"""Cross-origin requests of browsers."""
 
 import pytest
 
@@ -12,12 +12,12 @@ ALLOWED = "access-control-allow-origin"
 
 @pytest.fixture
 def service() -> Service:
-    """One origin, one header."""
+    """Return a service that allows one origin and one header."""
     return service_of(cors=Cors([ORIGIN], ["OpenStack-API-Version"]))
 
 
 async def test_a_preflight_of_a_known_origin(service: Service) -> None:
-    """Tells what may be sent; nobody has to log in for it."""
+    """A preflight needs no token and returns the allowed methods and headers."""
     answer = await service.ask(
         "OPTIONS",
         "/resource_providers",
@@ -52,7 +52,7 @@ async def test_a_preflight_of_a_known_origin(service: Service) -> None:
     ],
 )
 async def test_any_other_preflight_tells_nothing(service: Service, headers: dict[str, str]) -> None:
-    """It is 200 all the same, and the browser sees that nothing is allowed."""
+    """A preflight that is not allowed gets 200 without CORS headers."""
     answer = await service.ask("OPTIONS", "/", headers=headers)
     assert answer.status_code == 200
     assert ALLOWED not in answer.headers
@@ -63,7 +63,7 @@ async def test_any_other_preflight_tells_nothing(service: Service, headers: dict
 async def test_an_answer_tells_known_origins(
     service: Service, origin: str | None, told: str | None, path: str
 ) -> None:
-    """Errors, too, so that a page can show them."""
+    """Responses and errors have CORS headers for allowed origins."""
     answer = await service.ask("GET", path, headers={"origin": origin})
     assert answer.headers.get(ALLOWED) == told
     assert ("access-control-expose-headers" in answer.headers) is (told is not None)
@@ -71,7 +71,7 @@ async def test_an_answer_tells_known_origins(
 
 
 async def test_everybody_may_be_allowed_without_credentials() -> None:
-    """A star is no origin that a browser would send a password for."""
+    """With the origin `*`, any origin is allowed without credentials."""
     service = service_of(cors=Cors(["*"], []))
     answer = await service.ask("GET", "/", headers={"origin": OTHER})
     assert answer.headers[ALLOWED] == "*"
@@ -79,7 +79,7 @@ async def test_everybody_may_be_allowed_without_credentials() -> None:
 
 
 async def test_without_origins_options_is_no_method() -> None:
-    """And no answer tells anything."""
+    """Without allowed origins, OPTIONS gets 405 and there are no CORS headers."""
     service = service_of()
     headers = {"origin": ORIGIN, "access-control-request-method": "GET"}
     assert (await service.ask("OPTIONS", "/", headers=headers)).status_code == 405

@@ -1,4 +1,4 @@
-"""Inventories over HTTP: all together and one by one, with the generation of their provider."""
+"""Inventories over HTTP, all together and one by one, with the provider's generation."""
 
 from typing import Any
 
@@ -33,31 +33,31 @@ def parts() -> PlacementParts:
 
 @pytest.fixture
 def ledger(parts: PlacementParts) -> Ledger:
-    """Return its ledger."""
+    """Return the ledger of the service."""
     return parts.ledger
 
 
 @pytest.fixture
 async def service(parts: PlacementParts) -> Service:
-    """Return a service with one provider that has nothing."""
+    """Return a service with one provider that has no inventory."""
     service = Service(build_placement_app(parts))
     await service.ask("POST", ALL, json={"name": "a", "uuid": A})
     return service
 
 
 async def use(ledger: Ledger, name: str) -> None:
-    """Use one of a class."""
+    """Allocate one unit of a class."""
     claim = Claim(f"claim-{name}", (Allocation(f"consumer-{name}", A, {name: 1}),))
     await ledger.commit([(Take(claim),)])
 
 
 def all_of(generation: int, **totals: int) -> Json:
-    """Make a body with all inventories."""
+    """Return a body with all inventories."""
     return {SEEN: generation, "inventories": {name: {"total": n} for name, n in totals.items()}}
 
 
 async def test_inventories_are_replaced_together(service: Service) -> None:
-    """What is not told is as usual; the generation goes up by one."""
+    """Missing fields get their defaults, and the generation increases by one."""
     answer = await service.ask("PUT", URL, json=all_of(0, VCPU=4, DISK_GB=9))
     view = {
         SEEN: 1,
@@ -70,7 +70,7 @@ async def test_inventories_are_replaced_together(service: Service) -> None:
 
 
 async def test_one_inventory_is_added_changed_and_removed(service: Service) -> None:
-    """Adding needs no generation, changing does."""
+    """Changing an inventory needs a generation; adding one does not."""
     body: Json = {"resource_class": "VCPU", "total": 4, "allocation_ratio": 2}
     answer = await service.ask("POST", URL, json=body)
     view = {**DEFAULTS, "total": 4, "allocation_ratio": 2.0, SEEN: 1}
@@ -88,7 +88,7 @@ async def test_one_inventory_is_added_changed_and_removed(service: Service) -> N
 
 
 async def test_all_are_removed_together_from_1_5(service: Service) -> None:
-    """Before, that method is not there."""
+    """Before 1.5, deleting all inventories gets 405."""
     await service.ask("PUT", URL, json=all_of(0, VCPU=4, DISK_GB=9))
     assert (await service.ask("DELETE", URL, version="1.4")).status_code == 405
     assert (await service.ask("DELETE", URL, version="1.5")).status_code == 204
@@ -188,7 +188,7 @@ async def test_all_are_removed_together_from_1_5(service: Service) -> None:
 async def test_what_cannot_be_changed(
     service: Service, method: str, path: str, body: Json | None, expected: tuple[int, str, str]
 ) -> None:
-    """Nothing is changed then."""
+    """A refused change has Placement's message and leaves the generation unchanged."""
     await service.ask("PUT", URL, json=all_of(0, VCPU=4))
     status, text, code = told(await service.ask(method, URL + path, json=body))
     assert (status, text, code) == (*expected[:2], f"placement.{expected[2]}")
@@ -210,7 +210,7 @@ async def test_what_cannot_be_changed(
 async def test_something_must_be_left_to_be_used(
     service: Service, version: str, reserved: int, ratio: float, problem: str | None
 ) -> None:
-    """Before 1.26 one at least; from then on not less than nothing."""
+    """Before 1.26, the capacity must be at least 1; from then on, at least 0."""
     body = {"resource_class": "VCPU", "total": 4, "reserved": reserved, "allocation_ratio": ratio}
     answer = await service.ask("POST", URL, version=version, json=body)
     assert answer.status_code == (201 if problem is None else 400)
@@ -222,7 +222,7 @@ async def test_something_must_be_left_to_be_used(
 
 
 async def test_what_is_used_stays(service: Service, ledger: Ledger) -> None:
-    """Classes are told in the order of the vocabulary; less than is used may be left."""
+    """Used inventories and their provider cannot be deleted, but can be reduced."""
     await service.ask("PUT", URL, json=all_of(0, DISK_GB=9, VCPU=4, MEMORY_MB=8))
     for name in ("DISK_GB", "VCPU"):
         await use(ledger, name)
@@ -257,14 +257,14 @@ async def test_what_is_used_stays(service: Service, ledger: Ledger) -> None:
 async def test_a_provider_that_is_not_there_is_told_before_a_bad_body(
     service: Service, method: str, path: str, body: object
 ) -> None:
-    """As in the original."""
+    """An unknown provider gets 404 before the body is validated, as in Placement."""
     answer = await service.ask(method, f"{ALL}/{GROUP}{path}", json=body)
     assert answer.status_code == 404
     assert (await service.ask(method, f"{ALL}/{A}{path}", json=body)).status_code == 400
 
 
 async def test_two_spellings_of_what_is_not_there(service: Service) -> None:
-    """The original says it twice in some places."""
+    """The message repeats its sentence where Placement's does."""
     sentence = f"No resource provider with uuid {GROUP} found"
     for path in ("inventories", "inventories/VCPU"):
         answer = await service.ask("GET", f"{ALL}/{GROUP}/{path}")

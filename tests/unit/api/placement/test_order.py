@@ -1,4 +1,4 @@
-"""The order of the checks: of two things that are wrong, the first to be looked at is told."""
+"""The order of the checks: of two faults in a request, the one checked first is reported."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -46,11 +46,11 @@ CLASHES = [
     {"version out of range", "malformed version", "not in this version"},
     {"no content type", "wrong content type"},
 ]
-"""What one request cannot have together."""
+"""Faults that one request cannot have together."""
 
 
 async def refuse(ask: PlacementCall) -> PlacementReply:
-    """Refuse what has come this far."""
+    """Raise the error of a handler that is reached."""
     raise PlacementError(409, "It is in use.", Code.PROVIDER_IN_USE)
 
 
@@ -67,7 +67,7 @@ ACTION = PlacementRoute(
 
 
 class Sent(NamedTuple):
-    """A request."""
+    """The parts of a request."""
 
     method: str
     path: str
@@ -77,7 +77,7 @@ class Sent(NamedTuple):
 
 
 def request_with(*wrong: str) -> Sent:
-    """Make a request in which all that is wrong."""
+    """Return a request with these faults."""
     headers: dict[str, str | None] = {"content-type": "application/json"}
     version = "1.39"
     for one in wrong:
@@ -111,7 +111,7 @@ def request_with(*wrong: str) -> Sent:
 
 
 def pairs() -> list[tuple[str, str]]:
-    """Return all pairs that can be, and each thing by itself."""
+    """Return all possible pairs of faults, and each fault by itself."""
     both = [
         pair for pair in combinations(ORDER, 2) if not any(set(pair) <= clash for clash in CLASHES)
     ]
@@ -120,7 +120,7 @@ def pairs() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("first", "second"), pairs())
 async def test_the_first_of_two_is_told(first: str, second: str) -> None:
-    """Whatever else would be wrong later."""
+    """The earlier of two faults determines the response."""
     service: Service = service_of([ACTION])
     sent = request_with(first, second)
     answer = await service.ask(
@@ -131,7 +131,7 @@ async def test_the_first_of_two_is_told(first: str, second: str) -> None:
 
 
 async def test_a_query_that_names_a_project_is_read_before_the_rule() -> None:
-    """A reader of that project may, of another may not; nothing else of the query is looked at."""
+    """The first project_id is read before the rule is checked; the rest of the query is not."""
     (usages,) = (action for action in ACTIONS if action.path == "/usages")
     service = service_of([replace(usages, handler=refuse)])
 
@@ -148,7 +148,7 @@ async def test_a_query_that_names_a_project_is_read_before_the_rule() -> None:
 
 
 async def test_other_queries_are_read_after_the_rule() -> None:
-    """Whoever may not ask learns nothing of what was wrong with the question."""
+    """A caller without permission gets 403 before the query is validated."""
     service = service_of()
     for token, status in (("user", 403), ("admin", 400)):
         headers = {"x-auth-token": token}

@@ -1,4 +1,4 @@
-"""The policy: its language, its rules, and what an operator may change."""
+"""The access policy: its language, its rules, and an operator's overrides."""
 
 import pytest
 
@@ -40,7 +40,7 @@ NOBODY = PlacementCaller("eve", "web", frozenset())
     ],
 )
 def test_the_language_of_checks(check: str, allowed: str) -> None:
-    """`and` binds closer than `or`, `not` closest; words may be in capitals."""
+    """`not` binds closest and `and` closer than `or`; keywords are not case-sensitive."""
     policy = AccessPolicy({"it": check, "other": "role:service"})
     target = {"project_id": "web", "user_id": "eve"}
     callers = {"admin": ADMIN, "service": SERVICE, "reader": READER, "nobody": NOBODY}
@@ -49,7 +49,7 @@ def test_the_language_of_checks(check: str, allowed: str) -> None:
 
 
 def test_without_a_target_it_is_the_callers_own() -> None:
-    """And a target that says nothing is nobody's."""
+    """Without a target, the caller's own project is used; an empty target matches no caller."""
     policy = AccessPolicy({"it": "project_id:%(project_id)s"})
     assert policy.allows("it", READER)
     assert not policy.allows("it", READER, {})
@@ -75,14 +75,14 @@ def test_without_a_target_it_is_the_callers_own() -> None:
     ],
 )
 def test_a_wrong_check_is_refused_at_once(check: str, reason: str) -> None:
-    """So that nobody learns of it by being let in, or out."""
+    """An invalid check raises an error when the policy is created."""
     with pytest.raises(InvalidInputError, match=r"policy rule (it|round)") as caught:
         AccessPolicy({"it": check, "round": "rule:it"})
     assert reason in str(caught.value)
 
 
 def test_the_old_defaults_let_administrators_do_everything() -> None:
-    """The new ones keep what is for services from them."""
+    """The new defaults reserve the reshaper for services."""
     for enforced in (False, True):
         policy = policy_of({}, enforce_new_defaults=enforced)
         for rule in ACTION_RULES:
@@ -94,7 +94,7 @@ def test_the_old_defaults_let_administrators_do_everything() -> None:
 
 @pytest.mark.parametrize("enforced", [False, True])
 def test_readers_see_the_usages_of_their_project(enforced: bool) -> None:
-    """And nothing else."""
+    """Of all actions, a reader may only see the usages of their own project."""
     policy = policy_of({}, enforce_new_defaults=enforced)
     own, other = {"project_id": "web"}, {"project_id": "ops"}
     assert [rule for rule in ACTION_RULES if policy.allows(rule, READER, own)] == [
@@ -104,13 +104,13 @@ def test_readers_see_the_usages_of_their_project(enforced: bool) -> None:
 
 
 def test_a_token_for_the_system_may_nothing() -> None:
-    """Not even what everybody may."""
+    """A system-scoped token is refused even by a rule that allows everyone."""
     policy = policy_of({"placement:traits:list": "@"}, enforce_new_defaults=False)
     assert not policy.allows("placement:traits:list", ADMIN._replace(is_system=True))
 
 
 def test_rules_of_an_operator_take_the_place_of_others() -> None:
-    """A base rule that is given is not widened by the old defaults."""
+    """An overridden base rule is not widened by the old defaults."""
     overrides = {"service_api": "role:mover", "placement:traits:list": "@", "mine": "role:x"}
     policy = policy_of(overrides, enforce_new_defaults=False)
     assert not policy.allows("placement:reshaper:reshape", ADMIN)
@@ -119,7 +119,7 @@ def test_rules_of_an_operator_take_the_place_of_others() -> None:
 
 
 def test_all_rules_can_be_opened() -> None:
-    """All but the base ones, as OpenStack's own tests do it."""
+    """All action rules can be opened to everyone, as OpenStack's own tests do."""
     policy = policy_of(dict.fromkeys(ACTION_RULES, "@"), enforce_new_defaults=True)
     assert all(policy.allows(rule, NOBODY) for rule in ACTION_RULES)
     assert not policy.allows("admin_api", NOBODY)
@@ -127,7 +127,7 @@ def test_all_rules_can_be_opened() -> None:
 
 
 def test_rules_lead_through_few_others() -> None:
-    """However they are woven, reading them takes no time; a long chain is refused."""
+    """Rules with many shared references are read, and a chain of more than 50 is refused."""
     woven = {f"r{n}": f"rule:r{n + 1} or rule:r{n + 2}" for n in range(40)}
     assert AccessPolicy({**woven, "r40": "@", "r41": "!"}).allows("r0", NOBODY)
     chain = {f"r{n}": f"rule:r{n + 1}" for n in range(200)}
@@ -139,7 +139,7 @@ def test_rules_lead_through_few_others() -> None:
     ("token", "may"), [(None, True), ("notused", True), ("admin", True), ("bob", False)]
 )
 async def test_under_noauth_administrators_have_the_role(token: str | None, may: bool) -> None:
-    """And a header gives it to nobody else."""
+    """Under noauth, only administrators have the role, whatever a header says."""
     service = service_of(auth=NoAuth())
     headers = {"x-auth-token": token, "x-roles": "admin,service"}
     answer = await service.ask("GET", "/traits", headers=headers)
@@ -147,6 +147,6 @@ async def test_under_noauth_administrators_have_the_role(token: str | None, may:
 
 
 async def test_a_token_for_the_system_is_refused_over_http() -> None:
-    """By its header."""
+    """A request with the header of a system scope gets 403."""
     headers = {"openstack-system-scope": "all"}
     assert (await service_of().ask("GET", "/traits", headers=headers)).status_code == 403

@@ -1,4 +1,4 @@
-"""Providers as JSON: what is prepared is true of the table whenever it is shown."""
+"""Providers as JSON, from layouts that are cached between requests."""
 
 import gc
 from dataclasses import replace
@@ -18,7 +18,7 @@ CHILD = Provider("c", "chïld%d", "r", generation=1, updated_at_s=9.0)
 
 @pytest.fixture
 def table() -> ProviderTable:
-    """Return a table of a root and its child."""
+    """Return a table with a root and its child."""
     table = ProviderTable()
     table.put(ROOT)
     table.put(CHILD)
@@ -43,7 +43,7 @@ def _listed(writer: ProviderWriter, table: ProviderTable, minor: int = 39) -> li
     ],
 )
 def test_links_come_with_their_versions(table: ProviderTable, minor: int, links: list[str]) -> None:
-    """Each leads to the noun it is named after, below the prefix."""
+    """Each link appears in its version and is below the prefix."""
     (root, _) = _listed(ProviderWriter("/placement"), table, minor)
     assert [link["rel"] for link in root["links"]] == links
     assert root["links"][0]["href"] == "/placement/resource_providers/r"
@@ -52,7 +52,7 @@ def test_links_come_with_their_versions(table: ProviderTable, minor: int, links:
 
 @pytest.mark.parametrize("minor", [13, 14])
 def test_trees_are_told_from_1_14(table: ProviderTable, minor: int) -> None:
-    """Names are as they were given, whatever they hold."""
+    """Names with special characters are unchanged, and parent and root are shown from 1.14 on."""
     root, child = _listed(ProviderWriter(""), table, minor)
     assert (root["name"], root["generation"]) == ('ro%ot "1"', 3)
     assert (child["name"], child["generation"]) == ("chïld%d", 1)
@@ -62,7 +62,7 @@ def test_trees_are_told_from_1_14(table: ProviderTable, minor: int) -> None:
 
 
 def test_what_changed_is_told_anew(table: ProviderTable) -> None:
-    """Generations, names, trees, rows given to others, and another table."""
+    """Changes of providers and trees, reused rows and another table are reflected."""
     writer = ProviderWriter("")
     _listed(writer, table)
     table.put_used("r", {}, 8)
@@ -83,7 +83,7 @@ def test_what_changed_is_told_anew(table: ProviderTable) -> None:
 
 
 def test_of_many_versions_only_two_layouts_are_kept(table: ProviderTable) -> None:
-    """With 100,000 providers each has 75 MB."""
+    """The writer keeps at most two layouts, which are large for many providers."""
     writer = ProviderWriter("")
     alive = len(_listed(writer, table)), _pages_alive()
     for minor in (0, 1, 6, 11, 14, 39):
@@ -97,14 +97,14 @@ def _pages_alive() -> int:
 
 
 def test_no_rows_are_an_empty_list(table: ProviderTable) -> None:
-    """And were changed nobody knows when."""
+    """Without rows, the list is empty and has no time."""
     writer, none = ProviderWriter(""), np.zeros(0, dtype=np.intp)
     assert writer.listed(table, none, 39) == b'{"resource_providers":[]}'
     assert writer.newest_s(table, none, 39) is None
 
 
 def test_the_last_change_of_the_rows_is_told(table: ProviderTable) -> None:
-    """Unless that of one of them is not known."""
+    """The newest time is that of the rows, or None if one of them has no time."""
     writer = ProviderWriter("")
     assert writer.newest_s(table, table.alive_rows(), 39) == 9.0
     table.put(Provider("n", "n"))
@@ -112,7 +112,7 @@ def test_the_last_change_of_the_rows_is_told(table: ProviderTable) -> None:
 
 
 def test_one_is_shown_as_it_is_given(table: ProviderTable) -> None:
-    """The table may be older or newer than it; only its tree is looked up there."""
+    """The given provider is shown, and only its root comes from the table."""
     writer = ProviderWriter("")
     given = replace(CHILD, name="given", generation=7)
     shown = msgspec.json.decode(writer.shown(given, root_uuid_of(table, given), 39))

@@ -1,4 +1,4 @@
-"""Parameters of queries: amounts, traits and aggregates, and what is wrong with bad ones."""
+"""Query parameters: amounts, traits and aggregates, and the errors for invalid ones."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def _sets(*names: str) -> tuple[frozenset[str], ...]:
     ],
 )
 def test_amounts_are_read(value: str, amounts: dict[str, int]) -> None:
-    """Classes and whole numbers from 1; more than anybody has is as good as all that is more."""
+    """Amounts are at least 1, and values above the maximum are reduced to one above it."""
     assert amounts_of(value) == amounts
 
 
@@ -55,7 +55,7 @@ def test_amounts_are_read(value: str, amounts: dict[str, int]) -> None:
     ],
 )
 def test_bad_amounts_are_refused(value: str, problem: str) -> None:
-    """The part that is wrong is told."""
+    """The error has the invalid part."""
     with pytest.raises(PlacementError) as raised:
         amounts_of(value)
     assert raised.value.status == 400
@@ -77,7 +77,7 @@ def test_bad_amounts_are_refused(value: str, problem: str) -> None:
     ],
 )
 def test_traits_are_read(values: list[str], minor: int, traits: Traits) -> None:
-    """Those that must be there, those that must not (1.22), any of some (1.39)."""
+    """Required traits, forbidden ones (1.22) and alternatives (1.39) are read."""
     assert traits_of(values, minor) == traits
 
 
@@ -94,7 +94,7 @@ def test_traits_are_read(values: list[str], minor: int, traits: Traits) -> None:
     ],
 )
 def test_bad_traits_are_refused(value: str, minor: int, problem: str) -> None:
-    """The whole value is told."""
+    """The error has the whole value."""
     with pytest.raises(PlacementError) as raised:
         traits_of([value], minor)
     assert raised.value.message.startswith("Invalid query string parameters: ")
@@ -102,7 +102,7 @@ def test_bad_traits_are_refused(value: str, minor: int, problem: str) -> None:
 
 
 def test_a_list_of_traits_keeps_its_order() -> None:
-    """Wanted ones are listed as they came."""
+    """Required traits keep their order."""
     assert listed_traits("B,!X,A", may_forbid=True) == (["B", "A"], frozenset("X"))
 
 
@@ -119,7 +119,7 @@ def test_a_list_of_traits_keeps_its_order() -> None:
     ],
 )
 def test_aggregates_are_read(values: list[str], minor: int, members: Members) -> None:
-    """One of some, several together (1.24), none of some (1.32); as they are written."""
+    """Alternatives, several parameters (1.24) and forbidden aggregates (1.32) are read."""
     assert members_of(values, minor) == members
 
 
@@ -136,14 +136,14 @@ def test_aggregates_are_read(values: list[str], minor: int, members: Members) ->
     ],
 )
 def test_bad_aggregates_are_refused(values: list[str], minor: int, problem: str) -> None:
-    """The group is told where that is what is wrong."""
+    """The error names the parameter of the group where its version does not support it."""
     with pytest.raises(PlacementError) as raised:
         members_of(values, minor, "1")
     assert raised.value.message.startswith(problem)
 
 
 def test_a_query_for_providers_is_all_of_it() -> None:
-    """What is not asked, or asked with nothing, is not looked at."""
+    """All parameters are read, and an empty one is ignored."""
     query = [("name", "x"), ("uuid", A), ("in_tree", B), ("resources", "VCPU:1")]
     query += [("required", "T,!U"), ("member_of", BARE), ("member_of", f"!{A}")]
     assert provider_query(query, 39) == ProviderQuery(

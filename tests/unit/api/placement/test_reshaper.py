@@ -1,4 +1,4 @@
-"""The reshaper over HTTP: what it is told, and what it tells when it refuses."""
+"""The reshaper over HTTP: its bodies and its errors."""
 
 import pytest
 
@@ -11,7 +11,7 @@ WHERE = f"on resource provider '{HOST}'"
 
 @pytest.fixture
 async def world() -> World:
-    """Return a service with a provider, of which a consumer holds a disk, and a part of it."""
+    """Return a service with a provider, whose disk a consumer uses, and a child of the provider."""
     world = World()
     await world.provider(1, VCPU=8, DISK_GB=100)
     await world.provider(2, parent=1)
@@ -21,13 +21,13 @@ async def world() -> World:
 
 
 def inventories(seen: int, **totals: int) -> Json:
-    """Return the inventories of a provider that was seen at a generation."""
+    """Return the inventories of a provider with its expected generation."""
     has = {name: {"total": total} for name, total in totals.items()}
     return {"resource_provider_generation": seen, "inventories": has}
 
 
 def body(**changed: object) -> Json:
-    """Return a body that moves the disk to the part, with some providers otherwise."""
+    """Return a body that moves the disk to the child, with some fields replaced."""
     held = {HOST: {"VCPU": 1}, PART: {"DISK_GB": 40}}
     return {
         "inventories": {HOST: inventories(2, VCPU=8), PART: inventories(0, DISK_GB=100)},
@@ -37,7 +37,7 @@ def body(**changed: object) -> Json:
 
 
 async def test_a_disk_moves_while_it_is_in_use(world: World) -> None:
-    """After one request, everything is in its new place."""
+    """One request moves the inventory and its allocation to the child."""
     await world.done("POST", "/reshaper", body())
     shown = await world.get(f"/allocations/{consumer()}")
     assert shown["allocations"] == {
@@ -51,7 +51,7 @@ async def test_a_disk_moves_while_it_is_in_use(world: World) -> None:
 
 @pytest.mark.parametrize("version", ["1.30", "1.34", "1.38"])
 async def test_every_form_of_a_reshape(world: World, version: str) -> None:
-    """Consumers are told of as in any other claim."""
+    """Allocations have the form of each version."""
     told = body()
     one = told["allocations"][consumer()]
     if version < "1.38":
@@ -142,7 +142,7 @@ NOT_GIVEN = (
 async def test_what_is_refused_changes_nothing(
     world: World, changed: Json, told: tuple[int, str, str]
 ) -> None:
-    """The words are the original's, and the reshape that is right is taken after it."""
+    """A refusal has Placement's message, and a correct reshape succeeds after it."""
     answer = await world.ask("POST", "/reshaper", body(**changed))
     assert refusal(answer) == told
     await world.done("POST", "/reshaper", body())

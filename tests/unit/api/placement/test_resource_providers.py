@@ -1,4 +1,4 @@
-"""Resource providers over HTTP: made, shown, found, named, moved and removed."""
+"""Resource providers over HTTP: creating, showing, finding, renaming, moving and deleting."""
 
 from typing import Any
 
@@ -29,20 +29,20 @@ async def service() -> Service:
 
 
 def told(answer: httpx.Response) -> tuple[int, str, str]:
-    """Return status, last line and code of an error."""
+    """Return the status, the last line and the code of an error."""
     (error,) = answer.json()["errors"]
     return answer.status_code, error["detail"].split("\n")[-1].strip(), error["code"]
 
 
 async def found(service: Service, query: str, version: str = "1.39") -> list[str]:
-    """Return the names of the providers that a query finds."""
+    """Return the names of the providers that match a query."""
     answer = await service.ask("GET", f"{ALL}?{query}", version=version)
     assert answer.status_code == 200, answer.text
     return [one["name"] for one in answer.json()["resource_providers"]]
 
 
 async def test_a_provider_is_shown_as_it_was_made(service: Service) -> None:
-    """By POST from 1.20 and by GET; `location` tells where."""
+    """POST (from 1.20 on) and GET show the same provider."""
     url = f"{ALL}/{B}"
     names = ("inventories", "usages", "aggregates", "traits", "allocations")
     view = {
@@ -67,7 +67,7 @@ async def test_a_provider_is_shown_as_it_was_made(service: Service) -> None:
 
 
 async def test_before_1_20_making_one_tells_only_where_it_is() -> None:
-    """With a uuid of its own if the client gives none."""
+    """The response has only the location, with a generated uuid."""
     service = service_of()
     answer = await service.ask("POST", ALL, version="1.19", json={"name": "x"})
     assert (answer.status_code, answer.content) == (201, b"")
@@ -98,7 +98,7 @@ async def test_before_1_20_making_one_tells_only_where_it_is() -> None:
 async def test_what_cannot_be_made(
     service: Service, body: Json, expected: tuple[int, str, str]
 ) -> None:
-    """Names and uuids are taken once; a parent is there."""
+    """A name or uuid in use and an unknown parent are refused."""
     status, text, code = told(await service.ask("POST", ALL, json=body))
     assert (status, code) == (expected[0], f"placement.{expected[2]}")
     assert text.endswith(expected[1])
@@ -121,14 +121,14 @@ async def test_what_cannot_be_made(
 async def test_what_cannot_be_changed(
     service: Service, version: str, body: Json, expected: tuple[int, str]
 ) -> None:
-    """Moving needs 1.37; trees stay trees."""
+    """Moving a provider is refused before 1.37, and so are loops."""
     answer = await service.ask("PUT", f"{ALL}/{B}", version=version, json=body)
     assert answer.status_code == expected[0]
     assert expected[1] in answer.json()["errors"][0]["detail"]
 
 
 async def test_a_subtree_moves_with_its_root(service: Service) -> None:
-    """To another tree, under nothing, and its generation stays."""
+    """Moving a provider moves its subtree and leaves the generation unchanged."""
     below_c = {"name": "a", "parent_provider_uuid": C}
     answer = await service.ask("PUT", f"{ALL}/{A}", json=below_c)
     assert answer.json()["root_provider_uuid"] == C
@@ -143,7 +143,7 @@ async def test_a_subtree_moves_with_its_root(service: Service) -> None:
 
 
 async def test_a_new_name_leaves_the_parent_as_it_is(service: Service) -> None:
-    """Unless the body has the parent, too; the old name is free then."""
+    """Renaming keeps the parent and frees the old name."""
     answer = await service.ask("PUT", f"{ALL}/{B}", json={"name": "☃"})
     assert (answer.json()["name"], answer.json()["parent_provider_uuid"]) == ("☃", A)
     assert await found(service, "name=☃") == ["☃"]
@@ -151,7 +151,7 @@ async def test_a_new_name_leaves_the_parent_as_it_is(service: Service) -> None:
 
 
 async def test_a_provider_is_removed_once(service: Service) -> None:
-    """Not before what is below it."""
+    """A provider with children cannot be deleted, and a second deletion gets 404."""
     status, text, code = told(await service.ask("DELETE", f"{ALL}/{A}"))
     assert (status, code) == (409, "placement.resource_provider.cannot_delete_parent")
     assert (
@@ -166,7 +166,7 @@ async def test_a_provider_is_removed_once(service: Service) -> None:
 
 
 async def test_providers_are_found_by_all_that_is_asked(service: Service) -> None:
-    """Each provider by itself, whatever its tree has."""
+    """Each filter matches individual providers, not their trees."""
     await service.ask("POST", f"{ALL}/{B}/inventories", json={"resource_class": "VCPU", "total": 4})
     traits = {"resource_provider_generation": 0, "traits": ["HW_CPU_X86_AVX"]}
     await service.ask("PUT", f"{ALL}/{C}/traits", json=traits)
@@ -200,12 +200,12 @@ async def test_providers_are_found_by_all_that_is_asked(service: Service) -> Non
     ],
 )
 async def test_names_that_nobody_knows_are_refused(service: Service, query: str, text: str) -> None:
-    """A class or trait has to be there before it can be asked for."""
+    """An unknown class or trait gets 400."""
     assert told(await service.ask("GET", f"{ALL}?{query}"))[:2] == (400, text)
 
 
 async def test_what_is_used_is_told_by_class(service: Service) -> None:
-    """0 where nothing is; nothing for a provider that has nothing."""
+    """The usage is 0 for an unused class, and empty without inventories."""
     url = f"{ALL}/{A}"
     empty = await service.ask("GET", f"{url}/usages")
     assert empty.json() == {"resource_provider_generation": 0, "usages": {}}
@@ -218,5 +218,5 @@ async def test_what_is_used_is_told_by_class(service: Service) -> None:
 
 
 def test_the_clock_of_these_tests() -> None:
-    """The times above are those of the fake clock."""
+    """The expected times above are those of the fake clock."""
     assert NOW_S == 1_800_000_000.0

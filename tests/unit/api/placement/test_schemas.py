@@ -1,4 +1,4 @@
-"""What bodies and queries may hold in each version."""
+"""The schemas of bodies and queries in each version."""
 
 from typing import Any
 
@@ -175,13 +175,13 @@ WRONG: list[tuple[Steps, int, Any, str]] = [
 
 @pytest.mark.parametrize(("steps", "minor", "value"), RIGHT)
 def test_what_may_be(steps: Steps, minor: int, value: object) -> None:
-    """From the version on that brought it."""
+    """A valid value is accepted from its version on."""
     assert shape_at(steps, minor).problem_of(value) is None
 
 
 @pytest.mark.parametrize(("steps", "minor", "value", "text"), WRONG)
 def test_what_may_not_be(steps: Steps, minor: int, value: object, text: str) -> None:
-    """And what is said of it."""
+    """An invalid value has a problem with this text and is not plain."""
     shape = shape_at(steps, minor)
     assert text in (shape.problem_of(value) or "")
     assert shape.is_plain is None or not shape.is_plain(value)
@@ -197,7 +197,7 @@ ALL = [
 
 
 def test_schemas_are_schemas() -> None:
-    """Checked here, so that no request has to."""
+    """All schemas are valid, which is not checked at each request."""
     assert len(ALL) > 30
     for shape in ALL:
         shape.validator.check_schema(dict(shape.schema))
@@ -221,7 +221,7 @@ def test_schemas_are_schemas() -> None:
     ],
 )
 def test_what_comes_most_often_is_plain(steps: Steps, minor: int, value: object) -> None:
-    """It is never held against a schema."""
+    """Common values are recognised as plain, which skips the schema."""
     shape = shape_at(steps, minor)
     assert shape.is_plain is not None
     assert shape.is_plain(value)

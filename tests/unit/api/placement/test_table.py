@@ -1,4 +1,4 @@
-"""The table of actions: complete, without overlaps, and in step with the policy."""
+"""The table of routes: complete, without overlaps, and consistent with the policy."""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -36,7 +36,7 @@ ROUTES = {
 
 
 def faults_of(actions: tuple[PlacementRoute, ...]) -> list[str]:
-    """Say what is wrong with the versions of a table."""
+    """Return the faults in the versions of a table."""
     found: dict[str, list[PlacementRoute]] = defaultdict(list)
     for action in actions:
         found[f"{action.method} {action.path}"].append(action)
@@ -65,7 +65,7 @@ def faults_of(actions: tuple[PlacementRoute, ...]) -> list[str]:
 
 
 def test_every_route_of_the_api_is_there() -> None:
-    """No more and no fewer."""
+    """The table has exactly these paths and methods."""
     found: dict[str, set[str]] = defaultdict(set)
     for action in ACTIONS:
         found[action.path].add(action.method)
@@ -73,7 +73,7 @@ def test_every_route_of_the_api_is_there() -> None:
 
 
 def test_versions_neither_overlap_nor_have_gaps() -> None:
-    """And steps of bodies and queries begin where their action does."""
+    """The versions of a route are contiguous, and schema steps begin with their route."""
     assert faults_of(ACTIONS) == []
 
 
@@ -93,28 +93,28 @@ def _action(since: int, until: int, missing: int = 404) -> PlacementRoute:
     ],
 )
 def test_a_wrong_table_is_noticed(actions: tuple[PlacementRoute, ...], fault: str) -> None:
-    """The check itself finds what it is for."""
+    """`faults_of` finds each kind of fault."""
     assert any(fault in one for one in faults_of(actions))
 
 
 def test_every_action_has_a_rule_and_every_rule_an_action() -> None:
-    """Names are the original's."""
+    """The rules of the routes are exactly those of the policy."""
     assert {action.rule for action in ACTIONS} - {PUBLIC} == set(ACTION_RULES)
 
 
 def test_only_the_versions_document_is_public() -> None:
-    """Everything else asks who calls."""
+    """Every other route requires authentication."""
     assert {action.path for action in ACTIONS if action.rule == PUBLIC} == {"", "/"}
 
 
 def test_what_is_missing_is_404_but_for_one() -> None:
-    """DELETE of all inventories came later than its path."""
+    """Only DELETE of all inventories does not get 404 before its version."""
     others = {(action.method, action.path) for action in ACTIONS if action.missing != 404}
     assert others == {("DELETE", "/resource_providers/{uuid}/inventories")}
 
 
 def test_parameters_of_equally_long_paths_are_at_the_same_places() -> None:
-    """So that a path is looked up, and not searched for."""
+    """Paths of equal length must have their parameters at equal positions."""
     with pytest.raises(ValueError, match="other positions"):
         Matcher(
             [
@@ -136,7 +136,7 @@ def test_parameters_of_equally_long_paths_are_at_the_same_places() -> None:
     ],
 )
 def test_a_path_is_found_with_its_parameters(path: str, keys: dict[str, str]) -> None:
-    """As many as the path has."""
+    """A path is matched, and its parameters are returned."""
     found = Matcher(ACTIONS).find(path)
     assert found is not None
     methods, given = found
@@ -162,5 +162,5 @@ def test_a_path_is_found_with_its_parameters(path: str, keys: dict[str, str]) ->
     ],
 )
 def test_other_paths_lead_nowhere(path: str) -> None:
-    """Nor do those with a slash at the end, or with what nothing can be called."""
+    """Unknown paths, trailing slashes and unprintable characters do not match."""
     assert Matcher(ACTIONS).find(path) is None

@@ -1,4 +1,4 @@
-"""Usages of projects over HTTP: sums over consumers, in all or by their types."""
+"""Usages of projects over HTTP: totals over consumers, or by consumer type."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.unit.api.placement.world import Json, World, claim, consumer
 
 @pytest.fixture
 async def world() -> World:
-    """Return a service where five consumers of two projects hold something of two providers."""
+    """Return a service with five consumers of two projects that use two providers."""
     world = World()
     one = await world.provider(1, VCPU=100, DISK_GB=100)
     two = await world.provider(2, VCPU=100)
@@ -63,12 +63,12 @@ async def world() -> World:
     ],
 )
 async def test_usages(world: World, query: str, version: str, usages: Json) -> None:
-    """A consumer of several providers and classes counts once."""
+    """A consumer with several providers and classes is counted once."""
     assert await world.get(f"/usages?{query}", version) == {"usages": usages}
 
 
 async def test_a_query_that_is_wrong(world: World) -> None:
-    """The project must be told, and a type is in capitals."""
+    """A missing project, a lower-case type or an unknown parameter gets 400."""
     for query in ("", "?user_id=x", "?project_id=p&consumer_type=instance", "?project_id=p&x=1"):
         assert (await world.ask("GET", f"/usages{query}")).status_code == 400
     assert (await world.ask("GET", "/usages?project_id=p", version="1.8")).status_code == 404

@@ -27,7 +27,7 @@ NAME = b"openstack-api-version"
     ],
 )
 def test_what_a_header_asks_for(values: list[str], minor: int) -> None:
-    """Of several for this service the last counts; none is 1.0."""
+    """The last version for this service counts, and without one it is 1.0."""
     headers = [(b"accept", b"*/*"), *((NAME, value.encode()) for value in values)]
     assert negotiate(headers) == minor
 
@@ -47,14 +47,14 @@ def test_what_a_header_asks_for(values: list[str], minor: int) -> None:
     ],
 )
 def test_what_is_no_version_here(version: str, status: int, text: str) -> None:
-    """Malformed is 400, out of range 406."""
+    """A malformed version gets 400, and an unsupported one 406."""
     with pytest.raises(PlacementError, match=text.replace(".", r"\.")) as caught:
         negotiate([(NAME, f"placement {version}".encode())])
     assert caught.value.status == status
 
 
 def test_an_answer_tells_the_version_once_there_is_one() -> None:
-    """With what caches must look at."""
+    """The version headers, with Vary, are sent once the version is known."""
     scope: dict[str, object] = {}
     assert version_headers(scope) == ()
     set_minor(scope, 12)

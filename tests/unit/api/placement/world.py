@@ -1,4 +1,4 @@
-"""A fleet of the Placement API, made and asked through the API itself."""
+"""A fleet in the Placement API, created and read through the API itself."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 def parts_on(ledger: MemoryLedger) -> PlacementParts:
-    """Return what the API is built from, on a ledger."""
+    """Return the parts of an API on a ledger."""
     clock = FakeClock()
     follower = Follower(ledger, clock, [])
     process = PlacementProcess(
@@ -30,7 +30,7 @@ def parts_on(ledger: MemoryLedger) -> PlacementParts:
 
 
 class World:
-    """A service, and what is made there."""
+    """A service and helpers that create its records."""
 
     def __init__(self, parts: PlacementParts | None = None) -> None:
         self.parts = parts or parts_on(MemoryLedger())
@@ -39,20 +39,20 @@ class World:
     async def ask(
         self, method: str, path: str, data: object = None, *, version: str = "1.39"
     ) -> httpx.Response:
-        """Send a request."""
+        """Send a request and return the response."""
         if data is None:
             return await self.service.ask(method, path, version=version)
         return await self.service.ask(method, path, version=version, json=data)
 
     async def get(self, path: str, version: str = "1.39") -> Json:
-        """Return what is shown at a path."""
+        """Return the document at a path."""
         answer = await self.ask("GET", path, version=version)
         assert answer.status_code == 200, answer.text
         found: Json = answer.json()
         return found
 
     async def provider(self, number: int = 1, parent: int | None = None, **totals: int) -> str:
-        """Make a provider that has so much, and return its uuid."""
+        """Create a provider with these totals and return its uuid."""
         uuid = make_uuid("provider", number)
         body: Json = {"name": f"provider-{number}", "uuid": uuid}
         if parent is not None:
@@ -67,18 +67,18 @@ class World:
     async def done(
         self, method: str, path: str, data: object = None, version: str = "1.39"
     ) -> None:
-        """Do something that succeeds."""
+        """Send a request that must succeed."""
         answer = await self.ask(method, path, data, version=version)
         assert answer.is_success, answer.text
 
     async def traits(self, uuid: str, *traits: str) -> None:
-        """Give a provider traits."""
+        """Replace the traits of a provider."""
         seen = (await self.get(f"/resource_providers/{uuid}"))["generation"]
         told = {"resource_provider_generation": seen, "traits": traits}
         await self.done("PUT", f"/resource_providers/{uuid}/traits", told)
 
     async def aggregates(self, uuid: str, *uuids: str) -> None:
-        """Put a provider into aggregates."""
+        """Replace the aggregates of a provider."""
         await self.done("PUT", f"/resource_providers/{uuid}/aggregates", uuids, "1.18")
 
 
@@ -88,7 +88,7 @@ def consumer(number: int = 1) -> str:
 
 
 def claim(held: Mapping[str, Mapping[str, int]], **changed: object) -> Json:
-    """Return the body of a claim by a new consumer, as of 1.38."""
+    """Return the body of a claim by a new consumer in the form of 1.38."""
     return {
         "allocations": {uuid: {"resources": amounts} for uuid, amounts in held.items()},
         "project_id": "project",
@@ -100,7 +100,7 @@ def claim(held: Mapping[str, Mapping[str, int]], **changed: object) -> Json:
 
 
 def refusal(answer: httpx.Response) -> tuple[int, str, str]:
-    """Return status, code and message of an error."""
+    """Return the status, code and message of an error."""
     (error,) = answer.json()["errors"]
     message = error["detail"].split("\n")[-1].strip()
     return answer.status_code, error.get("code", "").removeprefix("placement."), message

@@ -1,4 +1,4 @@
-"""A tree of zones to be asked."""
+"""A tree of zones for the tests."""
 
 from collections.abc import AsyncIterator
 
@@ -10,7 +10,7 @@ from tests.unit.api.zones.tree import Net, ZoneStack, open_tree
 
 @pytest.fixture
 async def net() -> AsyncIterator[Net]:
-    """Open root over west (one host) and east over deep (two hosts)."""
+    """Yield a tree: root over west (one host) and east, and east over deep (two hosts)."""
     net = await open_tree()
     yield net
     for zone in net.zones.values():
@@ -19,25 +19,25 @@ async def net() -> AsyncIterator[Net]:
 
 @pytest.fixture
 def root(net: Net) -> ZoneStack:
-    """The zone at the top, which has no hosts."""
+    """Return the zone at the top, which has no hosts."""
     return net.zones["root"]
 
 
 @pytest.fixture
 def west(net: Net) -> ZoneStack:
-    """A child of the root, with one host."""
+    """Return a child of the root, with one host."""
     return net.zones["west"]
 
 
 @pytest.fixture
 def deep(net: Net) -> ZoneStack:
-    """The child of the root's other child, with two hosts."""
+    """Return the child of the root's other child, with two hosts."""
     return net.zones["deep"]
 
 
 @pytest.fixture
 async def far(net: Net, root: ZoneStack, deep: ZoneStack) -> str:
-    """A server that runs two zones below the root, and a larger flavor at the root."""
+    """Create a server two zones below the root, and two more flavors at the root; return its id."""
     await root.flavor("big", vcpus=BIG[0])
     await root.flavor("odd", vcpus=1, ram=8192)
     net.away.add("west")

@@ -1,4 +1,4 @@
-"""Resizing servers that are in child zones, and what they count for."""
+"""Helpers for resizing servers in child zones and reading their footprint."""
 
 from tests.unit.api.cloud import Json
 from tests.unit.api.zones.tree import ZoneStack
@@ -8,16 +8,16 @@ BIG = (6, 4096)
 
 
 async def act(root: ZoneStack, uuid: str, action: Json) -> int:
-    """Ask the root for an action, and return the status of the answer."""
+    """Request an action at the root and return the status."""
     return (await root.ask("POST", f"/v2.1/servers/{uuid}/action", action, token="u:p")).status
 
 
 async def resize(root: ZoneStack, uuid: str, flavor: str = "big") -> int:
-    """Ask the root for a resize."""
+    """Request a resize at the root and return the status."""
     return await act(root, uuid, {"resize": {"flavorRef": flavor}})
 
 
 async def counted(zone: ZoneStack) -> tuple[int, int]:
-    """Return what the project's servers come to in a zone: VCPUs and MiB of memory."""
+    """Return the VCPUs and the MiB of memory that are charged to the project in a zone."""
     footprint = await zone.ledger.project_footprint("p")
     return footprint.vcpus, footprint.memory_mb

@@ -1,4 +1,4 @@
-"""Requests about servers that are in child zones."""
+"""Requests about servers in child zones."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,7 @@ UUID = "00000000-0000-4000-8000-00000000beef"
 
 @pytest.fixture
 async def far(net: Net, root: ZoneStack) -> str:
-    """A server of tenant p and user u, two zones below the root."""
+    """Create a server of project p and user u two zones below the root, and return its id."""
     net.away.add("west")
     uuid = await root.server(token="u:p")
     net.away.clear()
@@ -29,7 +29,7 @@ async def far(net: Net, root: ZoneStack) -> str:
 
 
 async def show(root: ZoneStack, uuid: str, *, who: str = "u:p") -> Json:
-    """Return a server that is there."""
+    """Return a server that must exist."""
     answer = await root.ask("GET", f"/v2.1/servers/{uuid}", token=who, version="2.26")
     assert answer.status == 200, answer.body
     server: Json = answer.body["server"]
@@ -37,7 +37,7 @@ async def show(root: ZoneStack, uuid: str, *, who: str = "u:p") -> Json:
 
 
 async def test_a_server_below_is_shown(net: Net, root: ZoneStack, far: str) -> None:
-    """It is asked for in its tenant's name at each zone on the way, in the client's version."""
+    """Each zone on the way asks the next one in the name of the tenant."""
     server = await show(root, far)
     assert (server["id"], server["tenant_id"], server["user_id"]) == (far, "p", "u")
     assert server["tags"] == []
@@ -50,7 +50,7 @@ async def test_a_server_below_is_shown(net: Net, root: ZoneStack, far: str) -> N
 
 
 async def test_nobody_else_finds_it(net: Net, root: ZoneStack, far: str) -> None:
-    """Another tenant is told what it would be told of no server at all, and no child is asked."""
+    """Another tenant gets the same 404 as for an unknown server, and no child is asked."""
     there = await root.ask("GET", f"/v2.1/servers/{far}", token="v:q")
     nowhere = await root.ask("GET", f"/v2.1/servers/{UUID}", token="v:q")
     assert there.status == nowhere.status == 404
@@ -69,7 +69,7 @@ async def test_nobody_else_finds_it(net: Net, root: ZoneStack, far: str) -> None
 async def test_an_administrator_acts_in_its_tenants_name(
     net: Net, root: ZoneStack, far: str
 ) -> None:
-    """An administrator of the root is none in its children, and learns no more than the tenant."""
+    """An administrator of the root has only the tenant's rights in the children."""
     server = await show(root, far, who="admin")
     assert "OS-EXT-SRV-ATTR:host" not in server
     assert {(one.project_id, one.user_id) for one in net.seen} == {("p", "u")}
@@ -81,7 +81,7 @@ async def test_an_administrator_acts_in_its_tenants_name(
 
 
 async def test_what_is_changed_is_changed_there(net: Net, root: ZoneStack, far: str) -> None:
-    """Names, metadata, tags and actions reach the server, with odd characters in the path too."""
+    """Names, metadata, tags and actions reach the server, also with special characters."""
     path = f"/v2.1/servers/{far}"
     answer = await root.ask("PUT", path, {"server": {"name": "new"}}, token="u:p")
     assert answer.body["server"]["name"] == "new"
@@ -107,7 +107,7 @@ async def test_what_is_changed_is_changed_there(net: Net, root: ZoneStack, far: 
 
 
 async def test_metadata_called_links_is_no_link(root: ZoneStack, far: str) -> None:
-    """Only what is made of links is taken for links."""
+    """Metadata with the key `links` is passed on unchanged."""
     body = {"metadata": {"links": "mine", "x_links": "http://elsewhere/"}}
     answer = await root.ask("POST", f"/v2.1/servers/{far}/metadata", body, token="u:p")
     assert answer.body == body
@@ -115,7 +115,7 @@ async def test_metadata_called_links_is_no_link(root: ZoneStack, far: str) -> No
 
 
 async def test_a_deleted_server_is_forgotten(net: Net, root: ZoneStack, far: str) -> None:
-    """It counts no more; once it is gone there, no zone on the way knows it any more."""
+    """A deleted server is not charged, and its remote instances are removed once it is gone."""
     assert (await root.ledger.project_footprint("p")).instances
     answer = await root.ask("DELETE", f"/v2.1/servers/{far}", token="u:p")
     assert (answer.status, answer.body) == (204, None)
@@ -134,7 +134,7 @@ async def test_a_deleted_server_is_forgotten(net: Net, root: ZoneStack, far: str
 
 
 async def test_a_server_on_its_way_is_not_forgotten(net: Net, root: ZoneStack) -> None:
-    """A child that does not know yet what was sent to it may get it later."""
+    """A child's 404 does not remove a remote instance that is still being sent."""
     await errand(root, UUID, RemoteInstanceStage.SENDING)
     answer = await root.ask("GET", f"/v2.1/servers/{UUID}", token="u:p")
     assert answer.status == 404
@@ -145,20 +145,20 @@ async def test_a_server_on_its_way_is_not_forgotten(net: Net, root: ZoneStack) -
 async def errand(
     root: ZoneStack, uuid: str, stage: RemoteInstanceStage = RemoteInstanceStage.THERE
 ) -> None:
-    """Have something be in west for the tenant."""
+    """Write a remote instance in west to the root's ledger."""
     sent = RemoteInstance(uuid, 1, stage, "p", "u", "r-1", "req-1")
     await root.ledger.commit([(Put(sent),)])
 
 
 async def test_a_missing_part_of_a_server_forgets_nothing(root: ZoneStack, far: str) -> None:
-    """That the server has no such item does not say that there is no server."""
+    """A 404 for a metadata item does not remove the remote instance."""
     answer = await root.ask("GET", f"/v2.1/servers/{far}/metadata/none", token="u:p")
     assert answer.status == 404
     await show(root, far)
 
 
 async def test_a_child_that_does_not_answer_is_named(net: Net, root: ZoneStack, far: str) -> None:
-    """The request fails so that it can be tried again, at any level."""
+    """The request gets 503 with Retry-After and the name of the direct child."""
     for name in ("east", "deep"):
         net.away = {name}
         answer = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
@@ -170,7 +170,7 @@ async def test_a_child_that_does_not_answer_is_named(net: Net, root: ZoneStack, 
 async def test_why_a_child_does_not_answer_is_for_operators(
     root: ZoneStack, far: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What connections tell may have the child's address."""
+    """The error hides the child's address, and the failure is reported."""
 
     async def refuse(*_: object, **__: object) -> None:
         raise UnavailableError("cannot connect to 192.0.2.7:8774")
@@ -185,7 +185,7 @@ async def test_why_a_child_does_not_answer_is_for_operators(
 async def test_a_child_that_is_disabled_keeps_its_servers(
     net: Net, root: ZoneStack, far: str
 ) -> None:
-    """They are shown, listed, changed and deleted as before; nothing new goes there."""
+    """Servers of a disabled child are shown, listed, changed and deleted as before."""
     answer = await root.ask("PUT", "/zones/2", {"zone": {"is_enabled": False}})
     assert answer.status == 200
     await root.follower.catch_up()
@@ -204,7 +204,7 @@ async def test_a_child_that_is_disabled_keeps_its_servers(
 async def test_a_child_that_is_disabled_takes_back_what_it_has(
     net: Net, root: ZoneStack, far: str
 ) -> None:
-    """What nobody wants of it is released there, enabled or not."""
+    """Settling releases a server in a disabled child."""
     await root.ask("PUT", "/zones/2", {"zone": {"is_enabled": False}})
     await root.follower.catch_up()
     root.house.children = [one.zone for one in root.watch.states().values()]
@@ -218,7 +218,7 @@ async def test_a_child_that_is_disabled_takes_back_what_it_has(
 
 
 async def test_a_child_that_is_removed_and_added_again(net: Net, root: ZoneStack, far: str) -> None:
-    """Its servers are out of reach meanwhile, and no list tells of that for ever."""
+    """Servers of a removed child get 503 and are not listed until it is added again."""
     assert (await root.ask("DELETE", "/zones/2")).status == 204
     await root.follower.catch_up()
     net.seen.clear()
@@ -238,7 +238,7 @@ async def test_a_child_that_is_removed_and_added_again(net: Net, root: ZoneStack
 async def test_a_server_that_is_taken_back_is_in_no_list(
     net: Net, root: ZoneStack, far: str
 ) -> None:
-    """Nobody wants it, so its child is not asked for it."""
+    """A server that is being withdrawn is not listed, and its child is not asked."""
     sent = await root.ledger.get(RemoteInstance, far)
     assert sent is not None
     await root.ledger.commit([(Put(replace(sent, stage=RemoteInstanceStage.WITHDRAWING)),)])
@@ -286,7 +286,7 @@ async def test_a_server_that_is_taken_back_is_in_no_list(
 async def test_what_is_no_answer_is_not_passed_on(
     net: Net, root: ZoneStack, far: str, lie: ForwardedResponse
 ) -> None:
-    """Another server, no JSON, huge or deep answers, redirects and demands to log in end here."""
+    """An invalid response of a child gets 503 and none of its content."""
     net.lies["east", "GET"] = lie
     answer = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
     assert answer.status == 503
@@ -297,7 +297,7 @@ async def test_what_is_no_answer_is_not_passed_on(
 
 
 async def test_another_tenants_server_is_not_passed_on(net: Net, root: ZoneStack, far: str) -> None:
-    """A server with the right id and the wrong owner is not believed."""
+    """A response with the right id but another owner gets 503."""
     lie = {"server": {"id": far, "tenant_id": "q", "name": "secret"}}
     net.lies["east", "GET"] = ForwardedResponse(200, {}, encode(lie))
     answer = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
@@ -306,7 +306,7 @@ async def test_another_tenants_server_is_not_passed_on(net: Net, root: ZoneStack
 
 
 async def test_headers_and_links_of_a_child_stay_there(net: Net, root: ZoneStack, far: str) -> None:
-    """Cookies are not set, links elsewhere are dropped, and those to servers lead to the root."""
+    """Cookies and foreign links are dropped, and links to the server lead to the root."""
     links = [
         {"rel": "self", "href": f"http://10.0.0.7:8774/v2.1/servers/{far}"},
         {"rel": "self", "href": "http://10.0.0.7/secret"},
@@ -331,7 +331,7 @@ async def test_headers_and_links_of_a_child_stay_there(net: Net, root: ZoneStack
 
 
 async def test_links_lead_to_what_was_asked_for(net: Net, root: ZoneStack, far: str) -> None:
-    """Whatever server a child says that they lead to; those of a flavor to that flavor."""
+    """Links are rebuilt for the requested server and its flavor, whatever the child says."""
     there = "http://10.0.0.7/v2.1"
     server = {
         "id": far,
@@ -356,7 +356,7 @@ async def test_links_lead_to_what_was_asked_for(net: Net, root: ZoneStack, far: 
 
 
 async def test_a_refusal_is_told_in_bounds(net: Net, root: ZoneStack, far: str) -> None:
-    """What a child says of a refusal is told as text, and not without end."""
+    """A child's refusal is passed on as text of at most 1,000 characters."""
     without_reason = "The zone that has the server refused the request without a reason."
     for body, wanted in (
         (encode({"conflictingRequest": {"message": "m" * 5000}}), "m" * 1000),
@@ -372,7 +372,7 @@ async def test_a_refusal_is_told_in_bounds(net: Net, root: ZoneStack, far: str) 
 
 
 async def test_a_path_cannot_be_bent(net: Net, root: ZoneStack, far: str) -> None:
-    """Dots and slashes, encoded or not, name nothing but what they say in that place."""
+    """Encoded dots, slashes and other characters do not change the path."""
     for tail in ("metadata/%2e%2e", "metadata/%2E", "tags/%2e%2e"):
         answer = await root.ask("GET", f"/v2.1/servers/{far}/{tail}", token="u:p", version="2.26")
         assert answer.status in {400, 404}
@@ -389,7 +389,7 @@ async def test_a_path_cannot_be_bent(net: Net, root: ZoneStack, far: str) -> Non
 
 
 async def test_an_odd_uuid_goes_nowhere(net: Net, root: ZoneStack) -> None:
-    """Should an errand have another key than a uuid, it leads to no child."""
+    """A remote instance whose key is not a uuid gets 404, and no child is asked."""
     await errand(root, "..")
     await errand(root, "a b")
     for key in ("%2e%2e", "a%20b"):
@@ -400,7 +400,7 @@ async def test_an_odd_uuid_goes_nowhere(net: Net, root: ZoneStack) -> None:
 async def test_a_clients_own_statement_is_not_passed_on(
     net: Net, root: ZoneStack, far: str
 ) -> None:
-    """Headers of a client do not reach a child, but for the version of the API."""
+    """Of a client's headers, only the API version reaches a child."""
     headers = {"Authorization": "Basic eDp5", "Cookie": "a=b", "X-Berth-Zone-Time-Ms": "1"}
     answer = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p", headers=headers)
     assert answer.status == 200
@@ -410,7 +410,7 @@ async def test_a_clients_own_statement_is_not_passed_on(
 
 
 async def test_a_server_deleted_on_its_way_is_gone(net: Net, root: ZoneStack, far: str) -> None:
-    """What its owner has deleted here is not shown again by the child that it went to."""
+    """A server that is deleted here gets 404, and its child is not asked."""
     stored = await net.zones["deep"].ledger.get(Instance, far)
     assert stored is not None
     gone = replace(stored, status=Status.DELETED, task=None, revision=0)

@@ -1,4 +1,4 @@
-"""Actions on servers of child zones that name a flavor or an image of this one."""
+"""Actions on servers in child zones that name a flavor or an image of this zone."""
 
 import json
 
@@ -14,7 +14,7 @@ IMAGE = "11111111-2222-4333-8444-555555555555"
 
 @pytest.fixture
 async def far(net: Net, root: ZoneStack, deep: ZoneStack) -> str:
-    """A server that runs two zones below the root; `big` is another flavor in each zone."""
+    """Create a server two zones below the root, with a different flavor `big` in each zone."""
     for zone, vcpus in ((root, 4), (net.zones["east"], 5), (deep, 6)):
         await zone.flavor("big", vcpus=vcpus)
     await deep.flavor("theirs", vcpus=7)
@@ -27,7 +27,7 @@ async def far(net: Net, root: ZoneStack, deep: ZoneStack) -> str:
 
 
 async def act(zone: ZoneStack, uuid: str, action: Json, *, version: str = "2.26") -> int:
-    """Ask for an action, and return the status of the answer."""
+    """Request an action and return the status."""
     path = f"/v2.1/servers/{uuid}/action"
     return (await zone.ask("POST", path, action, token="u:p", version=version)).status
 
@@ -35,7 +35,7 @@ async def act(zone: ZoneStack, uuid: str, action: Json, *, version: str = "2.26"
 async def test_a_resize_is_to_the_flavor_of_the_zone_that_was_asked(
     net: Net, root: ZoneStack, deep: ZoneStack, far: str
 ) -> None:
-    """Not to those that zones below call so."""
+    """The flavor is that of the root, not one of the same name in the children."""
     assert await act(root, far, {"resize": {"flavorRef": "big"}}) == 202
     (pending,) = await deep.ledger.all(PendingRequest)
     assert (pending.request.flavor.flavor_id, pending.request.flavor.vcpus) == ("big", 4)
@@ -43,21 +43,21 @@ async def test_a_resize_is_to_the_flavor_of_the_zone_that_was_asked(
 
 
 async def test_a_flavor_that_only_a_child_has(net: Net, root: ZoneStack, far: str) -> None:
-    """Is none here, and no child is asked."""
+    """An unknown flavor gets 400, and no child is asked."""
     assert await act(root, far, {"resize": {"flavorRef": "theirs"}}) == 400
     assert await act(root, far, {"resize": {"flavorRef": "big", "flavor": {}}}) == 400
     assert not net.seen
 
 
 async def test_a_private_flavor(net: Net, root: ZoneStack, far: str) -> None:
-    """Is for administrators, wherever the server is."""
+    """A private flavor gets 400 for a tenant, and no child is asked."""
     await root.flavor("private", vcpus=3, **{"os-flavor-access:is_public": False})
     assert await act(root, far, {"resize": {"flavorRef": "private"}}) == 400
     assert not net.seen
 
 
 async def test_a_flavor_that_names_hosts_goes_nowhere(net: Net, root: ZoneStack, far: str) -> None:
-    """As no request that does so goes to another zone."""
+    """A flavor that selects hosts by name gets 400, and no child is asked."""
     await root.flavor("spy", vcpus=4)
     specs = {"extra_specs": {"capabilities:host": "host-1"}}
     answer = await root.ask("POST", "/v2.1/flavors/spy/os-extra_specs", specs)
@@ -69,7 +69,7 @@ async def test_a_flavor_that_names_hosts_goes_nowhere(net: Net, root: ZoneStack,
 async def test_a_rebuild_is_of_the_image_of_the_zone_that_was_asked(
     root: ZoneStack, deep: ZoneStack, far: str
 ) -> None:
-    """With all else that the tenant has said."""
+    """The child gets the image, the name and the metadata of the rebuild."""
     rebuild = {"imageRef": IMAGE, "name": "new", "metadata": {"a": "b"}}
     assert await act(root, far, {"rebuild": rebuild}) == 202
     stored = await deep.ledger.get(Instance, far)
@@ -99,7 +99,7 @@ FLAVOR = {"flavor_id": "big", "name": "big", "vcpus": 3, "memory_mb": 4096, "roo
 )
 @pytest.mark.parametrize("name", ["east", "deep"])
 async def test_a_parent_says_what_it_means(net: Net, far: str, name: str, action: Json) -> None:
-    """A name is refused at each zone on the way, and so is what could not be."""
+    """A parent must send complete, valid flavors and images; names get 400."""
     body = json.dumps(action).encode()
     path = f"/v2.1/servers/{far}/action"
     parent = "root" if name == "east" else "east"
@@ -110,7 +110,7 @@ async def test_a_parent_says_what_it_means(net: Net, far: str, name: str, action
 
 
 async def test_nobody_but_a_parent_says_what_a_flavor_is(deep: ZoneStack, far: str) -> None:
-    """A tenant of the zone itself names one that is there."""
+    """A tenant of the zone must name a flavor or an image and cannot send its own."""
     assert await act(deep, far, {"resize": {"flavor": FLAVOR}}) == 400
     assert await act(deep, far, {"rebuild": {"image": {"image_id": IMAGE}}}) == 400
     assert await act(deep, far, {"resize": {"flavorRef": "big"}}) == 202

@@ -1,4 +1,4 @@
-"""Servers in child zones of which nobody says what became of them."""
+"""The recount of servers in child zones whose resize or delete has ended unnoticed."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from tests.unit.api.zones.tree import Net, ZoneStack
 
 
 def recounting(zone: ZoneStack) -> UsageRecount:
-    """Return what is tested, of one scheduler of a zone."""
+    """Return the usage recount of a zone."""
     return UsageRecount(
         ledger=zone.ledger,
         zone_of=zone.watch.zone_of,
@@ -30,7 +30,7 @@ def recounting(zone: ZoneStack) -> UsageRecount:
 async def is_now(
     zone: ZoneStack, uuid: str, status: Status, size: tuple[int, int], task: Task | None = None
 ) -> None:
-    """Have a server be something, as its agent does."""
+    """Change a server's status and size, as its agent would."""
     found = await zone.ledger.get(Instance, uuid)
     assert found is not None
     flavor = make_flavor(vcpus=size[0], memory_mb=size[1])
@@ -39,7 +39,7 @@ async def is_now(
 
 
 async def is_gone(zone: ZoneStack, uuid: str) -> None:
-    """Have a server be gone, as its agent does."""
+    """Delete a server, as its agent would."""
     found = await zone.ledger.get(Instance, uuid)
     assert found is not None
     gone = replace(found, status=Status.DELETED, task=None)
@@ -47,7 +47,7 @@ async def is_gone(zone: ZoneStack, uuid: str) -> None:
 
 
 async def errand_of(zone: ZoneStack, uuid: str) -> RemoteInstance | None:
-    """Return what is known of a server that is below."""
+    """Return the remote instance of a server, or None."""
     return await zone.ledger.get(RemoteInstance, uuid)
 
 
@@ -55,7 +55,7 @@ async def errand_of(zone: ZoneStack, uuid: str) -> RemoteInstance | None:
 async def test_a_resize_that_the_child_has_ended(
     root: ZoneStack, deep: ZoneStack, far: str, size: tuple[int, int]
 ) -> None:
-    """It found no host, or has confirmed it by itself: the server counts for what it is."""
+    """After two recounts, the server is charged with the size that it has."""
     here = recounting(root)
     assert await resize(root, far) == 202
     await is_now(deep, far, Status.ACTIVE, size)
@@ -80,7 +80,7 @@ async def test_a_resize_that_the_child_has_ended(
 async def test_one_that_goes_on(
     root: ZoneStack, deep: ZoneStack, far: str, status: Status, task: Task | None
 ) -> None:
-    """The server may yet be either, so it counts for the larger."""
+    """During a resize, the larger size is charged."""
     here = recounting(root)
     await root.flavor("tiny", vcpus=1, ram=1024)
     assert await resize(root, far, "tiny") == 202
@@ -91,7 +91,7 @@ async def test_one_that_goes_on(
 
 
 async def test_one_that_has_just_begun(root: ZoneStack, deep: ZoneStack, far: str) -> None:
-    """The child may not have heard of it yet, although it is asked already."""
+    """A resize is not taken as ended at the first recount after its start."""
     here = recounting(root)
     assert await resize(root, far) == 202
     await is_now(deep, far, Status.ACTIVE, SMALL)
@@ -108,7 +108,7 @@ async def test_one_that_has_just_begun(root: ZoneStack, deep: ZoneStack, far: st
 async def test_one_that_begins_while_the_child_is_asked(
     net: Net, root: ZoneStack, deep: ZoneStack, far: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was answered is of before, and nothing is counted by it."""
+    """An answer from before the start of a resize does not change the charged size."""
     here, right = recounting(root), root.asking.server
     assert await resize(root, far) == 202
     await is_now(deep, far, Status.ACTIVE, SMALL)
@@ -131,7 +131,7 @@ ANOTHER = {"id": "a", "tenant_id": "p", "status": "ACTIVE", "flavor": {"vcpus": 
 async def test_what_is_not_believed(
     net: Net, root: ZoneStack, deep: ZoneStack, far: str, body: bytes
 ) -> None:
-    """It changes nothing, and operators are told."""
+    """An invalid answer changes nothing and is reported."""
     here = recounting(root)
     assert await resize(root, far) == 202
     net.lies["east", "GET"] = ForwardedResponse(200, {}, body)
@@ -142,7 +142,7 @@ async def test_what_is_not_believed(
 
 
 async def test_a_size_that_nobody_asked_for(net: Net, root: ZoneStack, far: str) -> None:
-    """A child cannot have a tenant count for more than what was asked of it."""
+    """A size that is neither the old nor the new one is not charged."""
     here = recounting(root)
     assert await resize(root, far) == 202
     shown = {"id": far, "tenant_id": "p", "status": "ACTIVE", "flavor": {"vcpus": 1, "ram": 9999}}
@@ -156,7 +156,7 @@ async def test_a_size_that_nobody_asked_for(net: Net, root: ZoneStack, far: str)
 async def test_a_deleted_server_is_forgotten_when_it_is_gone(
     net: Net, root: ZoneStack, deep: ZoneStack, far: str
 ) -> None:
-    """In each zone on the way, though nobody looks."""
+    """The recount removes the remote instances once the server is gone."""
     east = net.zones["east"]
     here, below = recounting(root), recounting(east)
     assert (await root.ask("DELETE", f"/v2.1/servers/{far}", token="u:p")).status == 204
@@ -175,7 +175,7 @@ async def test_a_deleted_server_is_forgotten_when_it_is_gone(
 async def test_what_its_owner_has_not_deleted_stays(
     root: ZoneStack, deep: ZoneStack, far: str
 ) -> None:
-    """The child may have lost its ledger for a while."""
+    """A server that is missing in the child but was not deleted here stays charged."""
     here = recounting(root)
     assert await resize(root, far) == 202
     await is_gone(deep, far)

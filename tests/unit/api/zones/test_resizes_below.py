@@ -1,4 +1,4 @@
-"""Resizes of servers in child zones, and what they count for in the quota of the zone asked."""
+"""Resizes of servers in child zones, and their charge to the quotas."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.unit.api.zones.tree import Net, ZoneStack
 
 
 async def limit(zone: ZoneStack, cores: int) -> None:
-    """Set how many cores the project may have in a zone."""
+    """Set the limit of cores of the project in a zone."""
     answer = await zone.ask("PUT", "/v2.1/os-quota-sets/p", {"quota_set": {"cores": cores}})
     assert answer.status == 200, answer.body
 
@@ -17,20 +17,20 @@ async def limit(zone: ZoneStack, cores: int) -> None:
 async def test_it_counts_for_the_larger_size_in_each_zone(
     net: Net, root: ZoneStack, far: str
 ) -> None:
-    """As soon as it is asked for."""
+    """Each zone on the way charges the larger size from the request on."""
     assert await counted(root) == SMALL
     assert await resize(root, far) == 202
     assert await counted(root) == await counted(net.zones["east"]) == BIG
 
 
 async def test_two_sizes_count_by_each_of_their_parts(root: ZoneStack, far: str) -> None:
-    """The larger number of VCPUs, and the larger memory."""
+    """The larger number of VCPUs and the larger memory are charged."""
     assert await resize(root, far, "odd") == 202
     assert await counted(root) == (2, 8192)
 
 
 async def test_what_is_above_the_quota_is_refused(net: Net, root: ZoneStack, far: str) -> None:
-    """Before the child is asked."""
+    """A resize beyond the quota gets 403, and the child is not asked."""
     await limit(root, 5)
     net.seen.clear()
     assert await resize(root, far) == 403
@@ -43,7 +43,7 @@ async def test_what_is_above_the_quota_is_refused(net: Net, root: ZoneStack, far
 async def test_what_a_zone_on_the_way_refuses_counts_nowhere(
     net: Net, root: ZoneStack, far: str
 ) -> None:
-    """It has a quota of its own for the project."""
+    """A refusal by the quota of a zone on the way leaves the charge unchanged."""
     await limit(net.zones["east"], 5)
     assert await resize(root, far) == 403
     assert await counted(root) == await counted(net.zones["east"]) == SMALL
@@ -53,7 +53,7 @@ async def test_what_a_zone_on_the_way_refuses_counts_nowhere(
 async def test_the_end_of_a_resize(
     net: Net, root: ZoneStack, far: str, end: str, size: tuple[int, int]
 ) -> None:
-    """Confirmed it counts for its new size, and reverted for its old one."""
+    """A confirmed resize is charged with the new size, and a reverted one with the old."""
     assert await resize(root, far) == 202
     net.lies["east", "POST"] = ForwardedResponse(204 if end == "confirmResize" else 202, {}, b"")
     assert await act(root, far, {end: None}) in {202, 204}
@@ -66,7 +66,7 @@ async def test_the_end_of_a_resize(
 async def test_a_smaller_size_counts_once_it_is_confirmed(
     net: Net, root: ZoneStack, far: str
 ) -> None:
-    """Until then the server may go back."""
+    """Until a smaller size is confirmed, the old one is charged."""
     await root.flavor("tiny", vcpus=1, ram=1024)
     assert await resize(root, far, "tiny") == 202
     assert await counted(root) == SMALL
@@ -79,7 +79,7 @@ async def test_a_smaller_size_counts_once_it_is_confirmed(
 async def test_what_the_child_refuses_does_not_count(
     net: Net, root: ZoneStack, far: str, status: int
 ) -> None:
-    """Nor what it was never asked."""
+    """A refused resize, or one that was not sent, leaves the charge unchanged."""
     net.lies["east", "POST"] = ForwardedResponse(status, {}, b"{}")
     assert await resize(root, far) == status
     assert await counted(root) == SMALL
@@ -89,7 +89,7 @@ async def test_what_the_child_refuses_does_not_count(
 
 
 async def test_what_may_have_been_done_counts(net: Net, root: ZoneStack, far: str) -> None:
-    """An answer that is lost says nothing, so the larger size is counted."""
+    """After a resize of unknown outcome, the larger size is charged."""
     net.lies["east", "POST"] = ForwardedResponse(500, {}, b"{}")
     assert await resize(root, far) == 503
     assert await counted(root) == BIG
@@ -98,7 +98,7 @@ async def test_what_may_have_been_done_counts(net: Net, root: ZoneStack, far: st
 async def test_a_resize_that_is_refused_undoes_no_other(
     net: Net, root: ZoneStack, far: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second one that is asked for meanwhile is refused here, as it would be there."""
+    """A second resize or a confirmation during a resize gets 409 and changes nothing."""
     right, statuses = root.children.forward, list[int]()
 
     async def slow(*args: object, **named: object) -> object:
@@ -117,13 +117,13 @@ async def test_a_resize_that_is_refused_undoes_no_other(
 
 
 async def test_a_server_that_is_deleted_by_force_counts_no_more(root: ZoneStack, far: str) -> None:
-    """As one that is deleted."""
+    """After forceDelete, the server is not charged."""
     assert await act(root, far, {"forceDelete": None}) == 204
     assert await counted(root) == (0, 0)
 
 
 async def test_a_deleted_server_counts_no_more(root: ZoneStack, far: str) -> None:
-    """Whatever size it was to have."""
+    """A server deleted during a resize is not charged."""
     assert await resize(root, far) == 202
     assert (await root.ask("DELETE", f"/v2.1/servers/{far}", token="u:p")).status == 204
     assert await counted(root) == (0, 0)

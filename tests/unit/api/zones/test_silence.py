@@ -1,4 +1,4 @@
-"""What a zone does not tell its parents."""
+"""Information that a zone does not give its parents."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ REFUSED = "No valid host was found for 1 instance. Of 3 hosts, ResourcesFilter r
 
 
 def request(specs: dict[str, str] | None = None, hints: dict[str, list[str]] | None = None) -> Json:
-    """Return a request as a parent sends it."""
+    """Return a request in the form that a parent sends."""
     flavor = {
         "flavor_id": "f",
         "name": "f",
@@ -31,7 +31,7 @@ def request(specs: dict[str, str] | None = None, hints: dict[str, list[str]] | N
 
 
 async def built(west: ZoneStack) -> Instance:
-    """Build an instance by a parent's order, and return it."""
+    """Build an instance by a parent's order and return it."""
     offers = await west.stated("POST", "/zones/select", encode({"request": request()}))
     blob = decode(encode(offers.body), OffersMessage).weights[0].blob
     one = {"uuid": UUID, "name": "vm", "blob": blob, "sent_ms": 1}
@@ -52,14 +52,14 @@ async def built(west: ZoneStack) -> Instance:
     ids=["flavor", "address", "query"],
 )
 async def test_which_host_has_a_name(west: ZoneStack, asked: Json) -> None:
-    """Offers for such a request would spell out the names of hosts, letter by letter."""
+    """A request that selects hosts by name gets 400, since its offers would reveal names."""
     answer = await west.stated("POST", "/zones/select", encode({"request": asked}))
     assert answer.status == 400
     assert "selects hosts by name" in answer.body["badRequest"]["message"]
 
 
 async def test_why_no_host_was_found(west: ZoneStack) -> None:
-    """The zone's own people read how many hosts there are; its parents read that none would do."""
+    """A parent sees only that no host was found; the zone's users see the reason."""
     stored = await built(west)
     fault = Fault(500, REFUSED, 1.0, "host-0: out of memory")
     broken = replace(stored, status=Status.ERROR, task=None, fault=fault)
@@ -71,7 +71,7 @@ async def test_why_no_host_was_found(west: ZoneStack) -> None:
 
 
 async def test_which_filter_removes_a_host(west: ZoneStack) -> None:
-    """A parent learns only that the image cannot run there."""
+    """A parent sees that the host rejects the image, but not which filter did."""
     await built(west)
     image = {"image_id": "arm", "properties": {"hw_architecture": "aarch64"}}
     body = encode({"rebuild": {"image": image}})
@@ -83,7 +83,7 @@ async def test_which_filter_removes_a_host(west: ZoneStack) -> None:
 
 
 async def test_whose_agent_does_not_answer(west: ZoneStack) -> None:
-    """What a bus says of that names the host."""
+    """The error for an unavailable agent does not name its host."""
     await built(west)
     body = encode({"os-getConsoleOutput": {}})
     answer = await west.stated("POST", f"{SERVER}/action", body)
@@ -93,7 +93,7 @@ async def test_whose_agent_does_not_answer(west: ZoneStack) -> None:
 
 
 class OfNoProject(NoAuth):
-    """Knows the account of a parent, which has no project."""
+    """An authentication for the account of a parent, which has no project."""
 
     async def identify(self, credentials: Credentials) -> Identity:
         """See `Auth.identify`."""
@@ -115,7 +115,7 @@ class OfNoProject(NoAuth):
 async def test_what_a_parent_is_told_without_statements(
     method: str, path: str, status: int
 ) -> None:
-    """An account of no project reads what the zone tells of itself, and makes no servers."""
+    """An account without a project can read /zones/info and nothing of a project."""
     zone = ZoneStack(Net(FakeClock()), "west", number=1, auth=OfNoProject())
     await zone.start(1)
     body = {"server": {"name": "vm", "flavorRef": "small", "networks": "none"}}
@@ -125,7 +125,7 @@ async def test_what_a_parent_is_told_without_statements(
 
 
 async def test_which_zones_are_below(net: Net, root: ZoneStack) -> None:
-    """One that does not answer is named to this zone's own people, and not to its parents."""
+    """Only the zone's own users see the name of a missing child of that zone."""
     net.away.add("west")
     uuid = await root.server(token="u:p")
     net.away.add("deep")

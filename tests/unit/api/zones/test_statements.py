@@ -1,4 +1,4 @@
-"""What a request by a parent's statement may do, and what one without a good one may not."""
+"""Requests with a parent's assertion, and requests without a valid one."""
 
 import pytest
 
@@ -27,7 +27,7 @@ FLAVOR = make_flavor()
 
 
 def request_message(**values: object) -> RequestMessage:
-    """Return a request of tenant p and user u."""
+    """Return a request of project p and user u."""
     said: Json = {
         "request_id": "req-1",
         "flavor": FLAVOR,
@@ -44,7 +44,7 @@ def select_message(count: int = 1, **values: object) -> bytes:
 
 
 def build_message(offers: OffersMessage, **values: object) -> bytes:
-    """Return the body of a build of one instance by the first of some offers."""
+    """Return the body of a build of one instance with the first offer."""
     instance: Json = {"uuid": UUID, "name": "vm", "blob": offers.weights[0].blob, "sent_ms": 1}
     said: Json = {"request": request_message(), "reservation_id": "r-00000001"}
     for name, value in values.items():
@@ -63,7 +63,7 @@ async def offers_of(zone: ZoneStack, count: int = 1) -> OffersMessage:
 async def ask_with(
     zone: ZoneStack, text: str, method: str, path: str, body: bytes = b"", who: str = "root"
 ) -> Answer:
-    """Ask with the text of a statement."""
+    """Send a request with the text of an assertion."""
     headers = {STATEMENT_HEADER: text}
     return await zone.ask(method, path, body or None, token=who, headers=headers)
 
@@ -71,7 +71,7 @@ async def ask_with(
 async def test_what_is_for_another_tenant_is_refused_before_it_is_worked_on(
     west: ZoneStack,
 ) -> None:
-    """Uuids of instances are made of the request's id, which takes long when that is long."""
+    """The tenant and the length of the request id are checked before uuids are derived."""
     body = select_message(10**9, project_id="other", request_id="r" * 1_000)
     assert (await west.stated("POST", SELECT, body)).status == 403
     answer = await west.stated("POST", SELECT, select_message(10**9, request_id="r" * 1_000))
@@ -79,7 +79,7 @@ async def test_what_is_for_another_tenant_is_refused_before_it_is_worked_on(
 
 
 async def test_an_offer_is_made_and_built(west: ZoneStack) -> None:
-    """A select answers with weights and blobs, and a build with one of them makes the instance."""
+    """A select returns offers, and a build with one of them creates the instance."""
     offers = await offers_of(west, 3)
     assert len(offers.weights) == 3
     answer = await west.stated("POST", BUILD, build_message(offers))
@@ -97,7 +97,7 @@ async def test_an_offer_is_made_and_built(west: ZoneStack) -> None:
 
 
 async def test_what_is_released_is_gone(west: ZoneStack) -> None:
-    """A release lets go holds, deletes what was built, and refuses what comes late."""
+    """A release is accepted, and a later build of an instance that it withdrew is refused."""
     offers = await offers_of(west, 2)
     assert (await west.stated("POST", BUILD, build_message(offers))).status == 202
     body = encode(
@@ -116,7 +116,7 @@ async def test_what_is_released_is_gone(west: ZoneStack) -> None:
 
 
 async def test_only_a_parent_selects(west: ZoneStack) -> None:
-    """Without a statement there are no offers, not for administrators either."""
+    """Without an assertion, select and release get 401, also for administrators."""
     for path, body in ((SELECT, select_message()), (RELEASE, b"{}")):
         for token in ("admin", "root", "u:p"):
             answer = await west.ask("POST", path, body, token=token)
@@ -126,7 +126,7 @@ async def test_only_a_parent_selects(west: ZoneStack) -> None:
 
 @pytest.mark.parametrize("path", ["/v2.1/servers", f"/v2.1/servers/{UUID}", SELECT])
 async def test_forged_statements_are_refused(west: ZoneStack, path: str) -> None:
-    """Texts that no trusted parent has signed for this zone and time are refused everywhere."""
+    """An assertion that is invalid, expired or for another zone gets 401."""
     method, body = ("POST", select_message()) if path == SELECT else ("GET", b"")
     good = west.statement(method, path, body)
     content, _, signature = good.partition(".")
@@ -151,7 +151,7 @@ async def test_forged_statements_are_refused(west: ZoneStack, path: str) -> None
 
 
 async def test_a_statement_is_for_one_request(west: ZoneStack) -> None:
-    """It does for no other method, path, query or body, and for its own just once."""
+    """An assertion is valid once, for its method, path, query and body."""
     server = await west.server(token="u:p")
     path = f"/v2.1/servers/{server}"
     for method, other, body in (
@@ -175,7 +175,7 @@ async def test_a_statement_is_for_one_request(west: ZoneStack) -> None:
 
 
 async def test_a_caller_by_statement_is_its_tenant(west: ZoneStack) -> None:
-    """Whatever account the parent uses, it sees and does what the tenant may, and no more."""
+    """A caller with an assertion has the rights of the tenant, whatever its account."""
     mine, theirs = await west.server(token="u:p"), await west.server(token="v:q")
     for token in ("root", "admin", "v:q"):
         listed = await ask_with(
@@ -195,7 +195,7 @@ async def test_a_caller_by_statement_is_its_tenant(west: ZoneStack) -> None:
 
 
 async def test_a_tenant_called_admin_is_no_administrator(west: ZoneStack) -> None:
-    """A parent cannot name a user that this zone takes for an administrator."""
+    """A tenant named admin in an assertion is not an administrator."""
     other = await west.server(token="v:q")
     path = f"/v2.1/servers/{other}"
     assert (await west.stated("GET", path, tenant=("admin", "admin"))).status == 404
@@ -215,14 +215,14 @@ async def test_a_tenant_called_admin_is_no_administrator(west: ZoneStack) -> Non
     ],
 )
 async def test_a_statement_has_no_place_elsewhere(west: ZoneStack, method: str, path: str) -> None:
-    """Where tenants of a parent have nothing to ask the account counts for nothing either."""
+    """Routes that tenants of a parent do not use refuse any assertion."""
     text = west.statement(method, path)
     answer = await ask_with(west, text, method, path, who="admin")
     assert answer.status == 403
 
 
 async def test_an_empty_tenant_is_none(west: ZoneStack) -> None:
-    """A statement for nobody does for what zones say of themselves, not for servers."""
+    """An assertion without a tenant can read /zones/info but no servers."""
     await west.server(token="u:p")
     answer = await west.stated("GET", "/zones/info", tenant=("", ""))
     assert answer.status == 200
@@ -236,7 +236,7 @@ async def test_an_empty_tenant_is_none(west: ZoneStack) -> None:
 
 
 async def test_an_order_is_for_the_statements_tenant(west: ZoneStack) -> None:
-    """A request for another project or user than the signed one is refused."""
+    """A select or build for another project or user than the assertion's gets 403."""
     offers = await offers_of(west)
     cases: tuple[Json, ...] = ({"project_id": "q"}, {"user_id": "v"})
     for values in cases:
@@ -248,7 +248,7 @@ async def test_an_order_is_for_the_statements_tenant(west: ZoneStack) -> None:
 
 
 async def test_offers_are_for_the_parent_that_signs(net: Net) -> None:
-    """An offer that one parent was given builds nothing for another."""
+    """An offer that was made to one parent cannot be built by another."""
     zone = ZoneStack(net, "shared", number=9, parents=("root", "other"))
     await zone.start(1)
     offers = await offers_of(zone)
@@ -284,7 +284,7 @@ async def test_offers_are_for_the_parent_that_signs(net: Net) -> None:
     ],
 )
 async def test_a_build_is_read_as_what_a_client_sends(west: ZoneStack, values: Json) -> None:
-    """What no client could have asked for is refused as a whole, with 400, and nothing is built."""
+    """A build with values that no client could send gets 400, and nothing is built."""
     offers = await offers_of(west)
     answer = await west.stated("POST", BUILD, build_message(offers, **values))
     assert answer.status == 400, answer.body
@@ -292,7 +292,7 @@ async def test_a_build_is_read_as_what_a_client_sends(west: ZoneStack, values: J
 
 
 async def test_a_parent_cannot_say_what_this_zone_notes(west: ZoneStack) -> None:
-    """Of what is kept beside an instance only what clients may write is taken."""
+    """Of a build's extra fields, only those that clients may write are stored."""
     offers = await offers_of(west)
     extra = {"description": "d", "berth:withdrawn_ms": 5, "locked": "by nobody", "host": "host-1"}
     answer = await west.stated("POST", BUILD, build_message(offers, extra=extra))
@@ -303,14 +303,14 @@ async def test_a_parent_cannot_say_what_this_zone_notes(west: ZoneStack) -> None
 
 
 async def test_a_body_of_a_client_is_no_build(west: ZoneStack) -> None:
-    """With a statement only offers are built by; a parent does not order servers as a client."""
+    """A client's body with an assertion gets 400."""
     body = encode({"server": {"name": "vm", "flavorRef": "small", "networks": "none"}})
     assert (await west.stated("POST", BUILD, body)).status == 400
     assert (await west.stated("GET", BUILD)).body["servers"] == []
 
 
 async def test_instances_of_other_projects_are_left_alone(west: ZoneStack) -> None:
-    """A release for one tenant touches no other one's instances, here or below."""
+    """A release does not affect instances of another project, here or below."""
     theirs = await west.server(token="v:q")
     sent = RemoteInstance(UUID, 1, RemoteInstanceStage.THERE, "q", "v", "r-1", "req-1")
     await west.ledger.commit([(Put(sent),)])
@@ -326,7 +326,7 @@ async def test_instances_of_other_projects_are_left_alone(west: ZoneStack) -> No
 
 
 async def test_an_errand_of_another_project_is_not_taken(net: Net) -> None:
-    """A build below under another tenant's uuid is refused, and their instance is still found."""
+    """A build with the uuid of another project's remote instance is refused."""
     east = net.zones["east"]
     sent = RemoteInstance(UUID, 1, RemoteInstanceStage.THERE, "q", "v", "r-1", "req-1")
     await east.ledger.commit([(Put(sent),)])
@@ -337,7 +337,7 @@ async def test_an_errand_of_another_project_is_not_taken(net: Net) -> None:
 
 
 async def test_groups_of_other_projects_are_not_joined(west: ZoneStack) -> None:
-    """A group that another project has here, or that another one has there, is not to be found."""
+    """A select with a group of another project gets 400."""
     theirs = ServerGroup(UUID, "g", GroupPolicy.ANTI_AFFINITY, "q", "v")
     for group in (theirs, ServerGroup(UUID, "g", GroupPolicy.ANTI_AFFINITY, "p", "u")):
         message = SelectMessage(request_message(group_uuid=UUID), group=GroupMessage.of(group))
@@ -351,7 +351,7 @@ async def test_groups_of_other_projects_are_not_joined(west: ZoneStack) -> None:
 
 
 async def test_a_select_ends_in_the_time_of_this_zone(west: ZoneStack) -> None:
-    """However long a parent would wait, a select takes no longer than the settings say."""
+    """The deadline of a select is at most that of the zone's settings."""
     seen: list[SelectOrder] = []
     offers = west.house.selector.offers
 
@@ -381,14 +381,14 @@ async def test_a_select_ends_in_the_time_of_this_zone(west: ZoneStack) -> None:
     ],
 )
 async def test_a_select_has_bounds(west: ZoneStack, changed: Json) -> None:
-    """Counts, times and sizes beyond them are refused with 400."""
+    """A count, time or size out of bounds gets 400."""
     body = {**decode(select_message(), dict[str, object]), **changed}
     answer = await west.stated("POST", SELECT, encode(body))
     assert answer.status == 400
 
 
 async def test_only_a_parent_has_a_long_body_read(west: ZoneStack) -> None:
-    """A client's body ends at the limit, with a forged statement too; a parent's is read on."""
+    """Only a body with a valid assertion may exceed the limit, up to 32 MiB."""
     body = b" " * (west.parts.limits.body_bytes_max + 1) + select_message()
     assert (await west.stated("POST", SELECT, body)).status == 200
     forged = west.statement("POST", BUILD, body, parent="mallory")
@@ -402,7 +402,7 @@ async def test_only_a_parent_has_a_long_body_read(west: ZoneStack) -> None:
 
 
 async def test_a_request_of_a_scheduler_reaches_all_bounds(west: ZoneStack) -> None:
-    """What a scheduler's own message says of a request is what the API lets through."""
+    """The select that a scheduler sends is accepted."""
     request = Request("req-9", (UUID,), FLAVOR, project_id="p", user_id="u")
     order = SelectOrder(request, "root", west.clock.now_s() + 2.0)
     body = encode(SelectMessage.of(order, west.clock.now_s()))

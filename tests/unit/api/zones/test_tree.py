@@ -1,4 +1,4 @@
-"""Servers over a tree of zones, asked for at its root: how they are made and listed."""
+"""Servers over a tree of zones, created and listed at its root."""
 
 import json
 from urllib.parse import parse_qs, urlsplit
@@ -17,7 +17,7 @@ MISSING = "x-berth-zones-missing"
 
 
 async def make(root: ZoneStack, count: int, *, who: str = "u:p", **values: object) -> str:
-    """Make servers all at once and return their reservation id."""
+    """Create servers in one request and return their reservation id."""
     server = {"name": "vm", "flavorRef": "small", "num_instances": count, **values}
     answer = await root.ask("POST", "/zones/servers", {"server": server}, token=who)
     assert answer.status == 202, answer.body
@@ -27,7 +27,7 @@ async def make(root: ZoneStack, count: int, *, who: str = "u:p", **values: objec
 
 
 async def listed(zone: ZoneStack, query: str = "", *, who: str = "u:p") -> list[Json]:
-    """Return a list in full."""
+    """Return the detailed list of servers."""
     answer = await zone.ask("GET", f"/v2.1/servers/detail?{query}", token=who)
     assert answer.status == 200, answer.body
     found: list[Json] = answer.body["servers"]
@@ -35,14 +35,14 @@ async def listed(zone: ZoneStack, query: str = "", *, who: str = "u:p") -> list[
 
 
 async def own_instances(zone: ZoneStack) -> list[Instance]:
-    """Return the instances that a zone has itself."""
+    """Return the instances of a zone's own ledger."""
     uuids = [server["id"] for server in await listed(zone, "all_tenants=1", who="admin")]
     found = [await zone.ledger.get(Instance, uuid) for uuid in uuids]
     return [one for one in found if one is not None]
 
 
 async def test_one_reservation_finds_all_servers_of_a_request(net: Net, root: ZoneStack) -> None:
-    """Servers go to several zones, and their reservation finds them all, short and in full."""
+    """A reservation lists all its servers, although they are in several zones."""
     reservation = await make(root, 20)
     await make(root, 1)
     found = await listed(root, f"reservation_id={reservation}")
@@ -56,7 +56,7 @@ async def test_one_reservation_finds_all_servers_of_a_request(net: Net, root: Zo
 
 
 async def test_counts_may_be_asked_for_as_elsewhere(root: ZoneStack) -> None:
-    """With max_count and /zones/boot it works as well; both kinds of counts at once are refused."""
+    """max_count and /zones/boot work as well; two kinds of counts together are refused."""
     server = {"name": "vm", "flavorRef": "small", "max_count": 3}
     answer = await root.ask("POST", "/zones/boot", {"server": server}, token="u:p")
     assert answer.status == 202, answer.body
@@ -68,7 +68,7 @@ async def test_counts_may_be_asked_for_as_elsewhere(root: ZoneStack) -> None:
 
 
 async def test_a_server_is_made_as_ever(root: ZoneStack) -> None:
-    """POST /servers places over the tree too, and the server is found under its own id."""
+    """A server created with POST /servers is found under its id."""
     uuid = await root.server(token="u:p")
     answer = await root.ask("GET", f"/v2.1/servers/{uuid}", token="u:p")
     assert answer.status == 200, answer.body
@@ -76,7 +76,7 @@ async def test_a_server_is_made_as_ever(root: ZoneStack) -> None:
 
 
 async def test_any_flavor_may_be_asked_for(root: ZoneStack, far: str) -> None:
-    """In children, too: also one with blanks in its id, as the compute API has them."""
+    """A flavor whose id has blanks can be used for servers and resizes in children."""
     await root.flavor("my flavor ", name="mine", vcpus=1)
     uuid = await root.server(token="u:p", flavorRef="my flavor ")
     shown = await root.ask("GET", f"/v2.1/servers/{uuid}", token="u:p", version="2.90")
@@ -86,7 +86,7 @@ async def test_any_flavor_may_be_asked_for(root: ZoneStack, far: str) -> None:
 
 
 async def test_a_repeat_makes_nothing_anew(net: Net, root: ZoneStack) -> None:
-    """With an Idempotency-Key the same servers are answered again, though other zones have them."""
+    """A repeated idempotency key returns the same server."""
     server = {"server": {"name": "vm", "flavorRef": "small"}}
     ids: set[str] = set()
     for _ in range(2):
@@ -102,7 +102,7 @@ async def test_a_repeat_makes_nothing_anew(net: Net, root: ZoneStack) -> None:
 
 @pytest.mark.parametrize("names", [("east", "west"), ("east", "north", "west")])
 async def test_a_list_does_not_go_round_in_a_ring(names: tuple[str, ...]) -> None:
-    """Zones that are children of each other are each asked once on each way."""
+    """In a ring of zones, each zone is asked once on each path."""
     net = await open_ring(*names)
     try:
         made = [(zone, await make(zone, 6)) for zone in net.zones.values()]
@@ -120,7 +120,7 @@ async def test_a_list_does_not_go_round_in_a_ring(names: tuple[str, ...]) -> Non
 
 @pytest.mark.parametrize("marks", ["x", "AAAA", ",".join(["A" * 44] * 65)])
 async def test_marks_that_are_none_are_refused(net: Net, marks: str) -> None:
-    """A parent has no use for others."""
+    """Invalid loop tokens get 400."""
     west, path = net.zones["west"], "/v2.1/servers"
     headers = {
         STATEMENT_HEADER: west.statement("GET", path),
@@ -131,7 +131,7 @@ async def test_marks_that_are_none_are_refused(net: Net, marks: str) -> None:
 
 
 async def test_a_list_has_the_callers_own_alone(root: ZoneStack, west: ZoneStack) -> None:
-    """Neither other tenants of the root, nor those of a child, are seen or see anything."""
+    """A tenant sees only its own servers, at the root and in children."""
     mine = await make(root, 4)
     await make(root, 4, who="v:q")
     await west.server(token="w:local")
@@ -142,7 +142,7 @@ async def test_a_list_has_the_callers_own_alone(root: ZoneStack, west: ZoneStack
 
 
 async def test_links_and_hosts_of_children_are_not_told(net: Net, root: ZoneStack) -> None:
-    """Links lead to the root, and nothing names a child's address or tells its hosts apart."""
+    """Links lead to the root, and no response names or identifies a child's hosts."""
     await make(root, 8)
     answer = await root.ask("GET", "/v2.1/servers/detail", token="u:p", version="2.46")
     text = json.dumps(answer.body)
@@ -159,7 +159,7 @@ async def test_links_and_hosts_of_children_are_not_told(net: Net, root: ZoneStac
 async def test_children_are_asked_only_for_tenants_that_they_have(
     net: Net, root: ZoneStack
 ) -> None:
-    """A list of a tenant without servers below, or of all tenants, asks no child."""
+    """A list without servers in children, or of all tenants, asks no child."""
     await make(root, 2)
     net.seen.clear()
     assert not await listed(root, who="v:q")
@@ -169,7 +169,7 @@ async def test_children_are_asked_only_for_tenants_that_they_have(
 
 
 async def test_an_administrator_finds_a_reservation_of_any_project(root: ZoneStack) -> None:
-    """A reservation is of one project, so children can be asked for it in that one's name."""
+    """A reservation in children is found for an administrator."""
     reservation = await make(root, 3)
     found = await listed(root, f"all_tenants=1&reservation_id={reservation}", who="admin")
     assert len(found) == 3
@@ -177,7 +177,7 @@ async def test_an_administrator_finds_a_reservation_of_any_project(root: ZoneSta
 
 
 async def test_an_administrator_is_told_the_reservation_of_servers_below(root: ZoneStack) -> None:
-    """As of servers that are here; a child, which knows no administrators, does not tell it."""
+    """Only administrators see the reservation, from 2.3 on."""
     reservation = await make(root, 20)
     key = "OS-EXT-SRV-ATTR:reservation_id"
     query = f"all_tenants=1&reservation_id={reservation}"
@@ -199,7 +199,7 @@ async def test_an_administrator_is_told_the_reservation_of_servers_below(root: Z
 
 
 async def test_pages_go_through_the_whole_tree(root: ZoneStack) -> None:
-    """Page after page finds each server once, by the links as well as by the markers."""
+    """Pages of any size list each server once."""
     await make(root, 20)
     wanted = {one["id"] for one in await listed(root)}
     for limit in (1, 3, 7, 19, 20):
@@ -209,7 +209,7 @@ async def test_pages_go_through_the_whole_tree(root: ZoneStack) -> None:
 
 
 async def pages(root: ZoneStack, limit: int) -> list[str]:
-    """Return the ids on all pages of a list, followed by its links."""
+    """Return the ids on all pages of a list."""
     found: list[str] = []
     path = f"/v2.1/servers?limit={limit}"
     while path:
@@ -229,7 +229,7 @@ async def pages(root: ZoneStack, limit: int) -> list[str]:
 async def test_what_a_child_has_besides_does_not_end_a_list(
     net: Net, root: ZoneStack, limit: int
 ) -> None:
-    """The project may have made servers in the child by itself: those of the root come after."""
+    """Other servers of the project in a child do not end the list early."""
     await make(root, 4)
     wanted = {one["id"] for one in await listed(root)}
     await net.clock.sleep(1.0)
@@ -242,7 +242,7 @@ async def test_what_a_child_has_besides_does_not_end_a_list(
 async def test_a_list_reads_on_only_so_far(
     net: Net, root: ZoneStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then the child is named, rather than that what it has is silently left out."""
+    """A child with too many other servers is named as missing."""
     await make(root, 4)
     await net.clock.sleep(1.0)
     for _ in range(6):
@@ -255,20 +255,20 @@ async def test_a_list_reads_on_only_so_far(
 
 @pytest.mark.parametrize("query", ["deleted=False", "deleted=0", "host=host-1"])
 async def test_parameters_without_effect_hide_no_zone(root: ZoneStack, query: str) -> None:
-    """What asks for those that are not deleted, and hosts, which are not a tenant's to name."""
+    """Filters that have no effect for a tenant do not exclude children."""
     await make(root, 20)
     assert len(await listed(root, query)) == 20
 
 
 async def test_a_page_of_this_zones_own_asks_nobody(net: Net, west: ZoneStack) -> None:
-    """A marker that nobody has is refused, and not taken to children."""
+    """An unknown marker gets 400."""
     del net
     answer = await west.ask("GET", "/v2.1/servers?marker=nothing", token="u:p")
     assert answer.status == 400
 
 
 async def test_a_child_that_does_not_answer_is_named(net: Net, root: ZoneStack) -> None:
-    """The list has what the others answer, and a header names who is missing in it."""
+    """The list has the other servers, and a header names the missing child."""
     await make(root, 20)
     there = len(await own_instances(net.zones["deep"]))
     net.away.add("west")
@@ -279,7 +279,7 @@ async def test_a_child_that_does_not_answer_is_named(net: Net, root: ZoneStack) 
 
 
 async def test_what_is_missing_further_below_is_told(net: Net, root: ZoneStack) -> None:
-    """A child whose own child is away is named, and its other servers are there."""
+    """A child whose own child is missing is named, and its other servers are listed."""
     await make(root, 20)
     there = len(await own_instances(net.zones["west"]))
     net.away.add("deep")
@@ -289,17 +289,17 @@ async def test_what_is_missing_further_below_is_told(net: Net, root: ZoneStack) 
 
 
 async def test_each_zone_keeps_time_for_its_own_answer(net: Net, root: ZoneStack) -> None:
-    """A zone gives its children less time than it has itself."""
+    """Each zone gives its children less time than it has itself."""
     await make(root, 20)
     net.timeouts.clear()
     await listed(root)
-    # root to west and to east, and east to deep
+    # The first two are from root to west and east; the next is from east to deep.
     assert sorted(net.timeouts, reverse=True)[:2] == [1.6, 1.6]
     assert max(net.timeouts[2:]) <= 1.6 * 0.8
 
 
 async def test_a_child_cannot_add_servers_to_a_list(net: Net, root: ZoneStack) -> None:
-    """What was not sent to a child, or is of another tenant, is left out of what it answers."""
+    """Servers that a child was not sent, or of another tenant, are dropped."""
     await make(root, 8)
     await make(root, 8, who="v:q")
     west_own, east_own, theirs = await sorted_out(net)
@@ -320,14 +320,14 @@ async def test_a_child_cannot_add_servers_to_a_list(net: Net, root: ZoneStack) -
 
 
 async def sorted_out(net: Net) -> tuple[str, str, str]:
-    """Return instances of p in west, of p in the other child, and of q in west."""
+    """Return the ids of p's instances in west and in east, and of q's in west."""
     errands = await net.zones["root"].ledger.all(RemoteInstance)
     by = {(one.project_id, one.zone_id): one.instance_uuid for one in errands}
     return by["p", 1], by["p", 2], by["q", 1]
 
 
 async def test_lists_that_are_none_count_as_no_answer(net: Net, root: ZoneStack) -> None:
-    """Other statuses, no JSON, other JSON, deep JSON and too long answers fail nothing."""
+    """After an invalid response, the child is named as missing."""
     await make(root, 20)
     deep = b'{"servers": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     for lie in (
@@ -350,7 +350,7 @@ async def test_lists_that_are_none_count_as_no_answer(net: Net, root: ZoneStack)
 
 
 async def test_a_child_cannot_keep_a_list_from_ending(net: Net, root: ZoneStack) -> None:
-    """A child that always says that there is more, and gives nothing, is passed over."""
+    """A child with empty pages and links to more does not prolong the list."""
     await make(root, 20)
     more = {"servers": [], "servers_links": [{"rel": "next", "href": "http://west/"}]}
     net.lies["west", "GET"] = ForwardedResponse(200, {}, encode(more))
@@ -360,7 +360,7 @@ async def test_a_child_cannot_keep_a_list_from_ending(net: Net, root: ZoneStack)
 
 
 async def test_a_child_cannot_have_a_page_come_again(net: Net, root: ZoneStack) -> None:
-    """One that answers each page with the server that it comes after."""
+    """A child that repeats the server of the marker does not repeat a page."""
     await make(root, 8)
     west_own = next(
         one.instance_uuid for one in await root.ledger.all(RemoteInstance) if one.zone_id == 1
@@ -377,7 +377,7 @@ async def test_a_child_cannot_have_a_page_come_again(net: Net, root: ZoneStack) 
 
 
 async def test_filters_go_down_and_rights_do_not(net: Net, root: ZoneStack) -> None:
-    """Children get the filters of the client, but nothing that widens what is listed."""
+    """Children get the client's filters, but not all_tenants or the project."""
     await make(root, 20, metadata={"a": "b"})
     net.seen.clear()
     query = "all_tenants=1&project_id=p&name=vm-1&status=BUILD"
@@ -391,7 +391,7 @@ async def test_filters_go_down_and_rights_do_not(net: Net, root: ZoneStack) -> N
 
 
 async def test_members_of_a_group_below_are_members(root: ZoneStack) -> None:
-    """They are shown, until they are deleted, and count for what a group may have."""
+    """Group members in children are shown and count against the quota until deleted."""
     body = {"server_group": {"name": "g", "policies": ["anti-affinity"]}}
     made = await root.ask("POST", "/v2.1/os-server-groups", body, token="u:p")
     group = made.body["server_group"]["id"]

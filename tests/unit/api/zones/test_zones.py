@@ -1,4 +1,4 @@
-"""Records of child zones, and what a zone tells of itself."""
+"""Records of child zones, and the information that a zone gives about itself."""
 
 import pytest
 
@@ -18,7 +18,7 @@ NORTH: Json = {
 
 
 async def test_a_zone_is_kept_shown_and_forgotten(root: ZoneStack) -> None:
-    """An operator adds, sees, changes and removes a child; its password is never shown."""
+    """A child is added, shown, changed and removed, without showing its password."""
     answer = await root.ask("POST", "/zones", {"zone": NORTH})
     assert answer.status == 201, answer.body
     made = answer.body["zone"]
@@ -46,7 +46,7 @@ async def test_a_zone_is_kept_shown_and_forgotten(root: ZoneStack) -> None:
 
 
 async def test_no_answer_has_a_password(root: ZoneStack) -> None:
-    """Neither the password nor how it is sealed is told, by any route or in any error."""
+    """Neither the password nor its sealed form is in any response or error."""
     made = (await root.ask("POST", "/zones", {"zone": NORTH})).body["zone"]
     stored = await root.ledger.get(Zone, str(made["id"]))
     assert stored is not None
@@ -67,7 +67,7 @@ async def test_no_answer_has_a_password(root: ZoneStack) -> None:
 
 
 async def test_lists_are_short_and_in_full(net: Net, root: ZoneStack) -> None:
-    """The short list says who is up; the full one what each child tells of itself."""
+    """The detailed list has failures and the time of the last contact."""
     answer = await root.ask("GET", "/zones")
     assert answer.body["zones"] == [
         {
@@ -89,7 +89,7 @@ async def test_lists_are_short_and_in_full(net: Net, root: ZoneStack) -> None:
 
 
 async def test_zones_are_for_administrators(root: ZoneStack) -> None:
-    """Tenants see no child, and change none."""
+    """Other users can neither see nor change zones, except for /zones/info."""
     for method, path in (
         ("GET", "/zones"),
         ("GET", "/zones/detail"),
@@ -105,7 +105,7 @@ async def test_zones_are_for_administrators(root: ZoneStack) -> None:
 
 
 async def test_a_zone_tells_of_itself_what_it_may(west: ZoneStack) -> None:
-    """The name, what the settings say, and ranges of what they let out."""
+    """The response has the name, the capabilities and the permitted ranges."""
     answer = await west.ask("GET", "/zones/info", token="u:p")
     assert answer.status == 200
     zone = answer.body["zone"]
@@ -114,7 +114,7 @@ async def test_a_zone_tells_of_itself_what_it_may(west: ZoneStack) -> None:
 
 
 async def test_a_parent_asks_for_it_by_a_statement(net: Net, root: ZoneStack) -> None:
-    """The zone manager's question is understood, and its answer seen in the record."""
+    """A parent reads /zones/info with its own client."""
     children = root.watch
     (west, *_) = children.active()
     info = await root.house.near.info(west, timeout_s=1.0)
@@ -141,14 +141,14 @@ async def test_a_parent_asks_for_it_by_a_statement(net: Net, root: ZoneStack) ->
     ],
 )
 async def test_what_could_not_be_asked_is_refused(root: ZoneStack, values: Json) -> None:
-    """A record that would not work is refused, and the field named."""
+    """An invalid record gets 400 with the name of the field."""
     answer = await root.ask("POST", "/zones", {"zone": {**NORTH, **values}})
     assert answer.status == 400
     assert next(iter(values)) in answer.body["badRequest"]["message"]
 
 
 async def test_numbers_that_are_none_lead_nowhere(root: ZoneStack) -> None:
-    """Only numbers name zones; what is none, or no zone's, is not found."""
+    """A key that is not the id of a zone gets 404."""
     for key in ("x", "-1", "1.0", "9" * 30, "²", "99", "1%2F..", "%2e%2e"):
         assert (await root.ask("GET", f"/zones/{key}")).status == 404
         assert (await root.ask("DELETE", f"/zones/{key}")).status == 404
@@ -156,7 +156,7 @@ async def test_numbers_that_are_none_lead_nowhere(root: ZoneStack) -> None:
 
 
 async def test_where_no_zone_is_that_is_said(make_stack: MakeStack) -> None:
-    """Every route between zones says how a deployment becomes one, and statements do not count."""
+    """Without `zones.name`, each zone route and any assertion gets 501."""
     stack: Stack = await make_stack()
     server = {"name": "vm", "flavorRef": "small"}
     cases: tuple[tuple[str, str, Json | None], ...] = (

@@ -1,4 +1,4 @@
-"""Zones with an API each, which ask each other over HTTP messages, without a network."""
+"""Zones with an API each, which call one another in this process."""
 
 import itertools
 from dataclasses import dataclass, field, replace
@@ -34,12 +34,12 @@ from tests.unit.services.wiring import Desk
 from tests.unit.services.zoning.zone_harness import FixedKeys, InProcessZones, ZoneServices
 
 TENANT = ("p", "u")
-"""The project and user of whom most tests ask."""
+"""The project and the user of most requests."""
 
 
 @dataclass
 class Seen:
-    """One request between zones: who was asked, what, for whom, and by which statement."""
+    """A request between zones: the zone asked, the request, the tenant and the assertion."""
 
     zone: str
     asked: ForwardedRequest
@@ -50,13 +50,13 @@ class Seen:
 
 @dataclass
 class Net:
-    """All zones by name.
+    """A network of zones.
 
     Attributes:
         away: zones that do not answer.
-        lies: what zones answer instead, by zone and method.
-        seen: requests between zones, oldest first.
-        timeouts: how long each of these had.
+        lies: responses that replace those of zones, by zone and method.
+        seen: the requests between zones, oldest first.
+        timeouts: the timeout of each request, also to zones that are away.
     """
 
     clock: FakeClock = field(default_factory=FakeClock)
@@ -70,7 +70,7 @@ class Net:
 
 
 class NearChildren:
-    """Carries requests to zones in this process; see the port `ForwardsToZones`."""
+    """Sends requests to zones in this process; see the port `ForwardsToZones`."""
 
     def __init__(self, net: Net, writer: AssertionWriter, parent: str) -> None:
         self._net = net
@@ -86,7 +86,7 @@ class NearChildren:
         user_id: str,
         timeout_s: float,
     ) -> ForwardedResponse:
-        """Ask the zone's API, logged in with the parent's account."""
+        """Send a request to the zone's API with the parent's account and assertion."""
         net = self._net
         net.timeouts.append(timeout_s)
         if zone.name in net.away:
@@ -108,13 +108,13 @@ class NearChildren:
 
 
 class NearAsking(ChildClient):
-    """Asks children as the real one does; houses of tests want a list of each other as well."""
+    """The real client for children, with the attribute that test services need."""
 
     houses: dict[str, ZoneServices]
 
 
 class ZoneStack(Stack):
-    """A cloud that is a zone: API, scheduler, and the services that make it part of a tree."""
+    """A stack that is a zone: API, scheduler, and the services for a tree of zones."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class ZoneStack(Stack):
         self.house.handlers.serve(self.bus)
 
     async def adopt(self, *children: "ZoneStack") -> None:
-        """Make other zones children of this one, as an operator does."""
+        """Make other zones children of this one and wait until it knows them."""
         for child in children:
             zone = {"name": child.name, "api_url": f"http://{child.name}.test:8774"}
             answer = await self.ask("POST", "/zones", {"zone": zone})
@@ -197,7 +197,7 @@ class ZoneStack(Stack):
         parent: str = "root",
         tenant: tuple[str, str] = TENANT,
     ) -> Answer:
-        """Ask as a parent does, by a statement of its own for just this request."""
+        """Send a request as a parent does, with an assertion for just this request."""
         statement = self.statement(method, path, body, parent=parent, tenant=tenant)
         headers = {STATEMENT_HEADER: statement}
         return await self.ask(method, path, body or None, token="root", headers=headers)
@@ -211,7 +211,7 @@ class ZoneStack(Stack):
         parent: str = "root",
         tenant: tuple[str, str] = TENANT,
     ) -> str:
-        """Return a statement of a parent for a request to this zone."""
+        """Return a parent's assertion for a request to this zone."""
         asked = AssertedRequest(method, path, body)
         writer = AssertionWriter(parent, key_of(parent), self.clock.now_s, _fresh)
         project_id, user_id = tenant
@@ -231,7 +231,7 @@ def key_of(name: str) -> Ed25519PrivateKey:
 
 
 async def open_ring(*names: str) -> Net:
-    """Open zones of one host each that are all children of one another."""
+    """Return zones of one host each that are all children of one another."""
     net = Net()
     zones = [
         ZoneStack(net, name, number=number, parents=tuple(one for one in names if one != name))
@@ -246,7 +246,7 @@ async def open_ring(*names: str) -> Net:
 
 
 async def open_tree() -> Net:
-    """Open root, with children west and east; east has a child deep. The root has no hosts."""
+    """Return a tree: root over west and east, and east over deep; root and east have no hosts."""
     net = Net()
     root = ZoneStack(net, "root", number=1)
     west = ZoneStack(net, "west", number=2, parents=("root",))

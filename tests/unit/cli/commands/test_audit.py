@@ -1,4 +1,4 @@
-"""Audits: what is told of them, and how they end."""
+"""`berth audit`: its output and its exit codes."""
 
 import json
 from dataclasses import replace
@@ -38,7 +38,7 @@ HALF = replace(MENDED, discrepancies=(*MENDED.discrepancies, ORPHAN), is_cut=Tru
 
 
 def test_a_clean_audit_ends_with_0(run: Run, cloud: Cloud) -> None:
-    """And says how much was looked at."""
+    """A clean audit prints the scope of the audit and ends with 0."""
     cloud.fixed["GET", PATH] = (200, msgspec.to_builtins(CLEAN))
     ended = run("audit")
     assert ended.code == 0
@@ -47,7 +47,7 @@ def test_a_clean_audit_ends_with_0(run: Run, cloud: Cloud) -> None:
 
 
 def test_what_is_found_is_told_with_what_it_costs(run: Run, cloud: Cloud) -> None:
-    """Nothing is changed without --fix; the ages go with the question."""
+    """Without --fix, discrepancies and lost amounts are printed, and the ages are sent."""
     cloud.fixed["GET", PATH] = (200, msgspec.to_builtins(FOUND))
     ended = run("audit", "--grace", 5, "--task-age", 6, "--request-age", 7)
     assert ended.code == 3
@@ -66,7 +66,7 @@ def test_what_is_found_is_told_with_what_it_costs(run: Run, cloud: Cloud) -> Non
 def test_a_fix_ends_with_4_when_all_is_mended(
     run: Run, cloud: Cloud, report: AuditReport, code: int
 ) -> None:
-    """With 3 while something is left."""
+    """The command ends with 4 if everything was repaired, and with 3 if something remains."""
     cloud.fixed["POST", PATH] = (200, msgspec.to_builtins(report))
     ended = run("audit", "--fix")
     assert ended.code == code
@@ -78,7 +78,7 @@ def test_a_fix_ends_with_4_when_all_is_mended(
 
 
 def test_programs_get_the_report(run: Run, cloud: Cloud) -> None:
-    """As the service sent it, with the same exit code."""
+    """With --json, the report is printed as received, with the same exit code."""
     cloud.fixed["GET", PATH] = (200, msgspec.to_builtins(FOUND))
     ended = run("audit", "--json")
     assert ended.code == 3
@@ -86,7 +86,7 @@ def test_programs_get_the_report(run: Run, cloud: Cloud) -> None:
 
 
 def test_errors_end_as_with_any_command(run: Run, cloud: Cloud) -> None:
-    """A user who is no administrator is refused."""
+    """A refusal of the API ends with 1, and an invalid option with 2."""
     body = {"forbidden": {"code": 403, "message": "Only administrators may use this operation."}}
     cloud.fixed["GET", PATH] = (403, body)
     assert run("audit").code == 1

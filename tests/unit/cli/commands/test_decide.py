@@ -1,4 +1,4 @@
-"""`berth decide`: the service's own choice, explained, with its exit code."""
+"""`berth decide`: the service's own choice, its explanation and its exit code."""
 
 import json
 import re
@@ -30,7 +30,7 @@ ONE = {"request_id": "req-1", "flavor": {"vcpus": 2, "memory_mb": 1024}}
 
 @pytest.fixture
 def words(tmp_path: Path) -> list[str]:
-    """The options that name a state and a request for one instance."""
+    """Return the command line for a state and a request for one instance."""
     (tmp_path / "state.json").write_bytes(msgspec.json.encode(STATE))
     (tmp_path / "request.json").write_text(json.dumps(ONE))
     state, request = tmp_path / "state.json", tmp_path / "request.json"
@@ -38,7 +38,7 @@ def words(tmp_path: Path) -> list[str]:
 
 
 def test_the_choice_is_explained_step_by_step(run: Run, words: list[str]) -> None:
-    """Filters, removed hosts with their reason, candidates with their weights, and the choice."""
+    """The output has removed hosts with their reason, candidates with weights, and the choice."""
     ended = run(*words, "--policy", "nova")
     assert ended.code == 0, ended.err
     assert f"seed {seed_of('req-1')}" in ended.out
@@ -50,7 +50,7 @@ def test_the_choice_is_explained_step_by_step(run: Run, words: list[str]) -> Non
 
 
 def test_the_costs_that_a_driver_goes_by_are_told(run: Run, words: list[str]) -> None:
-    """Beside the weights, which play no part then."""
+    """The costs of the driver are printed, and the weights are marked as unused."""
     path = Path(words[2]).with_name("costs.toml")
     path.write_text(
         'name = "costs"\ndriver = "least_cost"\n[[filters]]\nname = "ResourcesFilter"\n'
@@ -67,7 +67,7 @@ def test_the_costs_that_a_driver_goes_by_are_told(run: Run, words: list[str]) ->
 
 
 def test_json_has_the_record_that_the_service_would_keep(run: Run, words: list[str]) -> None:
-    """The decision is the driver's own plan, and every host is explained."""
+    """The JSON has the driver's decision, and all hosts with their verdicts."""
     ended = run(*words, "--json")
     assert ended.code == 0
     document = json.loads(ended.out)
@@ -89,14 +89,14 @@ def test_json_has_the_record_that_the_service_would_keep(run: Run, words: list[s
 
 
 def test_equal_files_give_equal_output(run: Run, words: list[str]) -> None:
-    """Nothing in it depends on when or where it ran."""
+    """Two runs with the same files have the same output."""
     assert run(*words, "--json").out == run(*words, "--json").out
 
 
 def test_a_refusal_ends_with_3_and_says_what_would_help(
     run: Run, words: list[str], tmp_path: Path
 ) -> None:
-    """Both the instances that found a host and the one that did not are shown."""
+    """A refusal has relaxations, and shows placed instances and the one that failed."""
     document = {**ONE, "count": 9, "flavor": {"vcpus": 4, "memory_mb": 1024}}
     (tmp_path / "request.json").write_text(json.dumps(document))
     ended = run(*words)
@@ -117,7 +117,7 @@ def test_a_refusal_ends_with_3_and_says_what_would_help(
 def test_a_group_that_no_filter_keeps_is_refused(
     run: Run, words: list[str], tmp_path: Path
 ) -> None:
-    """As the service refuses it: before any host is looked at, and with the missing filter."""
+    """A policy without the filter of the group's rule is refused before hosts are checked."""
     group = ServerGroup("group-1", "apart", GroupPolicy.ANTI_AFFINITY)
     (tmp_path / "state.json").write_bytes(
         msgspec.json.encode(replace(STATE, server_groups=(group,)))
@@ -136,7 +136,7 @@ def test_a_group_that_no_filter_keeps_is_refused(
 
 
 def test_the_limit_of_a_driver_removes_hosts(run: Run, words: list[str], tmp_path: Path) -> None:
-    """It is counted and explained like any filter, and what it refuses is no candidate."""
+    """The driver's limit is listed and explained like a filter."""
     policy = tmp_path / "policy.toml"
     policy.write_text(
         'name = "c"\ndriver = "simple"\n[[filters]]\nname = "ResourcesFilter"\n'
@@ -158,13 +158,13 @@ def test_the_limit_of_a_driver_removes_hosts(run: Run, words: list[str], tmp_pat
 
 
 def _busy(provider: Provider) -> Provider:
-    """Return the provider of `big` with five CPUs in use; others as they are."""
+    """Return the provider with five CPUs in use if it is that of `big`, else unchanged."""
     is_big = provider.inventories["VCPU"].total == 16
     return replace(provider, used={"VCPU": 5}) if is_big else provider
 
 
 def test_hosts_are_cut_for_people_and_on_demand(run: Run, words: list[str], tmp_path: Path) -> None:
-    """Twenty of each kind are shown unless asked otherwise; JSON has all."""
+    """The text shows 20 hosts of each kind by default, and the JSON all of them."""
     crowd = snapshot_of([Box(f"h{number:02}", disabled=number % 2 == 0) for number in range(60)])
     (tmp_path / "state.json").write_bytes(msgspec.json.encode(crowd))
     assert "(20 of 30)" in run(*words).out
@@ -175,7 +175,7 @@ def test_hosts_are_cut_for_people_and_on_demand(run: Run, words: list[str], tmp_
 
 
 def test_policy_and_seed_are_the_callers(run: Run, words: list[str], tmp_path: Path) -> None:
-    """By chance, the seed alone makes the choice."""
+    """With the chance driver, the seed determines the choice."""
     policy = tmp_path / "policy.toml"
     policy.write_text('name = "c"\ndriver = "chance"\n[[filters]]\nname = "ResourcesFilter"\n')
     words += ["--policy", str(policy), "--json", "--seed"]
@@ -193,7 +193,7 @@ def test_policy_and_seed_are_the_callers(run: Run, words: list[str], tmp_path: P
 def test_a_driver_without_weights_is_not_explained_by_them(
     run: Run, words: list[str], tmp_path: Path
 ) -> None:
-    """Scores are shown, with the word that they did not count."""
+    """The weights are shown with a note that the driver does not use them."""
     policy = tmp_path / "policy.toml"
     policy.write_text(
         'name = "c"\ndriver = "chance"\n[[filters]]\nname = "ResourcesFilter"\n'
@@ -205,7 +205,7 @@ def test_a_driver_without_weights_is_not_explained_by_them(
 def test_an_empty_fleet_is_refused_with_that_reason(
     run: Run, words: list[str], tmp_path: Path
 ) -> None:
-    """Nothing to list is no fault."""
+    """A state without hosts is refused with `no_hosts`."""
     empty = replace(STATE, hosts=(), providers=(), services=())
     (tmp_path / "state.json").write_bytes(msgspec.json.encode(empty))
     ended = run(*words)
@@ -215,7 +215,7 @@ def test_an_empty_fleet_is_refused_with_that_reason(
 
 @pytest.mark.parametrize("name", ["state.json", "request.json", "policy.toml"])
 def test_a_wrong_file_ends_with_2(run: Run, words: list[str], tmp_path: Path, name: str) -> None:
-    """The error names the file; nothing is printed on standard output."""
+    """The error names the file, and standard output stays empty."""
     (tmp_path / name).write_text("]")
     ended = run(*words, "--policy", tmp_path / "policy.toml")
     assert ended.code == 2

@@ -1,4 +1,4 @@
-"""`berth host set`, `berth host write-off` and what agents have mended, on a made-up cloud."""
+"""`berth host set`, `berth host write-off` and the repairs of agents, with a simulated cloud."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ PLAN: dict[str, object] = {
 
 
 def test_ratios_are_set(run: Run, cloud: Cloud) -> None:
-    """And told as they are then, for another may hold."""
+    """The ratio is sent, and the ratio in force is printed, which may be another."""
     inventory = {"allocation_ratio": 4.0, "allocation_ratio_origin": "aggregate gold"}
     answer = {"name": "h1", "inventories": {"VCPU": inventory}}
     cloud.fixed["PUT", f"{PATH}/ratios"] = (200, answer)
@@ -41,7 +41,7 @@ def test_ratios_are_set(run: Run, cloud: Cloud) -> None:
 
 @pytest.mark.parametrize("text", ["VCPU", "=4", "VCPU=many"])
 def test_a_ratio_has_a_class_and_a_number(run: Run, text: str) -> None:
-    """Or the command says how to write it."""
+    """An invalid or missing ratio ends with 2."""
     ended = run("host", "set", "h1", "--ratio", text)
     assert ended.code == 2
     assert "CLASS=RATIO" in ended.err
@@ -49,7 +49,7 @@ def test_a_ratio_has_a_class_and_a_number(run: Run, text: str) -> None:
 
 
 def test_a_write_off_is_told_before_it_is_done(run: Run, cloud: Cloud) -> None:
-    """What it would free, and what stays; with how to do it."""
+    """Without --yes, the plan of the write-off is printed and nothing is changed."""
     cloud.fixed["GET", f"{PATH}/write-off"] = (200, PLAN)
     ended = run("host", "write-off", "h1")
     assert ended.code == 0
@@ -65,7 +65,7 @@ def test_a_write_off_is_told_before_it_is_done(run: Run, cloud: Cloud) -> None:
 
 
 def test_a_write_off_is_done_with_yes(run: Run, cloud: Cloud) -> None:
-    """And told in the same words."""
+    """With --yes, the write-off is done and its result is printed."""
     cloud.fixed["POST", f"{PATH}/write-off"] = (200, PLAN | {"is_done": True})
     ended = run("host", "write-off", "h1", "--yes")
     assert ended.code == 0
@@ -74,7 +74,7 @@ def test_a_write_off_is_done_with_yes(run: Run, cloud: Cloud) -> None:
 
 
 def test_a_write_off_that_is_refused_ends_with_6(run: Run, cloud: Cloud) -> None:
-    """With what to do first."""
+    """A refused write-off ends with 6 and prints the service's advice."""
     body = {"conflictingRequest": {"code": 409, "message": "say so with force-down"}}
     cloud.fixed["GET", f"{PATH}/write-off"] = (409, body)
     ended = run("host", "write-off", "h1")
@@ -83,7 +83,7 @@ def test_a_write_off_that_is_refused_ends_with_6(run: Run, cloud: Cloud) -> None
 
 
 def test_what_agents_have_mended_is_no_fault(run: Run, cloud: Cloud) -> None:
-    """It is told with its time, and the audit ends with 0; one host can be asked for."""
+    """Repairs by agents are printed with their time, and the audit ends with 0."""
     note = HostNotice("orphaned_allocation", "i-1", "instance i-1 was deleted; freed VCPU 1", 0.0)
     report = replace(
         AuditReport(9, 1.0, AuditScope(3, 3, 2, 0, 2, 0), (), {}), mended_by_agents={"h1": (note,)}

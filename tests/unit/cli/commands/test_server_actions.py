@@ -1,4 +1,4 @@
-"""`berth server start` and the like, against a made-up cloud."""
+"""`berth server start` and the other actions, with a simulated cloud."""
 
 import json
 import time
@@ -15,17 +15,17 @@ TASK = "OS-EXT-STS:task_state"
 
 @pytest.fixture(autouse=True)
 def _no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let waiting take no time."""
+    """Replace sleeping, so that waiting takes no time."""
 
     def sleep(_: float) -> None:
-        """Be back at once."""
+        """Return immediately."""
 
     monkeypatch.setattr(time, "sleep", sleep)
 
 
 @pytest.fixture
 def staffed(cloud: Cloud) -> Cloud:
-    """One server `web` of which everything may be asked."""
+    """Return a cloud with a server `web` that accepts any action."""
     cloud.add_server("web", image={"id": "image-1"})
     cloud.add_flavor("large")
     cloud.fixed[("POST", f"{PATH}/action")] = (202, None)
@@ -70,7 +70,7 @@ ASKED: list[tuple[list[str], Json]] = [
 
 @pytest.mark.parametrize(("words", "body"), ASKED)
 def test_each_command_is_an_action(run: Run, staffed: Cloud, words: list[str], body: Json) -> None:
-    """The server is found by its name; nothing is printed when it goes well."""
+    """The server is found by its name, and a successful action prints nothing."""
     name, *options = words
     ended = run("server", name, "web", *options)
     assert (ended.code, ended.out, ended.err) == (0, "", "")
@@ -81,13 +81,13 @@ def test_each_command_is_an_action(run: Run, staffed: Cloud, words: list[str], b
 def test_evacuated_servers_run_again_unless_told_otherwise(
     run: Run, staffed: Cloud, words: list[str], version: str
 ) -> None:
-    """The microversion says which."""
+    """The microversion says whether an evacuated server is started."""
     assert run("server", "evacuate", "web", *words).code == 0
     assert staffed.last.headers["OpenStack-API-Version"] == f"compute {version}"
 
 
 def test_several_servers_at_once(run: Run, staffed: Cloud) -> None:
-    """All are looked up before anything is done."""
+    """All servers are looked up before any action is sent."""
     assert run("server", "stop", "web", "none").code == 4
     assert all(one.method == "GET" for one in staffed.asked)
     other = staffed.add_server("db")
@@ -97,7 +97,7 @@ def test_several_servers_at_once(run: Run, staffed: Cloud) -> None:
 
 
 def test_waiting_ends_when_nothing_goes_on(run: Run, staffed: Cloud) -> None:
-    """And says what the servers are then."""
+    """The wait ends when the server has no task, and its state is printed."""
     staffed.servers[SERVER] |= {"status": "BUILD", TASK: "powering-off"}
     staffed.builds = {"status": "SHUTOFF", TASK: None, "OS-EXT-SRV-ATTR:host": "h1"}
     ended = run("server", "stop", SERVER, "--wait")
@@ -105,7 +105,7 @@ def test_waiting_ends_when_nothing_goes_on(run: Run, staffed: Cloud) -> None:
 
 
 def test_waiting_does_not_last_for_ever(run: Run, staffed: Cloud) -> None:
-    """The task is named."""
+    """After the timeout, the error names the task that is still running."""
     staffed.servers[SERVER][TASK] = "suspending"
     ended = run("server", "suspend", "web", "--wait", "--timeout", "0")
     assert ended.code == 1
@@ -113,7 +113,7 @@ def test_waiting_does_not_last_for_ever(run: Run, staffed: Cloud) -> None:
 
 
 def test_what_failed_is_told(run: Run, staffed: Cloud) -> None:
-    """The history knows; without --wait nobody asks."""
+    """With --wait, a failure in the action history ends the command with 1."""
     failed = {"action": "resize", "message": "Error"}
     staffed.fixed[("GET", f"{PATH}/os-instance-actions")] = (200, {"instanceActions": [failed]})
     assert run("server", "resize", "web", "--flavor", "large").code == 0
@@ -124,7 +124,7 @@ def test_what_failed_is_told(run: Run, staffed: Cloud) -> None:
 
 
 def test_a_refusal_is_passed_on(run: Run, staffed: Cloud) -> None:
-    """With the exit code of a conflict."""
+    """A conflict ends with 6 and prints the service's message."""
     told = {"conflictingRequest": {"code": 409, "message": "Cannot 'start' it"}}
     staffed.fixed[("POST", f"{PATH}/action")] = (409, told)
     ended = run("server", "start", "web")
@@ -133,14 +133,14 @@ def test_a_refusal_is_passed_on(run: Run, staffed: Cloud) -> None:
 
 
 def test_a_server_without_image_needs_one(run: Run, staffed: Cloud) -> None:
-    """Nothing is asked then."""
+    """A rebuild without an image ends with 2, and nothing is sent."""
     staffed.servers[SERVER]["image"] = ""
     assert run("server", "rebuild", "web").code == 2
     assert staffed.last.method == "GET"
 
 
 def test_the_history_with_its_steps(run: Run, staffed: Cloud) -> None:
-    """Each action is followed by what was done where."""
+    """Each action is followed by its events, in text and in JSON."""
     action: Json = {
         "action": "stop",
         "request_id": "req-1",

@@ -1,4 +1,4 @@
-"""`berth server` against a made-up cloud."""
+"""`berth server`, with a simulated cloud."""
 
 import json
 import time
@@ -11,12 +11,12 @@ from tests.unit.cli.conftest import Run
 
 @pytest.fixture(autouse=True)
 def _no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let waiting take no time."""
+    """Replace sleeping, so that waiting takes no time."""
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
 
 
 def test_creating_asks_as_the_compute_api_wants_it(run: Run, cloud: Cloud) -> None:
-    """A flavor's name becomes its id; hints stand beside the server."""
+    """The flavor's name becomes its id, and hints are outside the server object."""
     cloud.add_flavor("small")
     run("group", "create", "g", "--policy", "affinity")
     ended = run(
@@ -43,7 +43,7 @@ def test_creating_asks_as_the_compute_api_wants_it(run: Run, cloud: Cloud) -> No
 
 
 def test_several_servers_are_found_by_their_reservation(run: Run, cloud: Cloud) -> None:
-    """All of them are listed, over several pages."""
+    """All servers of the reservation are listed, over several pages."""
     cloud.add_flavor("small")
     ended = run("server", "create", "web", "--flavor", "id-small", "--count", 5, "--json")
     assert ended.code == 0
@@ -62,7 +62,7 @@ def test_several_servers_are_found_by_their_reservation(run: Run, cloud: Cloud) 
     ],
 )
 def test_counts(run: Run, cloud: Cloud, words: list[str], least: int, most: int) -> None:
-    """One number is both ends; a minimum alone is the maximum too."""
+    """`--count` sets minimum and maximum, and `--min` alone sets both."""
     cloud.add_flavor("small")
     assert run("server", "create", "web", "--flavor", "small", *words).code == 0
     body = next(one for one in cloud.asked if one.url.path == "/v2.1/servers").content
@@ -81,13 +81,13 @@ def test_counts(run: Run, cloud: Cloud, words: list[str], least: int, most: int)
     ],
 )
 def test_what_makes_no_sense_is_not_asked(run: Run, cloud: Cloud, words: list[str]) -> None:
-    """The command line is refused before anything is sent."""
+    """An invalid command line ends with 2 before any request is sent."""
     assert run("server", "create", "web", "--flavor", "small", *words).code == 2
     assert cloud.asked == []
 
 
 def test_waiting_ends_when_all_are_built(run: Run, cloud: Cloud) -> None:
-    """What is printed is the last state."""
+    """With --wait, the final state of all servers is printed."""
     cloud.add_flavor("small")
     ended = run("server", "create", "web", "--flavor", "small", "--count", 2, "--wait", "--json")
     assert ended.code == 0
@@ -95,7 +95,7 @@ def test_waiting_ends_when_all_are_built(run: Run, cloud: Cloud) -> None:
 
 
 def test_waiting_has_an_end(run: Run, cloud: Cloud) -> None:
-    """A server that is never built ends the command with 1."""
+    """A server that is still being built after the timeout ends the command with 1."""
     cloud.add_flavor("small")
     cloud.builds = {}
     ended = run("server", "create", "web", "--flavor", "small", "--wait", "--timeout", "0")
@@ -112,7 +112,7 @@ def test_waiting_has_an_end(run: Run, cloud: Cloud) -> None:
     ],
 )
 def test_a_server_in_error_says_why(run: Run, cloud: Cloud, message: str, code: int) -> None:
-    """No room is told from a failed build by the exit code."""
+    """The fault is printed, and lack of room has another exit code than a failed build."""
     cloud.add_flavor("small")
     cloud.builds = {"status": "ERROR", "fault": {"code": 500, "message": message}}
     ended = run("server", "create", "web", "--flavor", "small", "--wait")
@@ -122,14 +122,14 @@ def test_a_server_in_error_says_why(run: Run, cloud: Cloud, message: str, code: 
 
 
 def test_a_flavor_that_is_not_there_ends_with_4(run: Run, cloud: Cloud) -> None:
-    """Nothing is created."""
+    """With an unknown flavor, no server is created."""
     ended = run("server", "create", "web", "--flavor", "nope")
     assert ended.code == 4
     assert all(one.method == "GET" for one in cloud.asked)
 
 
 def test_a_list_is_narrowed_by_options(run: Run, cloud: Cloud) -> None:
-    """Each option is a parameter of the API; those not given are not sent."""
+    """Each given option becomes a query parameter, and others are not sent."""
     cloud.add_server("web")
     words = ["--host", "h", "--status", "ACTIVE", "--reservation-id", "r", "--all"]
     assert run("server", "list", *words).out == "no servers\n"
@@ -144,7 +144,7 @@ def test_a_list_is_narrowed_by_options(run: Run, cloud: Cloud) -> None:
 
 
 def test_a_server_is_shown_by_uuid_or_name(run: Run, cloud: Cloud) -> None:
-    """A name is matched whole, whatever is in it; two of a name need a uuid."""
+    """A name must match completely, and an ambiguous name ends with 2."""
     cloud.add_server("web.1", fault={"message": "it broke"})
     cloud.add_server("webx1")
     for reference in (UUID.format(1), "web.1"):
@@ -161,7 +161,7 @@ def test_a_server_is_shown_by_uuid_or_name(run: Run, cloud: Cloud) -> None:
 
 
 def test_deleting_waits_until_they_are_gone(run: Run, cloud: Cloud) -> None:
-    """Several may be named; if one is not there none is deleted."""
+    """No server is deleted if one of those named does not exist."""
     cloud.add_server("a")
     cloud.add_server("b")
     assert run("server", "delete", "a", "c").code == 4

@@ -1,4 +1,4 @@
-"""Server commands: options become settings, and a wrong one starts nothing."""
+"""Server commands: options become settings, and an invalid option starts nothing."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.unit.cli.conftest import Run
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Settings]]:
-    """What was run instead of a server, with its settings."""
+    """Return the list of servers that would have run, with their settings."""
     found: list[tuple[str, Settings]] = []
     for name in ("run_up", "run_api", "run_scheduler", "run_agent"):
         monkeypatch.setattr(processes, name, lambda one, name=name: found.append((name, one)))
@@ -25,13 +25,13 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Settings]]:
 def test_each_command_runs_its_part(
     run: Run, ran: list[tuple[str, Settings]], command: str
 ) -> None:
-    """Without options the settings are the defaults."""
+    """Without options, each command runs its server with the default settings."""
     assert run(command).code == 0
     assert ran == [(f"run_{command}", Settings())]
 
 
 def test_options_of_up(run: Run, ran: list[tuple[str, Settings]]) -> None:
-    """Every option ends in its setting."""
+    """Every option of `berth up` is in its setting."""
     ended = run(
         *("up", "--listen", "0.0.0.0:80", "--data", "d", "--ledger", "postgresql://h/db"),
         *("--fake-hosts", "7", "--vcpus", "3", "--memory-mb", "4", "--disk-gb", "5"),
@@ -52,7 +52,7 @@ def test_options_of_up(run: Run, ran: list[tuple[str, Settings]]) -> None:
 
 
 def test_options_of_placement(run: Run, ran: list[tuple[str, Settings]]) -> None:
-    """Where it listens is a setting of its own."""
+    """The options of `berth placement` set its own address, not that of the API."""
     ended = run(
         *("placement", "--listen", "127.0.0.1:80", "--ledger", "memory:", "--auth", "noauth2"),
         *("--policy-file", "rules", "--enforce-new-defaults"),
@@ -72,7 +72,7 @@ def test_options_of_placement(run: Run, ran: list[tuple[str, Settings]]) -> None
 
 
 def test_zero_is_something_said(run: Run, ran: list[tuple[str, Settings]]) -> None:
-    """Other than nothing."""
+    """The value 0 of an option differs from a missing option."""
     assert run("up", "--vcpus", "0").code == 0
     assert ran[0][1].agent.vcpus == 0
 
@@ -83,7 +83,7 @@ def test_an_option_beats_variable_and_file(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A flag that is not given says nothing."""
+    """An option overrides the environment, which overrides the file."""
     file = tmp_path / "berth.toml"
     file.write_text('[api]\nlisten = "0.0.0.0:1"\ninsecure_listen = true\n[agent]\nvcpus = 1\n')
     monkeypatch.setenv("BERTH_AGENT_VCPUS", "2")
@@ -109,7 +109,7 @@ def test_an_option_beats_variable_and_file(
 def test_what_is_wrong_starts_nothing(
     run: Run, ran: list[tuple[str, Settings]], words: list[str]
 ) -> None:
-    """The command ends with 2 and says why."""
+    """An invalid option ends with 2 and an error message."""
     ended = run("up", *words)
     assert ended.code == 2
     assert ended.err

@@ -1,4 +1,4 @@
-"""`berth token-keys rotate`."""
+"""`berth token-keys rotate`: the file of token keys."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from tests.unit.cli.conftest import Run
 
 
 def test_a_key_is_put_first(run: Run, tmp_path: Path) -> None:
-    """The file is made if need be; no key is printed."""
+    """A new key is put first, the file is created if needed, and no key is printed."""
     path = tmp_path / "keys"
     assert run("token-keys", "rotate", "--file", path).code == 0
     (first,) = read_keys(path)
@@ -18,7 +18,7 @@ def test_a_key_is_put_first(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_wrong_file_is_told(run: Run, tmp_path: Path) -> None:
-    """And left as it is."""
+    """An invalid file is reported with its line and left unchanged."""
     path = tmp_path / "keys"
     path.write_text("nonsense")
     path.chmod(0o600)

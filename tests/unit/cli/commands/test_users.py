@@ -11,7 +11,7 @@ from tests.unit.cli.conftest import Ended, Run
 
 @pytest.fixture(autouse=True)
 def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let hashing take no time."""
+    """Make hashing fast."""
     real = bcrypt.gensalt
     monkeypatch.setattr("berth.cli.commands.users.bcrypt.gensalt", lambda: real(4))
 
@@ -19,7 +19,7 @@ def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
 def add(
     run: Run, monkeypatch: pytest.MonkeyPatch, path: Path, *words: str, typed: str = "pw"
 ) -> Ended:
-    """Add a user, with the password on standard input."""
+    """Run `berth user add` with the password on standard input."""
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{typed}\n"))
     return run("user", "add", *words, "--htpasswd", path, "--password-stdin")
 
@@ -27,7 +27,7 @@ def add(
 def test_a_user_is_added_with_a_bcrypt_hash(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The file is made for its owner alone, and holds no password."""
+    """The file is readable by its owner only and has a bcrypt hash of the password."""
     path = tmp_path / "users"
     assert add(run, monkeypatch, path, "ann", typed="sécret").code == 0
     name, _, hashed = path.read_text().strip().partition(":")
@@ -40,7 +40,7 @@ def test_a_user_is_added_with_a_bcrypt_hash(
 def test_adding_again_changes_the_password_alone(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Others, comments, the project and the file's mode stay."""
+    """Other users, comments, the project and the file's mode are kept."""
     path = tmp_path / "users"
     path.write_text("# ours\nbob:x\n")
     path.chmod(0o640)
@@ -60,7 +60,7 @@ def test_adding_again_changes_the_password_alone(
 def test_a_file_in_another_encoding_is_left_alone(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The error names the file and what to do."""
+    """The error names the file and the remedy, and the file is unchanged."""
     path = tmp_path / "users"
     path.write_bytes("bob:x # café\n".encode("latin-1"))
     ended = add(run, monkeypatch, path, "ann")
@@ -73,7 +73,7 @@ def test_a_file_in_another_encoding_is_left_alone(
 def test_a_name_that_the_file_cannot_hold_is_refused(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
-    """Nothing is written."""
+    """An invalid name ends with 2, and no file is written."""
     path = tmp_path / "users"
     assert add(run, monkeypatch, path, name).code == 2
     assert not path.exists()
@@ -83,14 +83,14 @@ def test_a_name_that_the_file_cannot_hold_is_refused(
 def test_a_password_that_bcrypt_would_cut_is_refused(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, password: str
 ) -> None:
-    """An empty one too."""
+    """A password that is empty or longer than 72 bytes ends with 2."""
     assert add(run, monkeypatch, tmp_path / "users", "ann", typed=password).code == 2
 
 
 def test_a_folder_that_is_not_there_ends_with_1(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The error names the file."""
+    """The error names the file that cannot be written."""
     ended = add(run, monkeypatch, tmp_path / "nowhere" / "users", "ann")
     assert ended.code == 1
     assert "nowhere/users cannot be read or written" in ended.err

@@ -1,4 +1,4 @@
-"""`berth zone keys` and `berth zone parents`: files of keys."""
+"""`berth zone keys` and `berth zone parents`: the files of keys."""
 
 import json
 from pathlib import Path
@@ -11,13 +11,13 @@ from tests.unit.cli.conftest import Run
 
 @pytest.fixture(autouse=True)
 def _no_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take away what the developer's own shell says."""
+    """Remove the variables that the developer's shell may set."""
     for name in ("BERTH_ZONES_KEY_FILE", "BERTH_ZONES_PARENTS_FILE"):
         monkeypatch.delenv(name, raising=False)
 
 
 def test_keys_are_made_for_their_owner_alone(run: Run, tmp_path: Path) -> None:
-    """The public ones are printed for the children, and no private one."""
+    """Only the owner can read the file, and only the public keys are printed."""
     path = tmp_path / "zone-keys"
     ended = run("zone", "keys", "create", "--file", path)
     assert ended.code == 0, ended.err
@@ -28,7 +28,7 @@ def test_keys_are_made_for_their_owner_alone(run: Run, tmp_path: Path) -> None:
 
 
 def test_keys_are_not_made_twice(run: Run, tmp_path: Path) -> None:
-    """Whoever sealed with the old ones would lose them."""
+    """An existing key file is not overwritten, since sealed offers would be lost."""
     path = tmp_path / "zone-keys"
     run("zone", "keys", "create", "--file", path)
     before = path.read_bytes()
@@ -37,7 +37,7 @@ def test_keys_are_not_made_twice(run: Run, tmp_path: Path) -> None:
 
 
 def test_keys_rotate(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was next signs, what sealed still opens; the file may be named by its variable."""
+    """The next key signs after a pause, and old sealing keys are kept."""
     path = tmp_path / "zone-keys"
     run("zone", "keys", "create", "--file", path)
     before = read(path)
@@ -47,7 +47,7 @@ def test_keys_rotate(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     ended = run("zone", "keys", "rotate")
     assert ended.code == 0, ended.err
     after = read(path)
-    ((pause_s, meanwhile),) = waits  # until servers that run look at the file again
+    ((pause_s, meanwhile),) = waits  # the pause lets running servers read the file again
     assert pause_s >= 2.0
     assert meanwhile.offers == after.offers
     assert after.offers[1:] == before.offers
@@ -58,7 +58,7 @@ def test_keys_rotate(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_public_keys_are_one_line_that_children_take(run: Run, tmp_path: Path) -> None:
-    """From one zone's terminal to the other's, word by word."""
+    """The line printed by `public` is accepted by `parents add`, in one or several words."""
     run("zone", "keys", "create", "--file", tmp_path / "keys")
     line = run("zone", "keys", "public", "--file", tmp_path / "keys").out
     assert line == public_text(tmp_path / "keys") + "\n"
@@ -74,7 +74,7 @@ def test_public_keys_are_one_line_that_children_take(run: Run, tmp_path: Path) -
 
 
 def test_parents_are_listed_and_removed(run: Run, tmp_path: Path) -> None:
-    """All that are trusted, with their keys."""
+    """Parents are listed with their keys, and removing an unknown one ends with 4."""
     path = tmp_path / "parents"
     assert run("zone", "parents", "list", "--file", path).out == "no parents\n"
     for name in ("root", "other"):
@@ -107,7 +107,7 @@ def test_parents_are_listed_and_removed(run: Run, tmp_path: Path) -> None:
 def test_a_wrong_file_is_told_and_left_as_it_is(
     run: Run, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    """With the line, and not what is in it."""
+    """The error has the line but not its content, and the file is unchanged."""
     path = tmp_path / "file"
     path.write_text("nonsense secret\n")
     path.chmod(0o600)
@@ -120,7 +120,7 @@ def test_a_wrong_file_is_told_and_left_as_it_is(
 
 @pytest.mark.parametrize("key", ["x", "ed25519:x", "ed25519:" + "A" * 40])
 def test_what_is_no_key_is_not_trusted(run: Run, tmp_path: Path, key: str) -> None:
-    """And no file is made for it."""
+    """An invalid key ends with 2, and no file is created."""
     ended = run("zone", "parents", "add", "root", key, "--file", tmp_path / "parents")
     assert ended.code == 2
     assert list(tmp_path.iterdir()) == []

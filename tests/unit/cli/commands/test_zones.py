@@ -14,7 +14,7 @@ URL = "https://west.example/berth"
 
 @pytest.fixture(autouse=True)
 def _no_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take away what the developer's own shell says."""
+    """Remove the variable that the developer's shell may set."""
     monkeypatch.delenv("BERTH_ZONE_PASSWORD", raising=False)
 
 
@@ -40,7 +40,7 @@ def zone(number: int = 1, name: str = "west", **more: object) -> Json:
 
 @pytest.fixture
 def tree(cloud: Cloud) -> Cloud:
-    """A zone with two children, and one that is added or changed."""
+    """Return a cloud with two child zones, to which one can be added."""
     east = zone(2, "east", is_active=False, seen_at=None, failures=4)
     cloud.fixed = {
         ("GET", "/zones/detail"): (200, {"zones": [zone(), east]}),
@@ -53,7 +53,7 @@ def tree(cloud: Cloud) -> Cloud:
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, answer: str) -> list[str]:
-    """Let somebody sit at a terminal, who answers questions; return what was asked."""
+    """Simulate a terminal that gives this answer, and return the list of prompts."""
     asked: list[str] = []
 
     def prompt(text: str, *, hide_input: bool, **_: object) -> str:
@@ -70,14 +70,14 @@ def typed(monkeypatch: pytest.MonkeyPatch, answer: str) -> list[str]:
 
 
 def test_a_zone_without_an_account_is_added(run: Run, tree: Cloud) -> None:
-    """What is not said is left to the service."""
+    """Fields that are not given are not sent, so the service's defaults apply."""
     ended = run("zone", "add", "south", URL)
     assert ended.code == 0, ended.err
     assert tree.body() == {"zone": {"name": "south", "api_url": URL}}
 
 
 def test_a_zone_is_added_with_all_that_can_be_said(run: Run, tree: Cloud, tmp_path: Path) -> None:
-    """The password comes from the first line of a file."""
+    """All options are sent, with the password from the first line of a file."""
     (tmp_path / "secret").write_text("s3crét pw \nmore\n", "utf-8")
     words = ("--zone-user", "parent", "--zone-password-file", tmp_path / "secret")
     more = ("--weight-offset", "-2.5", "--weight-scale", "3", "--disable", "--json")
@@ -100,7 +100,7 @@ def test_a_zone_is_added_with_all_that_can_be_said(run: Run, tree: Cloud, tmp_pa
 def test_the_password_comes_from_standard_input(
     run: Run, tree: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a program hands it over."""
+    """With `-` as the file, the password is the first line of standard input."""
     monkeypatch.setattr("sys.stdin", io.StringIO("piped\r\nrest"))
     run("zone", "add", "south", URL, "--zone-user", "u", "--zone-password-file", "-")
     assert tree.body()["zone"]["password"] == "piped"
@@ -109,7 +109,7 @@ def test_the_password_comes_from_standard_input(
 def test_the_password_comes_from_the_environment(
     run: Run, tree: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its own variable: BERTH_PASSWORD is for the service that is asked."""
+    """BERTH_ZONE_PASSWORD is used, not BERTH_PASSWORD, which is for the service itself."""
     monkeypatch.setenv("BERTH_ZONE_PASSWORD", "around")
     monkeypatch.setenv("BERTH_PASSWORD", "mine")
     run("zone", "add", "south", URL, "--zone-user", "u")
@@ -117,7 +117,7 @@ def test_the_password_comes_from_the_environment(
 
 
 def test_the_password_is_asked_for(run: Run, tree: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a terminal, unseen."""
+    """On a terminal, the command prompts for the password without showing it."""
     asked = typed(monkeypatch, "typed")
     run("zone", "add", "south", URL, "--zone-user", "ann")
     assert asked == ["Password of ann"]
@@ -142,7 +142,7 @@ def test_a_zone_is_not_added_by_halves(
     words: tuple[str, ...],
     reason: str,
 ) -> None:
-    """The service is not asked at all."""
+    """An incomplete account or an invalid weight ends with 2 before any request is sent."""
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     ended = run("zone", "add", "south", URL, *words)
     assert ended.code == 2
@@ -151,7 +151,7 @@ def test_a_zone_is_not_added_by_halves(
 
 
 def test_a_password_in_no_text_is_refused(run: Run, tree: Cloud, tmp_path: Path) -> None:
-    """A wrong file is told, and not what is in it."""
+    """A file that is not UTF-8 is refused without showing its content."""
     (tmp_path / "secret").write_bytes(b"\xff\xfe\x00abc")
     words = ("--zone-user", "u", "--zone-password-file", tmp_path / "secret")
     ended = run("zone", "add", "south", URL, *words)
@@ -161,7 +161,7 @@ def test_a_password_in_no_text_is_refused(run: Run, tree: Cloud, tmp_path: Path)
 
 
 def test_no_option_takes_the_password_itself(run: Run, tree: Cloud) -> None:
-    """Other users of the machine see options."""
+    """There is no option for the password, since other users of the machine could see it."""
     ended = run("zone", "add", "south", URL, "--zone-user", "u", "--zone-password", "s3cret")
     assert ended.code == 2
     assert tree.asked == []
@@ -171,7 +171,7 @@ def test_no_option_takes_the_password_itself(run: Run, tree: Cloud) -> None:
 
 
 def test_zones_are_listed_with_their_states(run: Run, tree: Cloud) -> None:
-    """Up, down, or not asked."""
+    """Each zone is listed with its state, and JSON has the service's answer."""
     ended = run("zone", "list")
     lines = ended.out.splitlines()
     assert ended.code == 0
@@ -184,13 +184,13 @@ def test_zones_are_listed_with_their_states(run: Run, tree: Cloud) -> None:
 
 
 def test_a_zone_just_added_is_not_said_to_be_up(run: Run, cloud: Cloud) -> None:
-    """It is asked for room, but nobody knows yet whether it answers."""
+    """An active zone that has not answered yet is listed as not seen."""
     cloud.fixed = {("GET", "/zones/detail"): (200, {"zones": [zone(seen_at=None)]})}
     assert f"{URL}  not seen yet" in run("zone", "list").out
 
 
 def test_a_tree_without_children_is_said_to_be_one(run: Run, cloud: Cloud) -> None:
-    """And is no mistake."""
+    """Without child zones, the list says so and ends with 0."""
     cloud.fixed = {("GET", "/zones/detail"): (200, {"zones": []})}
     ended = run("zone", "list")
     assert (ended.code, ended.out) == (0, "no zones\n")
@@ -198,7 +198,7 @@ def test_a_tree_without_children_is_said_to_be_one(run: Run, cloud: Cloud) -> No
 
 @pytest.mark.parametrize("name", ["west", "1"])
 def test_a_zone_is_shown_by_name_or_number(run: Run, tree: Cloud, name: str) -> None:
-    """With what it tells, and that a password is kept."""
+    """A zone is found by its name or id and shown with its capabilities."""
     ended = run("zone", "show", name)
     assert ended.code == 0
     words = [line.strip().split("  ") for line in ended.out.splitlines()]
@@ -210,14 +210,14 @@ def test_a_zone_is_shown_by_name_or_number(run: Run, tree: Cloud, name: str) -> 
 
 
 def test_a_name_beats_a_number(run: Run, cloud: Cloud) -> None:
-    """A zone may call itself 1."""
+    """A zone named `1` is preferred to the zone with id 1."""
     cloud.fixed = {("GET", "/zones/detail"): (200, {"zones": [zone(), zone(2, "1")]})}
     assert json.loads(run("zone", "show", "1", "--json").out)["id"] == 2
 
 
 @pytest.mark.parametrize("words", [("show",), ("remove",), ("set", "--disable")])
 def test_a_zone_that_there_is_not_is_told(run: Run, tree: Cloud, words: tuple[str, ...]) -> None:
-    """By all commands, and nothing is changed."""
+    """An unknown zone ends each command with 4, and nothing is changed."""
     ended = run("zone", words[0], "north", *words[1:])
     assert ended.code == 4
     assert "berth zone list" in ended.err
@@ -225,7 +225,7 @@ def test_a_zone_that_there_is_not_is_told(run: Run, tree: Cloud, words: tuple[st
 
 
 def test_a_deployment_that_is_no_zone_says_so(run: Run, cloud: Cloud) -> None:
-    """With what to set."""
+    """The error names the setting that makes the deployment a zone."""
     error = {"notImplemented": {"code": 501, "message": "zones.name makes it one."}}
     cloud.fixed = {("GET", "/zones/detail"): (501, error)}
     ended = run("zone", "list")
@@ -255,7 +255,7 @@ def test_what_is_not_given_stays(
     words: tuple[str, ...],
     sent: Json,
 ) -> None:
-    """The password above all, whatever the environment says."""
+    """Only given options are sent; the password in the environment is not."""
     monkeypatch.setenv("BERTH_ZONE_PASSWORD", "around")
     ended = run("zone", "set", "west", *words)
     assert ended.code == 0, ended.err
@@ -266,7 +266,7 @@ def test_what_is_not_given_stays(
 def test_a_password_is_changed(
     run: Run, tree: Cloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """By a file; or by the flag that asks for one."""
+    """A new password comes from a file or, with --new-password, from a prompt."""
     (tmp_path / "secret").write_text("filed")
     run("zone", "set", "east", "--zone-password-file", tmp_path / "secret")
     assert tree.last.url.path == "/zones/2"
@@ -284,13 +284,13 @@ def test_a_password_is_changed(
 def test_a_change_that_makes_no_sense_is_refused(
     run: Run, tree: Cloud, words: tuple[str, ...]
 ) -> None:
-    """Before anything is asked."""
+    """Missing or contradictory options end with 2 before any request is sent."""
     assert run("zone", "set", "west", *words).code == 2
     assert tree.asked == []
 
 
 def test_a_zone_is_removed(run: Run, tree: Cloud) -> None:
-    """And it is said what that does not do."""
+    """The zone is removed, and the output says that its servers keep running."""
     ended = run("zone", "remove", "east")
     assert (tree.last.method, tree.last.url.path) == ("DELETE", "/zones/2")
     assert ended.out == "zone east removed; its servers keep running there\n"

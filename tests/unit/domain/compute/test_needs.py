@@ -33,7 +33,7 @@ def test_a_size_out_of_range_is_refused(field: str, value: int) -> None:
 def test_disk_is_rounded_up_to_gb(
     root_gb: int, ephemeral_gb: int, swap_mb: int, disk_gb: int
 ) -> None:
-    """DISK_GB holds root, ephemeral and swap, rounded up once."""
+    """The DISK_GB amount is the sum of root, ephemeral and swap, rounded up once."""
     flavor = Flavor("1", "f", 1, 1, root_gb, ephemeral_gb, swap_mb)
     assert needs_of(flavor).amounts["DISK_GB"] == disk_gb
 

@@ -86,6 +86,6 @@ def test_keys_are_novas_where_it_has_some() -> None:
 
 @pytest.mark.parametrize("source", ["allocation_ratios", "operator_ratios", "forced_ratios"])
 def test_an_impossible_ratio_is_named_with_its_source(source: str) -> None:
-    """The error names the field, the resource class and the range."""
+    """An invalid ratio is refused with its field, its resource class and the range."""
     with pytest.raises(InvalidInputError, match=rf"{source}\.VCPU.*-1\.0 must be between 0 and"):
         host(**{source: {VCPU: -1.0}})

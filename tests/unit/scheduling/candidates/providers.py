@@ -1,4 +1,4 @@
-"""Forests of a few providers, written short, and what is found in them by name."""
+"""Helpers that build small forests of providers and candidate queries."""
 
 from collections.abc import Mapping, Sequence
 from uuid import NAMESPACE_DNS, uuid5
@@ -13,7 +13,7 @@ Mapped = tuple[tuple[str, ...], ...]
 
 
 def uuid_of(name: str) -> str:
-    """The uuid of the provider, or aggregate, of a name."""
+    """Return the uuid of the provider or aggregate with this name."""
     return str(uuid5(NAMESPACE_DNS, name))
 
 
@@ -26,7 +26,7 @@ def provider(
     traits: str = "",
     aggregates: str = "",
 ) -> Provider:
-    """Write a provider; names in `traits` and `aggregates` have spaces between them."""
+    """Return a provider; `traits` and `aggregates` are names separated by spaces."""
     return Provider(
         uuid=uuid_of(name),
         name=name,
@@ -42,7 +42,7 @@ def provider(
 
 
 def forest(*providers: Provider) -> ProviderTable:
-    """Put providers into a table, in their order."""
+    """Return a table of providers, put in the given order."""
     table = ProviderTable()
     for one in providers:
         table.put(one)
@@ -59,7 +59,7 @@ def group(  # noqa: PLR0913 - all that a group has, each by its name
     outside_of: str = "",
     in_tree: str | None = None,
 ) -> CandidateGroup:
-    """Write a group; each string of `required` and `member_of` is a set of which one will do."""
+    """Return a group; each string of `required` and `member_of` is a set of alternatives."""
     return CandidateGroup(
         suffix,
         amounts or {},
@@ -79,7 +79,7 @@ def asking(
     same_subtree: Sequence[str] = (),
     is_nested_aware: bool = True,
 ) -> CandidateQuery:
-    """Write a query; in `root` names with an exclamation mark are forbidden."""
+    """Return a query; names in `root` with an exclamation mark are forbidden traits."""
     names = root.split()
     return CandidateQuery(
         groups,
@@ -93,7 +93,7 @@ def asking(
 
 
 def found(table: ProviderTable, query: CandidateQuery, start: int = 0) -> list[Mapped]:
-    """The names of the providers that serve each group, candidate by candidate, in order."""
+    """Return the sorted candidates, each as the provider names that serve each group."""
     answer = find_candidates(table, query, start)
     names = [(table.base_record(row).name,) for row in answer.alone.tolist()]
     alone: list[Mapped] = [(name,) * len(query.groups) for name in names]

@@ -1,4 +1,4 @@
-"""Which trees could serve a query, before any is searched."""
+"""Tests for finding the trees that could serve a query before they are searched."""
 
 from berth.scheduling.candidates.anchors import anchors_of, contested
 from berth.scheduling.candidates.masks import masks_of
@@ -12,14 +12,14 @@ DISK = {"DISK_GB": 1}
 
 
 def named(table: ProviderTable, query: CandidateQuery) -> dict[str, bool]:
-    """Whether each anchor is alone, by name."""
+    """Return whether each anchor needs no search, by name."""
     anchors = anchors_of(table, query, masks_of(table, query))
     rows = zip(anchors.rows.tolist(), anchors.is_alone.tolist(), strict=True)
     return {table.base_record(row).name: is_alone for row, is_alone in rows}
 
 
 def test_alone_are_roots_that_nobody_lends_to() -> None:
-    """A child, or a sharer that could give something, makes a search necessary."""
+    """A root is alone unless it has children or a sharing provider could serve the query."""
     table = forest(
         provider("flat", VCPU),
         provider("tree", VCPU),
@@ -33,7 +33,7 @@ def test_alone_are_roots_that_nobody_lends_to() -> None:
 
 
 def test_traits_between_them() -> None:
-    """A tree is excluded if no usable provider has a required trait."""
+    """A tree is excluded if none of its usable providers has a required trait."""
     table = forest(
         provider("a", VCPU),
         provider("a0", DISK, below="a", traits="X"),
@@ -46,13 +46,13 @@ def test_traits_between_them() -> None:
 
 
 def test_contested_classes() -> None:
-    """Classes of several groups, with all that they ask for."""
+    """Classes that several groups request are contested, with their total amounts."""
     query = asking(group(amounts={"VCPU": 2, "DISK_GB": 1}), group("1", {"VCPU": 3}))
     assert contested(query) == {"VCPU": 5}
 
 
 def test_sums_of_a_tree() -> None:
-    """What could be used of a tree, and lent to it, is as much as all groups ask."""
+    """A tree needs at least the sum of the groups' amounts, including what is shared with it."""
     table = forest(
         provider("a", {"VCPU": 3}),
         provider("b", {"VCPU": 2}),
@@ -65,7 +65,7 @@ def test_sums_of_a_tree() -> None:
 
 
 def test_as_many_providers_as_groups() -> None:
-    """Groups that must be apart leave out trees with too few providers for them."""
+    """Isolated groups exclude trees with fewer usable providers than groups."""
     table = forest(
         provider("a", {"VCPU": 9}), provider("b", {"VCPU": 9}), provider("b0", VCPU, below="b")
     )

@@ -1,4 +1,4 @@
-"""The search of one anchor, with constraints of its own."""
+"""Tests for the search of one anchor with given constraints."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -17,12 +17,12 @@ THREE = [[1, 2, 3], [2, 3], [1, 2, 3]]
 
 
 def apart(order: Sequence[int], _choices: RowsBySlot) -> list[Constraint]:
-    """No row twice."""
+    """Return a constraint that allows each row once."""
     return [CapacityConstraint([[(0, 1)] for _ in order], lambda _row: [1], 0)]
 
 
 def test_without_rules_everything_goes() -> None:
-    """Every step is an arrangement, the last slot the quickest."""
+    """Without constraints the search yields the product of all choices in one step each."""
     steps = Steps(1)
     found = list(arrangements(THREE, None, steps))
     assert found == list(product(*THREE))
@@ -30,7 +30,7 @@ def test_without_rules_everything_goes() -> None:
 
 
 def test_rows_are_told_in_the_order_of_the_query() -> None:
-    """However the search orders the slots."""
+    """Arrangements list the rows in the order of the query's slots."""
     found = list(arrangements(THREE, apart, Steps(1)))
     right = [one for one in product(*THREE) if len(set(one)) == len(one)]
     assert sorted(found) == right
@@ -38,7 +38,7 @@ def test_rows_are_told_in_the_order_of_the_query() -> None:
 
 
 def test_nothing_is_done_before_it_is_asked_for() -> None:
-    """The first arrangement costs only the steps that lead to it."""
+    """Arrangements are searched lazily, so the first one costs only a few steps."""
     steps = Steps(1)
     search = arrangements([list(range(1000))] * 3, apart, steps)
     assert steps.count == 0
@@ -47,17 +47,17 @@ def test_nothing_is_done_before_it_is_asked_for() -> None:
 
 
 def test_a_dead_end_is_entered_once() -> None:
-    """Equivalent rows lead to the same dead end."""
+    """A dead end is not searched again for equivalent rows."""
 
     class Never(CapacityConstraint):
-        """Lets no row give the last slot."""
+        """A constraint that allows no row for the last slot."""
 
         def allows(self, depth: int, row: int) -> bool:
-            """Tell whether there is room left, and it is not the last slot."""
+            """Return whether the row has capacity and the slot is not the last."""
             return depth < 3 and super().allows(depth, row)
 
         def narrow(self, depth: int, open_rows: OpenRows) -> bool:
-            """Know nothing."""
+            """Narrow nothing; fail only at the first slot."""
             return depth >= 0
 
     def rules(order: Sequence[int], _choices: RowsBySlot) -> list[Constraint]:
@@ -70,6 +70,6 @@ def test_a_dead_end_is_entered_once() -> None:
 
 
 def test_no_choice_is_no_arrangement() -> None:
-    """A slot without any choice leaves nothing."""
+    """A slot without choices leaves no arrangement."""
     assert not list(arrangements([[1], []], None, Steps(1)))
     assert not list(arrangements([[1], []], apart, Steps(1)))

@@ -1,4 +1,4 @@
-"""Each rule about candidates by itself, the quirks of Placement that are kept among them."""
+"""Tests for each rule about candidates, including Placement's quirks."""
 
 import pytest
 
@@ -29,7 +29,7 @@ NUMA = (
 
 
 def test_a_provider_alone() -> None:
-    """Providers without a tree that have all of it are rows, not arrangements."""
+    """A provider without a tree that has all amounts is returned as a row."""
     table = forest(provider("a", {"VCPU": 2, "DISK_GB": 2}), provider("b", VCPU))
     answer = find_candidates(table, asking(group(amounts=BOTH)))
     assert [table.uuid(row) for row in answer.alone.tolist()] == [uuid_of("a")]
@@ -38,7 +38,7 @@ def test_a_provider_alone() -> None:
 
 
 def test_nothing_fits_a_class_that_nobody_has() -> None:
-    """Names that nobody has are no error here, and find nothing."""
+    """Unknown names in a query raise no error and find nothing, unless they are excluded."""
     table = forest(provider("a", VCPU))
     assert found(table, asking(group(amounts={"GOLD": 1}))) == []
     assert found(table, asking(group(amounts=VCPU, required=["GOLDEN"]))) == []
@@ -52,14 +52,14 @@ def test_nothing_fits_a_class_that_nobody_has() -> None:
     ("amount", "fits"), [(1, False), (2, True), (3, False), (4, True), (6, False), (8, False)]
 )
 def test_units_and_room(amount: int, fits: bool) -> None:
-    """An amount keeps the units of an inventory, and what is used counts."""
+    """An amount must fit the units and the unused capacity of the inventory."""
     stock = Inventory(total=5, min_unit=2, max_unit=6, step_size=2, allocation_ratio=1.5)
     table = forest(provider("a", {"VCPU": stock}, used={"VCPU": 2}))
     assert bool(found(table, asking(group(amounts={"VCPU": amount})))) == fits
 
 
 def test_the_unsuffixed_group_is_spread() -> None:
-    """Each class may come from another provider of the tree, with all its ways."""
+    """The classes of the unsuffixed group may come from different providers of a tree."""
     table = forest(*NUMA, provider("other", VCPU))
     assert found(table, asking(group(amounts=BOTH))) == [
         (("cell0", "host"),),
@@ -68,19 +68,19 @@ def test_the_unsuffixed_group_is_spread() -> None:
 
 
 def test_a_suffixed_group_is_of_one_provider() -> None:
-    """No two providers serve a group with a suffix."""
+    """A suffixed group is served by a single provider."""
     table = forest(*NUMA, provider("flat", BOTH))
     assert found(table, asking(group("1", BOTH))) == [(("flat",),)]
 
 
 def test_groups_come_from_one_tree() -> None:
-    """Two groups are never of two trees that share nothing."""
+    """Groups are not served by two trees that share nothing."""
     table = forest(provider("a", VCPU), provider("b", DISK))
     assert found(table, asking(group("1", VCPU), group("2", DISK))) == []
 
 
 def test_traits_of_the_unsuffixed_group() -> None:
-    """The providers used have them between them; others of the tree do not count."""
+    """The providers that serve the unsuffixed group must have its traits between them."""
     table = forest(*NUMA)
     ask = group(amounts={"VCPU": 1, "NIC": 1}, required=["CELL", "FAST SLOW"])
     assert len(found(table, asking(ask))) == 4
@@ -92,14 +92,14 @@ def test_traits_of_the_unsuffixed_group() -> None:
 
 
 def test_traits_of_a_suffixed_group() -> None:
-    """The one provider has one of each set, and none that is forbidden."""
+    """The provider of a suffixed group has a trait of each required set and no forbidden one."""
     table = forest(provider("a", VCPU, traits="X Y"), provider("b", VCPU, traits="X"))
     assert found(table, asking(group("1", VCPU, required=["X", "Y Z"]))) == [(("a",),)]
     assert found(table, asking(group("1", VCPU, required=["X"], forbidden="Y"))) == [(("b",),)]
 
 
 def test_aggregates_of_the_root_count_for_the_unsuffixed_group() -> None:
-    """A suffixed group looks at the provider alone, the unsuffixed one at its root as well."""
+    """The root's aggregates count for the unsuffixed group and not for a suffixed one."""
     table = forest(
         provider("a", {}, aggregates="ag"),
         provider("a0", VCPU, below="a"),
@@ -113,7 +113,7 @@ def test_aggregates_of_the_root_count_for_the_unsuffixed_group() -> None:
 
 
 def test_all_aggregates_are_of_one_provider() -> None:
-    """Two sets are not met by the provider for one and its root for the other."""
+    """The aggregates of all `member_of` sets must belong to one provider."""
     table = forest(
         provider("a", {}, aggregates="x"), provider("a0", VCPU, below="a", aggregates="y")
     )
@@ -122,13 +122,13 @@ def test_all_aggregates_are_of_one_provider() -> None:
 
 
 def test_in_tree_names_any_provider_of_the_tree() -> None:
-    """A child stands for its whole tree."""
+    """`in_tree` may name any provider of the tree."""
     table = forest(*NUMA, provider("flat", BOTH))
     assert len(found(table, asking(group(amounts=VCPU, in_tree="nic0")))) == 2
 
 
 def test_sharing() -> None:
-    """Who shares gives to every tree that has somebody in one of its aggregates, and to its own."""
+    """A sharing provider serves its own tree and trees with a member in its aggregates."""
     table = forest(
         provider("a", VCPU, aggregates="ag"),
         provider("b"),
@@ -145,7 +145,7 @@ def test_sharing() -> None:
 
 
 def test_a_sharer_by_itself_is_listed_once() -> None:
-    """What only sharers give is one candidate, however many trees they serve."""
+    """A candidate of sharing providers only is listed once for all trees."""
     table = forest(
         *(provider(f"h{n}", VCPU, aggregates="ag") for n in range(5)),
         provider("nfs", DISK, traits=SHARES, aggregates="ag"),
@@ -157,7 +157,7 @@ def test_a_sharer_by_itself_is_listed_once() -> None:
 
 
 def test_a_sharer_must_be_a_member_itself() -> None:
-    """Lent to another tree, the unsuffixed group's aggregates are asked of the sharer."""
+    """A sharing provider must itself meet the aggregates of the unsuffixed group."""
     table = forest(
         provider("a", VCPU, aggregates="ag blue"),
         provider("nfs", DISK, traits=SHARES, aggregates="ag"),
@@ -168,7 +168,10 @@ def test_a_sharer_must_be_a_member_itself() -> None:
 
 
 def test_in_tree_keeps_sharers_out_of_the_unsuffixed_group() -> None:
-    """For a suffixed group it says who, not for which tree."""
+    """`in_tree` excludes sharing providers from the unsuffixed group.
+
+    In a suffixed group it selects the provider itself.
+    """
     table = forest(
         provider("a", VCPU, aggregates="ag"),
         provider("nfs", DISK, traits=SHARES, aggregates="ag"),
@@ -179,7 +182,7 @@ def test_in_tree_keeps_sharers_out_of_the_unsuffixed_group() -> None:
 
 
 def test_root_required() -> None:
-    """The root of the tree has the traits, whoever is used."""
+    """The root of the tree must have the root traits, whichever providers are used."""
     table = forest(*NUMA, provider("flat", BOTH, traits="OLD"))
     assert found(table, asking(group(amounts=BOTH), root="!HOST")) == [(("flat",),)]
     assert len(found(table, asking(group(amounts=BOTH), root="HOST"))) == 2
@@ -187,7 +190,7 @@ def test_root_required() -> None:
 
 
 def test_isolate() -> None:
-    """Groups with a suffix are on different providers; the unsuffixed one may be with any."""
+    """Isolated suffixed groups use different providers; the unsuffixed group may use any."""
     table = forest(provider("a", {"VCPU": 4}), provider("a0", {"VCPU": 4}, below="a"))
     two = (group("1", VCPU), group("2", VCPU))
     assert len(found(table, asking(*two))) == 4
@@ -196,7 +199,7 @@ def test_isolate() -> None:
 
 
 def test_isolate_counts_resourceless_groups() -> None:
-    """A group without amounts has a provider of its own, too."""
+    """A group without amounts needs a provider of its own, too."""
     table = forest(provider("a", VCPU, traits="X"), provider("a0", {}, below="a", traits="X"))
     ask = asking(group("1", VCPU), group("2", required=["X"]), isolates=True)
     assert found(table, ask) == [(("a",), ("a0",))]
@@ -204,7 +207,7 @@ def test_isolate_counts_resourceless_groups() -> None:
 
 
 def test_a_resourceless_group_must_name_something() -> None:
-    """Without traits or aggregates that it must have it finds nothing, as in Placement."""
+    """A group without amounts needs required traits or aggregates, as in Placement."""
     table = forest(provider("a", VCPU, traits="X", aggregates="ag"))
     assert found(table, asking(group("1", VCPU), group("2"))) == []
     assert found(table, asking(group("1", VCPU), group("2", forbidden="Y"))) == []
@@ -212,7 +215,7 @@ def test_a_resourceless_group_must_name_something() -> None:
 
 
 def test_in_tree_of_a_resourceless_group_must_only_be_known() -> None:
-    """It restricts nothing, as in Placement."""
+    """`in_tree` of a group without amounts must exist and restricts nothing, as in Placement."""
     table = forest(provider("a", VCPU, traits="X"), provider("b"))
     named = group("2", required=["X"], in_tree="b")
     assert found(table, asking(group("1", VCPU), named)) == [(("a",), ("a",))]
@@ -220,7 +223,7 @@ def test_in_tree_of_a_resourceless_group_must_only_be_known() -> None:
 
 
 def test_same_subtree() -> None:
-    """One of the providers is above all others, or is the only one."""
+    """In a subtree one provider is the ancestor of all others, or the only one."""
     table = forest(*NUMA)
     cpu, nic = group("1", VCPU), group("2", {"NIC": 1})
     assert len(found(table, asking(cpu, nic))) == 4
@@ -241,7 +244,7 @@ def test_same_subtree() -> None:
 
 
 def test_a_sharer_is_in_no_subtree_of_another_tree() -> None:
-    """What is lent is below nobody here."""
+    """A sharing provider is not in the subtree of another tree."""
     table = forest(
         provider("a", BOTH, aggregates="ag"),
         provider("nfs", DISK, traits=SHARES, aggregates="ag"),
@@ -252,7 +255,7 @@ def test_a_sharer_is_in_no_subtree_of_another_tree() -> None:
 
 
 def test_amounts_of_one_provider_are_summed() -> None:
-    """What groups ask of one provider has room together, and keeps its largest unit."""
+    """The summed amounts of one provider must fit its capacity and `max_unit`."""
     roomy = provider("a", {"VCPU": 4}, used={"VCPU": 1})
     table = forest(roomy, provider("a0", {"NIC": 1}, below="a"))
     ask = asking(group(amounts={"VCPU": 1}), group("1", {"VCPU": 2}))
@@ -266,7 +269,7 @@ def test_amounts_of_one_provider_are_summed() -> None:
 
 
 def test_old_clients_see_no_trees() -> None:
-    """Two providers of one tree are no candidate for them, a provider and a sharer are."""
+    """Clients unaware of trees get no candidates with several providers of one tree."""
     table = forest(
         *NUMA,
         provider("a", VCPU, aggregates="ag"),
@@ -278,7 +281,7 @@ def test_old_clients_see_no_trees() -> None:
 
 
 def test_start_rotates_the_trees() -> None:
-    """With a limit, where the list begins tells which trees are listed; any number will do."""
+    """With a limit, `start` determines the tree at which the list begins."""
     table = forest(*(provider(f"h{n}", VCPU) for n in range(4)))
     ask = asking(group(amounts=VCPU), limit=2)
     assert [found(table, ask, start) for start in (0, 1, 3, 4)] == [
@@ -290,7 +293,7 @@ def test_start_rotates_the_trees() -> None:
 
 
 def test_rows_alone_and_trees_take_turns() -> None:
-    """A limit takes one of each tree first, in the order of the rows, before a second of any."""
+    """A limit takes one candidate of each tree before a second one of any tree."""
     table = forest(provider("a", VCPU), *NUMA, provider("b", VCPU), provider("c", VCPU))
     ask = group(amounts=VCPU)
     assert found(table, asking(ask, limit=2)) == [(("a",),), (("cell0",),)]
@@ -299,6 +302,6 @@ def test_rows_alone_and_trees_take_turns() -> None:
 
 
 def test_without_a_limit_there_is_still_one() -> None:
-    """The caller says how many are too many."""
+    """Without a limit in the query `candidates_max` applies."""
     table = forest(*(provider(f"h{n}", VCPU) for n in range(4)))
     assert find_candidates(table, asking(group(amounts=VCPU)), candidates_max=3).alone.size == 3

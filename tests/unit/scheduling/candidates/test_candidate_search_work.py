@@ -1,4 +1,4 @@
-"""What finding candidates costs, counted in choices that are tried: a limit bounds it."""
+"""Tests for the number of steps that a search takes."""
 
 import pytest
 
@@ -18,7 +18,7 @@ DEVICE = {"DEVICE": 1}
 
 
 def devices(count: int, size: int = 1) -> ProviderTable:
-    """One host with some devices."""
+    """Return a table of one host with devices."""
     children = (provider(f"d{n}", {"DEVICE": size}, below="host") for n in range(count))
     return forest(provider("host", {"VCPU": 8}), *children)
 
@@ -26,13 +26,13 @@ def devices(count: int, size: int = 1) -> ProviderTable:
 def asking_devices(
     count: int, amount: int = 1, *, isolates: bool = False, limit: int = LIMIT
 ) -> CandidateQuery:
-    """So many groups of so much of a device each."""
+    """Return a query of several groups that each request an amount of a device."""
     groups = (group(f"_{n}", {"DEVICE": amount}) for n in range(count))
     return asking(*groups, isolates=isolates, limit=limit)
 
 
 def test_rows_alone_cost_no_steps() -> None:
-    """Ten thousand hosts without children are never searched."""
+    """Hosts without children take no steps."""
     table = forest(*(provider(f"h{n}", {"VCPU": 8, "DISK_GB": 8}) for n in range(10_000)))
     answer = find_candidates(table, asking(group(amounts={"VCPU": 1, "DISK_GB": 1}), limit=LIMIT))
     assert (answer.alone.size, len(answer.composed), answer.steps) == (LIMIT, 0, 0)
@@ -41,7 +41,7 @@ def test_rows_alone_cost_no_steps() -> None:
 @pytest.mark.parametrize("isolates", [False, True])
 @pytest.mark.parametrize("groups", [6, 8])
 def test_groups_that_compete_for_devices(groups: int, isolates: bool) -> None:
-    """Of the 20,160 and 40,320 ways to give eight devices, a thousand cost some steps each."""
+    """A limit of 1,000 bounds the steps for groups that compete for eight devices."""
     answer = find_candidates(devices(8), asking_devices(groups, isolates=isolates))
     assert len(answer.composed) == LIMIT
     assert answer.steps <= 2 * groups * LIMIT
@@ -52,7 +52,7 @@ def test_groups_that_compete_for_devices(groups: int, isolates: bool) -> None:
 
 
 def test_trees_are_searched_as_they_are_wanted() -> None:
-    """A thousand trees of seven give a thousand candidates of two groups, one each."""
+    """Trees are searched only until the limit is reached, one candidate of each first."""
     trees = [
         one
         for n in range(1000)
@@ -76,13 +76,13 @@ def test_trees_are_searched_as_they_are_wanted() -> None:
 
 @pytest.mark.parametrize("isolates", [False, True])
 def test_too_few_devices_are_seen_at_once(isolates: bool) -> None:
-    """Nine groups of eight devices are not tried."""
+    """Nine groups for eight devices take no steps."""
     answer = find_candidates(devices(8), asking_devices(9, isolates=isolates))
     assert (len(answer.composed), answer.steps) == (0, 0)
 
 
 def test_rooms_that_are_good_for_the_same_are_alike() -> None:
-    """Sixteen rooms of different size, each good for one of seventeen groups: no 2^16 steps."""
+    """Devices that differ in size but serve the same number of groups count as equivalent."""
     children = (provider(f"d{n}", {"DEVICE": 100 + n}, below="host") for n in range(16))
     answer = find_candidates(forest(provider("host"), *children), asking_devices(17, 60))
     assert not answer.composed
@@ -90,7 +90,7 @@ def test_rooms_that_are_good_for_the_same_are_alike() -> None:
 
 
 def test_groups_that_cannot_be_apart() -> None:
-    """Where few rows serve many groups, other rows for other groups are not all tried first."""
+    """Too few providers for some groups are found without trying all others."""
     few = [provider(f"a{n}", DEVICE, below="host", traits=f"A T{n}") for n in range(6)]
     many = [provider(f"b{n}", DEVICE, below="host", traits=f"B T{n}") for n in range(6)]
     table = forest(provider("host", traits="A B"), *few, *many)
@@ -102,7 +102,7 @@ def test_groups_that_cannot_be_apart() -> None:
 
 
 def test_what_is_shared_by_all_is_listed_once() -> None:
-    """Three hundred hosts with the same hundred sharers are not searched for these again."""
+    """Sharing providers of 300 hosts are searched once."""
     hosts = (provider(f"h{n}", {"VCPU": 1}, aggregates="ag") for n in range(300))
     pools = (provider(f"p{n}", {"DISK_GB": 9}, traits=SHARES, aggregates="ag") for n in range(100))
     answer = find_candidates(forest(*hosts, *pools), asking(group("1", {"DISK_GB": 1})))

@@ -1,26 +1,26 @@
-"""The remaining capacity of providers that several groups use."""
+"""Tests for the remaining capacity of providers that several groups use."""
 
 from berth.scheduling.candidates.capacity import CapacityConstraint
 from berth.scheduling.candidates.lookahead import OpenRows
 
 
 def room_for(costs: list[int], sizes: dict[int, int]) -> CapacityConstraint:
-    """Slots that ask for so much of one class, and rows that have so much of it."""
+    """Return the constraint of slots with these amounts and rows with these capacities."""
     return CapacityConstraint([[(0, cost)] for cost in costs], lambda row: [sizes[row], 1], 1)
 
 
 def apart(slots: int) -> CapacityConstraint:
-    """Slots that want a row to themselves."""
+    """Return the constraint of slots that each need a row of their own."""
     return CapacityConstraint([[(1, 1)] for _ in range(slots)], lambda _row: [0, 1], 1)
 
 
 def has_enough(room: CapacityConstraint, choices: list[list[int]], depth: int = 0) -> bool:
-    """Whether nothing speaks against giving all slots from a depth on."""
+    """Return whether the constraint allows the slots from a depth on."""
     return room.narrow(depth, OpenRows(choices))
 
 
 def test_takes_and_releases() -> None:
-    """Less is left after a slot, and as much as before when it is undone."""
+    """A taken slot reduces the capacity of its row until it is released."""
     room = room_for([2, 2], {7: 3})
     assert room.allows(0, 7)
     room.take(0, 7)
@@ -30,7 +30,7 @@ def test_takes_and_releases() -> None:
 
 
 def test_slots_that_ask_nothing_leave_no_trace() -> None:
-    """Uncontested amounts do not distinguish states."""
+    """Slots without contested amounts do not change the state."""
     room = CapacityConstraint([[], [(0, 1)]], lambda _row: [1, 1])
     before = room.state(1, lambda row: row)
     assert room.allows(0, 7)
@@ -39,7 +39,7 @@ def test_slots_that_ask_nothing_leave_no_trace() -> None:
 
 
 def test_states_of_rows_that_look_alike_are_equal() -> None:
-    """It matters that one of them gave, not which."""
+    """States are equal if equivalent rows were taken and differ otherwise."""
     sizes = {1: 5, 2: 5, 3: 4}
     states: list[object] = []
     for row in (1, 2, 3):
@@ -59,7 +59,7 @@ def test_states_of_rows_that_look_alike_are_equal() -> None:
 
 
 def test_sums_tell_what_is_too_little() -> None:
-    """Room that no sum of amounts can fill does not count."""
+    """Capacity that no sum of the amounts can fill is ignored."""
     sizes = {1: 5, 2: 5}
     assert not has_enough(room_for([3, 3, 3], sizes), [[1, 2]] * 3)
     assert has_enough(room_for([3, 3, 2], sizes), [[1, 2]] * 3)
@@ -67,14 +67,14 @@ def test_sums_tell_what_is_too_little() -> None:
 
 
 def test_large_amounts_are_counted_by_themselves() -> None:
-    """The sum would do, but of five large ones no row has room for two."""
+    """Amounts too large to share a row are counted separately."""
     sizes = {1: 9, 2: 9, 3: 9, 4: 9}
     assert not has_enough(room_for([5, 5, 5, 5, 5, 1, 1], sizes), [[1, 2, 3, 4]] * 7)
     assert has_enough(room_for([5, 5, 5, 5, 4, 1, 1], sizes), [[1, 2, 3, 4]] * 7)
 
 
 def test_rows_with_too_little_left_are_taken_away() -> None:
-    """For the slots to come that ask for more."""
+    """Rows with too little capacity left are removed from the slots that need more."""
     room, choices = room_for([3, 3, 2], {1: 5, 2: 5}), [[1, 2]] * 3
     assert room.allows(0, 1)
     room.take(0, 1)
@@ -86,7 +86,7 @@ def test_rows_with_too_little_left_are_taken_away() -> None:
 
 
 def test_rows_to_oneself() -> None:
-    """As many rows as slots are not enough when some serve none of those that are left."""
+    """Slots that need a row each are refused if no matching gives every slot a row."""
     assert has_enough(apart(3), [[1, 2], [1, 2], [3]])
     assert has_enough(apart(3), [[1, 2], [2, 3], [1]])
     assert not has_enough(apart(4), [[1, 2], [1, 2], [2, 1], [3, 4]])
@@ -98,7 +98,7 @@ def test_rows_to_oneself() -> None:
 
 
 def test_many_different_amounts() -> None:
-    """With too many sums, capacities count as they are."""
+    """With too many possible sums the capacities count unreduced."""
     costs = [2**n for n in range(12)]
     assert has_enough(room_for(costs, {1: 4095}), [[1]] * 12)
     assert not has_enough(room_for(costs, {1: 4094}), [[1]] * 12)

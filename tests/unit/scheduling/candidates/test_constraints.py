@@ -1,4 +1,4 @@
-"""The constraints between chosen providers, each on its own."""
+"""Tests for the constraints between chosen providers."""
 
 import numpy as np
 import pytest
@@ -16,11 +16,11 @@ FOREST = TreeColumns(
     np.array([-1, 0, 0, 1, -1, 4, -1, -1], dtype=np.int32),
     np.array([0, 0, 0, 0, 4, 4, 6, 7], dtype=np.int32),
 )
-"""0 is above 1 and 2, 3 is below 1, and 5 below 4; 6 and 7 are by themselves."""
+"""Rows 1 and 2 are below 0, 3 is below 1, and 5 is below 4; 6 and 7 are single."""
 
 
 def left_of(constraint: Constraint, choices: list[list[int]], *rows: int) -> list[set[int]] | None:
-    """The rows that may still give each slot after the first ones were given; None: too few."""
+    """Return the rows still possible for each slot after `rows`, or None if there are too few."""
     open_rows = OpenRows(choices)
     for depth, row in enumerate(rows):
         constraint.take(depth, row)
@@ -36,7 +36,7 @@ def left_of(constraint: Constraint, choices: list[list[int]], *rows: int) -> lis
 
 
 def chain_of(constraint: Constraint, *rows: int) -> bool:
-    """Whether the rows may give the slots one after another; nothing stays taken."""
+    """Return whether the rows may serve the slots in order; all rows are released again."""
     taken = 0
     for depth, row in enumerate(rows):
         if not constraint.allows(depth, row):
@@ -49,7 +49,7 @@ def chain_of(constraint: Constraint, *rows: int) -> bool:
 
 
 def test_coverage() -> None:
-    """What the rest could still cover may be left open, no more; other slots do not count."""
+    """A choice may leave uncovered only the traits that later slots can cover."""
     bits = {1: 0b01, 2: 0b10, 3: 0b00}
     choices = [[1, 2, 3], [9], [1, 2]]
     depths = [True, False, True]
@@ -64,7 +64,7 @@ def test_coverage() -> None:
 
 
 def test_subtree() -> None:
-    """One row is above all others or is the only one: 0 is above 1 and 2, and 3 is below 1."""
+    """One row must be the ancestor of all others or the only row."""
     choices = [[0, 1, 2, 3], [1, 2, 3], [7]]
     rule = subtree_of([True, True, False], choices, FOREST)
     right = {(0, 1), (0, 2), (0, 3), (1, 1), (1, 3), (2, 2), (3, 1), (3, 3)}
@@ -72,7 +72,7 @@ def test_subtree() -> None:
 
 
 def test_a_top_that_serves_not_all_is_none() -> None:
-    """A row without a choice below it for some slot cannot be used at all."""
+    """A row without a choice for some slot below it is refused."""
     rule = subtree_of([True, True], [[1, 2], [3]], FOREST)
     assert rule.allows(0, 1)
     assert not rule.allows(0, 2)
@@ -80,7 +80,7 @@ def test_a_top_that_serves_not_all_is_none() -> None:
 
 @pytest.mark.parametrize("others", [0, 50])
 def test_trees_without_a_choice_for_each_slot_are_out(others: int) -> None:
-    """A sharer of many trees has few others in its own tree, however many share."""
+    """A row is refused if its tree has no choice for some slot."""
     alone = np.arange(others, dtype=np.int32) + FOREST.root.size
     parent = np.concatenate((FOREST.parent, np.full(others, -1, dtype=np.int32)))
     forest = TreeColumns(parent, np.concatenate((FOREST.root, alone)))
@@ -92,7 +92,7 @@ def test_trees_without_a_choice_for_each_slot_are_out(others: int) -> None:
 
 
 def test_looking_ahead_in_a_subtree() -> None:
-    """Only what is below a possible top stays, and below each each slot needs a row, its own."""
+    """Only rows below a possible top stay open, with a separate row per slot if isolated."""
     choices = [[0, 1, 2], [1, 2, 3], [2, 3], [7]]
     depths = [True, True, True, False]
     rule = subtree_of(depths, choices, FOREST)
@@ -109,7 +109,7 @@ def test_looking_ahead_in_a_subtree() -> None:
 
 
 def test_looking_ahead_at_traits() -> None:
-    """As many sets as the slots to come can cover, each of those by some of them."""
+    """The slots to come must be able to cover the remaining traits, each with one of them."""
     bits = {1: 0b001, 2: 0b010, 3: 0b000, 4: 0b100}
     choices = [[3], [1, 2], [9], [1, 4]]
     depths = [True, True, False, True]
@@ -121,7 +121,7 @@ def test_looking_ahead_at_traits() -> None:
 
 
 def test_looking_ahead_in_trees_of_one() -> None:
-    """A chosen row closes its tree to others, except for slots without amounts."""
+    """A chosen row closes its tree to other rows, except for slots without amounts."""
     rule = OnePerTree([True, True, False], {1: 0, 2: 0, 5: 5}.__getitem__)
     choices = [[1, 2], [1, 2, 5], [2]]
     assert left_of(rule, choices, 1) == [{1, 5}, {2}]
@@ -129,7 +129,7 @@ def test_looking_ahead_in_trees_of_one() -> None:
 
 
 def test_one_of_tree() -> None:
-    """One provider of a tree may give several slots, two may not; who gives nothing is free."""
+    """Two different rows of one tree may not serve slots with amounts."""
     rule = OnePerTree([True, True, False], {1: 0, 2: 0, 5: 5}.__getitem__)
     assert chain_of(rule, 1, 1, 2)
     assert chain_of(rule, 1, 5, 2)
@@ -137,7 +137,7 @@ def test_one_of_tree() -> None:
 
 
 def test_belonging() -> None:
-    """Not all rows share."""
+    """At least one slot with amounts must be served by a row that does not share."""
     rule = NonSharingRequired([True, False], frozenset({8, 9}))
     assert chain_of(rule, 8, 1)
     assert chain_of(rule, 1, 9)
@@ -145,7 +145,7 @@ def test_belonging() -> None:
 
 
 def test_what_a_rule_forgets() -> None:
-    """After all releases a constraint is as before, and equal states allow the same rows."""
+    """Releasing rows restores the state of a constraint."""
     rule = NonSharingRequired([True, True], frozenset({8}))
     start = rule.state(0, lambda row: row)
     rule.take(0, 8)

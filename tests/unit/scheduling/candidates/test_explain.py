@@ -1,4 +1,4 @@
-"""What each constraint of a query leaves of the fleet."""
+"""Tests for the steps that explain what each constraint of a query leaves."""
 
 from berth.domain.inventory.resources import Inventory
 from berth.scheduling.candidates.explain import ExplainStep, Remaining, explain
@@ -32,7 +32,7 @@ def steps_of(table: ProviderTable, query: CandidateQuery) -> list[StepPairs]:
 
 
 def test_a_group_is_told_step_by_step() -> None:
-    """Aggregates and traits first, then for each class who has it, its units, and its room."""
+    """A suffixed group has steps for aggregates and traits, then inventory, units and room."""
     ask = asking(group("1", {"VCPU": 2}, member_of=["ag"], required=["X"]))
     assert steps_of(TABLE, ask) == [
         ("1", ConstraintKind.MEMBER_OF, (5, 4), (2, 2)),
@@ -46,13 +46,13 @@ def test_a_group_is_told_step_by_step() -> None:
 
 
 def test_units_and_room_are_told_apart() -> None:
-    """What one provider lacks is reported by the step that removes it."""
+    """Units and room are separate steps, and each removes the providers that fail it."""
     steps = steps_of(TABLE, asking(group(amounts={"VCPU": 2})))
     assert [after for _, _, _, after in steps[:3]] == [(3, 3), (2, 2), (1, 1)]
 
 
 def test_each_class_of_the_unsuffixed_group_begins_anew() -> None:
-    """Classes may come from different providers, and traits are had between them."""
+    """Each class of the unsuffixed group starts again with the fleet; traits follow the classes."""
     steps = steps_of(TABLE, asking(group(amounts={"VCPU": 2, "DISK_GB": 1}, required=["X"])))
     assert [(constraint, before) for _, constraint, before, _ in steps] == [
         (ConstraintKind.INVENTORY, (5, 4)),
@@ -68,7 +68,7 @@ def test_each_class_of_the_unsuffixed_group_begins_anew() -> None:
 
 
 def test_the_root_is_asked_of_what_is_left() -> None:
-    """Before groups are looked at together."""
+    """The root's traits are checked before the groups are combined."""
     steps = steps_of(TABLE, asking(group(amounts={"VCPU": 1}), root="X !Y"))
     assert steps[-3:] == [
         (None, ConstraintKind.ROOT, (2, 2), (1, 1)),
@@ -78,7 +78,7 @@ def test_the_root_is_asked_of_what_is_left() -> None:
 
 
 def test_the_whole_begins_with_what_any_group_leaves() -> None:
-    """Not with the fleet again: where no group finds room, nothing comes back."""
+    """The combined steps start with the providers that any group leaves."""
     full = steps_of(TABLE, asking(group("1", {"VCPU": 5})))
     assert full[-3:] == [
         ("1", ConstraintKind.ROOM, (0, 0), (0, 0)),
@@ -94,7 +94,7 @@ def test_the_whole_begins_with_what_any_group_leaves() -> None:
 
 
 def test_the_combination_is_searched() -> None:
-    """Groups that each fit in a tree may not fit in it together."""
+    """The last step searches the tree for a combination of all groups."""
     two = (group("1", {"VCPU": 3}), group("2", {"VCPU": 3}))
     explanation = explain(TABLE, asking(*two))
     last = explanation.ends_at
@@ -108,7 +108,7 @@ def test_the_combination_is_searched() -> None:
 
 
 def test_an_unknown_name_ends_it_there() -> None:
-    """The first step that leaves nothing is the one to look at."""
+    """`ends_at` is the first step that leaves nothing."""
     ends = explain(TABLE, asking(group("1", {"VCPU": 1}, in_tree="x"))).ends_at
     assert ends is not None
     assert (ends.group, ends.constraint) == ("1", ConstraintKind.IN_TREE)
@@ -121,7 +121,7 @@ def test_an_unknown_name_ends_it_there() -> None:
 
 
 def test_trees_that_are_lent_to_count() -> None:
-    """A sharer is one provider, and every tree it gives to is one."""
+    """A sharing provider counts as one provider and once for each tree that it serves."""
     table = forest(
         provider("a", {"VCPU": 1}, aggregates="ag"),
         provider("b", {"VCPU": 1}, aggregates="ag"),

@@ -1,4 +1,4 @@
-"""Queries that are hard to refuse: groups hold each other back in more ways than one can try."""
+"""Tests for queries that are hard to refuse because their groups compete in many ways."""
 
 from random import Random
 
@@ -12,7 +12,7 @@ KINDS = [f"T{n}" for n in range(8)]
 
 
 def test_chains_that_are_one_too_short() -> None:
-    """Twelve groups apart in one subtree, and four chains of eleven providers."""
+    """Twelve isolated groups in one subtree do not fit chains of eleven, found in few steps."""
     random = Random(4)
     rows = [
         provider(
@@ -35,7 +35,7 @@ def test_chains_that_are_one_too_short() -> None:
 
 
 def tangle(random: Random) -> tuple[ProviderTable, CandidateQuery]:
-    """A tree of up to forty providers, and twelve groups apart in several subtrees."""
+    """Return a random tree of up to 40 providers and a query of twelve groups in subtrees."""
     names = ["host"]
     rows = [provider("host", {"VCPU": 8})]
     share = random.choice((0.2, 0.4, 0.6))
@@ -60,14 +60,14 @@ def tangle(random: Random) -> tuple[ProviderTable, CandidateQuery]:
 
 
 def test_groups_apart_in_overlapping_subtrees() -> None:
-    """Some have a candidate and some have none; neither takes long to decide."""
+    """Overlapping subtrees are decided in few steps, with and without a candidate."""
     answers = [find_candidates(*tangle(Random(seed))) for seed in range(60)]
     assert {len(answer.composed) for answer in answers} == {0, 1}
     assert max(answer.steps for answer in answers) < FEW_STEPS
 
 
 def test_amounts_that_do_not_add_up() -> None:
-    """Twelve amounts that are all different, and providers that together have enough for them."""
+    """Twelve different amounts on providers of barely enough capacity take few steps."""
     for seed in range(20):
         random = Random(seed)
         amounts = [random.randint(2, 9) for _ in range(12)]

@@ -1,4 +1,4 @@
-"""What may still be chosen, as bits."""
+"""Tests for the open rows of slots, stored as bits."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -8,7 +8,7 @@ from berth.scheduling.candidates.lookahead import OpenRows, can_give, each_bit, 
 
 
 def test_bits_and_rows() -> None:
-    """Each row has a bit of its own, at every depth the same."""
+    """Each row has one bit, which is the same at every depth."""
     open_rows = OpenRows([[7, 3], [3, 9], []])
     assert {row: open_rows.row_of(bit) for row, bit in open_rows.bit_of.items()} == {
         7: 7,
@@ -22,7 +22,7 @@ def test_bits_and_rows() -> None:
 
 
 def test_what_is_taken_away_comes_back() -> None:
-    """When everything is opened again."""
+    """`reopen` restores the rows that were removed."""
     open_rows = OpenRows([[7, 3], [3, 9]])
     before = list(open_rows.open)
     open_rows.open[0] &= ~open_rows.bit_of[7]
@@ -33,7 +33,7 @@ def test_what_is_taken_away_comes_back() -> None:
 
 
 def can_be_given(wanted: Sequence[Sequence[int]], capacity: Sequence[int]) -> bool:
-    """Try everything."""
+    """Return whether any choice of rows stays within the capacities, by trying all."""
     return any(
         all(chosen.count(row) <= most for row, most in enumerate(capacity))
         for chosen in product(*wanted)
@@ -41,7 +41,7 @@ def can_be_given(wanted: Sequence[Sequence[int]], capacity: Sequence[int]) -> bo
 
 
 def test_matching_finds_what_trying_finds() -> None:
-    """For slots with any rows, each of which can give one, two or three."""
+    """`can_give` agrees with trying all choices."""
     random = Random(5)
     verdicts: set[bool] = set()
     for _ in range(400):

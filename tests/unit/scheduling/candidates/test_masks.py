@@ -1,4 +1,4 @@
-"""What each provider could give by itself."""
+"""Tests for the masks of providers that could serve each slot by themselves."""
 
 import numpy as np
 
@@ -17,12 +17,12 @@ TABLE = forest(
 
 
 def names(mask: Mask, table: ProviderTable = TABLE) -> str:
-    """The names of the providers of a mask."""
+    """Return the names of the providers in a mask."""
     return " ".join(sorted(table.base_record(row).name for row in np.flatnonzero(mask).tolist()))
 
 
 def test_a_slot_for_each_class_of_the_unsuffixed_group() -> None:
-    """A group with a suffix is one slot, the other one a slot for each class."""
+    """A suffixed group is one slot, and each class of the unsuffixed group is one slot."""
     query = asking(group("1", {"VCPU": 1, "DISK_GB": 1}), group(amounts={"VCPU": 2, "DISK_GB": 1}))
     slots = masks_of(TABLE, query).slots
     assert [(slot.group, slot.classes, slot.is_single) for slot in slots] == [
@@ -34,7 +34,7 @@ def test_a_slot_for_each_class_of_the_unsuffixed_group() -> None:
 
 
 def test_traits_of_one_class_are_those_of_its_provider() -> None:
-    """Only several providers have traits between them."""
+    """Required traits of several classes may be met together, those of one class may not."""
     one = masks_of(TABLE, asking(group(amounts={"VCPU": 1}, required=["X Y"])))
     assert (names(one.slots[0].own), one.together) == ("a a0", ())
     two = masks_of(TABLE, asking(group(amounts={"VCPU": 1, "DISK_GB": 1}, required=["X Y"])))
@@ -43,7 +43,7 @@ def test_traits_of_one_class_are_those_of_its_provider() -> None:
 
 
 def test_what_is_lent_is_asked_more() -> None:
-    """The aggregates of a root say nothing of who lends to another tree."""
+    """Providers that share with another tree must meet the aggregates and `in_tree` themselves."""
     query = asking(group(amounts={"DISK_GB": 1}, member_of=["ag"], outside_of="other"))
     slot = masks_of(TABLE, query).slots[0]
     assert (names(slot.own), names(slot.lent)) == ("a0 s", "s")
@@ -56,7 +56,7 @@ def test_what_is_lent_is_asked_more() -> None:
 
 
 def test_filters_come_in_one_order() -> None:
-    """Each with what it is about; for who lends there are as many."""
+    """The filters of a group come in a fixed order, also for sharing providers."""
     asked = group(
         "1", {"VCPU": 1}, required=["X", "Y Z"], forbidden="V", member_of=["ag"], in_tree="a"
     )
@@ -73,7 +73,7 @@ def test_filters_come_in_one_order() -> None:
 
 
 def test_roots_are_asked_when_the_query_does() -> None:
-    """None stands for all."""
+    """Without root traits the mask of roots is None."""
     assert masks_of(TABLE, asking(group(amounts={"VCPU": 1}))).roots is None
     roots = masks_of(TABLE, asking(group(amounts={"VCPU": 1}), root="X !Y")).roots
     assert roots is not None

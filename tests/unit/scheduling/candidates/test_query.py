@@ -1,4 +1,4 @@
-"""What a query for candidates may not be."""
+"""Tests for the validation of candidate queries."""
 
 import pytest
 
@@ -8,13 +8,13 @@ VCPU = CandidateGroup("", {"VCPU": 1})
 
 
 def test_an_amount_is_at_least_one() -> None:
-    """Nothing of a class is not an amount."""
+    """An amount of 0 is refused."""
     with pytest.raises(ValueError, match="at least 1"):
         CandidateGroup("1", {"VCPU": 0})
 
 
 def test_the_unsuffixed_group_asks_for_something() -> None:
-    """Only a group with a suffix may be resourceless."""
+    """The unsuffixed group must have amounts."""
     with pytest.raises(ValueError, match="unsuffixed"):
         CandidateGroup("")
     assert not CandidateGroup("1").amounts
@@ -22,19 +22,19 @@ def test_the_unsuffixed_group_asks_for_something() -> None:
 
 @pytest.mark.parametrize("groups", [(), (VCPU, VCPU), (CandidateGroup("1"),)])
 def test_groups_differ_and_ask_for_something(groups: tuple[CandidateGroup, ...]) -> None:
-    """There is a group, each suffix is there once, and one group at least has amounts."""
+    """A query needs distinct suffixes and at least one group with amounts."""
     with pytest.raises(ValueError, match="group"):
         CandidateQuery(groups)
 
 
 @pytest.mark.parametrize("suffixes", [frozenset({""}), frozenset({"2"}), frozenset[str]()])
 def test_a_subtree_is_of_groups_with_suffixes(suffixes: frozenset[str]) -> None:
-    """The unsuffixed group and unknown ones are in no subtree, and a subtree is of some."""
+    """A subtree must list known suffixed groups."""
     with pytest.raises(ValueError, match="same_subtree"):
         CandidateQuery((VCPU, CandidateGroup("1", {"VCPU": 1})), same_subtree=(suffixes,))
 
 
 def test_a_limit_is_at_least_one() -> None:
-    """No candidates is no limit."""
+    """A limit of 0 is refused."""
     with pytest.raises(ValueError, match="limit"):
         CandidateQuery((VCPU,), limit=0)

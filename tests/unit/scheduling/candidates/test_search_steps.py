@@ -1,4 +1,4 @@
-"""The step budget of a query."""
+"""Tests for the step budget of a query."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.unit.scheduling.candidates.providers import asking, forest, group, pr
 
 
 def test_anchors_and_candidates_allow_more() -> None:
-    """So that large fleets and long lists have as many steps as they need."""
+    """The step budget grows with the anchors and with each candidate found."""
     few, many = Steps(1), Steps(1000)
     assert many.most > 3 * few.most
     few.count = few.most
@@ -24,7 +24,7 @@ def test_anchors_and_candidates_allow_more() -> None:
 
 
 def test_what_nobody_could_wait_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a message for the caller, rather than a partial list."""
+    """A query that exhausts its step budget is refused with advice for the caller."""
     monkeypatch.setattr(limits, "STEPS_AT_LEAST", 10)
     monkeypatch.setattr(limits, "STEPS_AN_ANCHOR", 0)
     devices = (provider(f"d{n}", {"DEVICE": 100 + n}, below="host") for n in range(4))

@@ -1,4 +1,4 @@
-"""Who could give each slot at one anchor."""
+"""Tests for the providers that could serve each slot at one anchor."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from tests.unit.scheduling.candidates.providers import asking, forest, group, pr
 
 
 def test_own_first_then_lent() -> None:
-    """Rows of the tree ascending, then those that lend to it; borrowers may be refused."""
+    """Providers of the tree come first, then those that share with it."""
     table = forest(
         provider("nfs", {"DISK_GB": 9}, traits=SHARES, aggregates="ag"),
         provider("a", {"DISK_GB": 9}, aggregates="ag"),
@@ -30,7 +30,7 @@ def test_own_first_then_lent() -> None:
 
 
 def test_the_same_sharers_are_told_alike() -> None:
-    """Whether they are of the tree, or lend to it."""
+    """Sharing providers are listed for every tree they serve, including their own."""
     table = forest(
         provider("nfs", {"DISK_GB": 9}, traits=SHARES, aggregates="ag"),
         provider("san", {"DISK_GB": 9}, traits=SHARES, aggregates="ag"),
@@ -44,7 +44,7 @@ def test_the_same_sharers_are_told_alike() -> None:
 
 
 def test_the_first_of_each_slot() -> None:
-    """What `at` gives first, of several anchors at once."""
+    """`first_of` gives the first choice of each slot for several anchors."""
     table = forest(
         provider("a", {"VCPU": 1}),
         provider("b"),

@@ -1,4 +1,4 @@
-"""Cost functions, which the driver `least_cost` adds up."""
+"""Tests for the cost functions that the driver `least_cost` adds up."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from tests.unit.scheduling.drivers.test_drivers import hosts_of, plan
 
 
 def test_the_fullest_host_costs_least() -> None:
-    """compute_fill_first is free memory; the lowest sum wins."""
+    """The host with the least free memory has the lowest cost of compute_fill_first."""
     policy = policy_of(runners_up=3)
     policy = replace(policy, costs=(compute_fill_first.build(),))
     (first,) = plan(least_cost.build(), asking(), policy).placements
@@ -25,7 +25,7 @@ def test_the_fullest_host_costs_least() -> None:
 
 
 def test_costs_are_weighted_and_added() -> None:
-    """A cost is divided by the greatest one; noop adds the same to all."""
+    """Costs are divided by the greatest one, weighted and added."""
     policy = replace(
         policy_of(runners_up=3),
         costs=(noop.build(weight=2.0), compute_fill_first.build(weight=-0.5)),
@@ -36,7 +36,7 @@ def test_costs_are_weighted_and_added() -> None:
 
 
 def test_costs_as_shares_are_not_divided() -> None:
-    """What they add up to does not depend on which other hosts there are."""
+    """With shares, costs are not divided by the greatest one."""
     costs = (noop.build(weight=2.0), compute_fill_first.build(weight=-0.5))
     policy = replace(policy_of(), costs=costs, normalisation=Normalisation.SHARE)
     (first,) = plan(least_cost.build(), asking(), policy).placements
@@ -46,13 +46,13 @@ def test_costs_as_shares_are_not_divided() -> None:
 
 
 def test_earlier_instances_of_the_request_cost() -> None:
-    """Filling goes on until the host is full, then the next fullest."""
+    """Earlier instances of the request change the costs, so hosts are filled one after another."""
     policy = replace(policy_of(), costs=(compute_fill_first.build(),))
     assert hosts_of(plan(least_cost.build(), asking(count=4), policy)) == ["b", "b", "c", "c"]
 
 
 def test_least_cost_and_costs_belong_together() -> None:
-    """One without the other is refused when the policy is read."""
+    """A policy with `least_cost` needs cost functions, and the reverse."""
     filters = '[[filters]]\nname = "ResourcesFilter"\n'
     text = f'name = "x"\ndriver = "least_cost"\n{filters}'
     with pytest.raises(PolicyError, match="need each other"):

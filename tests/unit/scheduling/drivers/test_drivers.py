@@ -1,4 +1,4 @@
-"""Drivers: who chooses, and by what, among the hosts that the filters leave."""
+"""Tests for the drivers, which choose among the hosts that the filters leave."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ FLEET = snapshot_of(
 
 
 def plan(driver: Driver, request: Request, policy: Policy | None = None, seed: int = 0) -> Plan:
-    """Plan on the fleet with a driver."""
+    """Return the plan of a driver on the fleet."""
     policy = replace(policy or policy_of(runners_up=3), driver=driver)
     return driver.plan(table_of(FLEET), request, policy, now_s=NOW_S, seed=seed)
 
@@ -39,19 +39,19 @@ def hosts_of(found: Plan) -> list[str]:
 
 
 def test_simple_takes_the_least_loaded_first() -> None:
-    """By CPUs in use, earlier instances too, then by name; `b` has memory for two only."""
+    """`simple` takes the host with the fewest CPUs in use, then by name."""
     assert hosts_of(plan(simple.build(), asking(count=5))) == ["b", "b", "c", "c", "a"]
 
 
 def test_simple_names_who_came_next() -> None:
-    """In the order of their load."""
+    """The runners-up are in the order of their load."""
     (first,) = plan(simple.build(), asking()).placements
     assert [one.host for one in (first.chosen, *first.runners_up)] == ["b", "c", "a"]
     assert first.chosen.score == -2.0
 
 
 def test_simple_refuses_above_its_limit_and_says_so() -> None:
-    """All hosts are above it as soon as the least loaded is."""
+    """Above `max_cores` on every host the request is refused with a relaxation."""
     refusal = plan(simple.build(max_cores=2), asking()).refusal
     assert refusal is not None
     assert [(one.filter, one.text) for one in refusal.relaxations if one.filter == "max_cores"] == [
@@ -63,7 +63,7 @@ def test_simple_refuses_above_its_limit_and_says_so() -> None:
 
 
 def test_simple_refuses_a_limit_that_is_none() -> None:
-    """A limit below 1 would refuse everything."""
+    """A `max_cores` below 1 is refused."""
     with pytest.raises(ValueError, match="must be at least 1"):
         simple.build(max_cores=0)
 
@@ -72,7 +72,7 @@ def test_simple_refuses_a_limit_that_is_none() -> None:
 
 
 def test_availability_zone_takes_any_host_of_the_zone_that_is_up() -> None:
-    """Even when the policy has neither filter; without a zone it takes any."""
+    """The driver picks any running host of the zone, even without the two filters."""
     bare = policy_of(
         filters=[rule for rule in policy_of().filters if rule.name == "ResourcesFilter"]
     )
@@ -86,7 +86,7 @@ def test_availability_zone_takes_any_host_of_the_zone_that_is_up() -> None:
 
 
 def test_caching_is_the_filter_scheduler_by_another_name() -> None:
-    """Same plan, and its name in the record."""
+    """`caching` makes the plan of the filter scheduler under its own name."""
     policy = policy_of(runners_up=3)
     assert plan(caching.build(), asking(count=3)) == plan(policy.driver, asking(count=3))
     assert caching.build().name == "caching"
@@ -106,7 +106,7 @@ name = "ResourcesFilter"
 
 
 def test_multi_hands_each_operation_to_its_driver() -> None:
-    """The record says multi; the plan is the other driver's own."""
+    """`multi` passes each operation to the driver of its route."""
     policy = parse_policy(_MULTI, "m.toml")
     hosts = table_of(FLEET)
 
@@ -123,7 +123,7 @@ def test_multi_hands_each_operation_to_its_driver() -> None:
 
 
 def test_the_drivers_of_multi_have_options_of_their_own() -> None:
-    """As they have when the policy names them alone."""
+    """The drivers of `multi` take their own options."""
     options = "options = {simple = {max_cores = 3}}"
     policy = parse_policy(_MULTI.replace("[[filters]]", f"{options}\n[[filters]]"), "m.toml")
     refusal = policy.driver.plan(
@@ -134,7 +134,7 @@ def test_the_drivers_of_multi_have_options_of_their_own() -> None:
 
 
 def test_multi_may_hand_requests_to_least_cost() -> None:
-    """Then the policy has cost functions, and must have some."""
+    """A route to `least_cost` needs cost functions in the policy."""
     routed = _MULTI.replace('"chance"', '"least_cost"')
     policy = parse_policy(f'{routed}[[costs]]\nname = "compute_fill_first"\n', "m.toml")
     retried = replace(asking(), operation=Operation.RETRY)
@@ -156,7 +156,7 @@ def test_multi_may_hand_requests_to_least_cost() -> None:
     ],
 )
 def test_multi_refuses_what_it_cannot_route(options: str, reason: str) -> None:
-    """With the place in the file."""
+    """An invalid route or option is refused with its place in the file."""
     text = _MULTI.replace('default = "simple"', "").replace('routes = {retry = "chance"}', options)
     with pytest.raises(PolicyError, match=reason):
         parse_policy(text, "m.toml")

@@ -1,4 +1,4 @@
-"""Blocked maxima equal those of a full scan after any changes."""
+"""Tests that blocked maxima equal those of a full scan after any changes."""
 
 from random import Random
 
@@ -25,7 +25,7 @@ def expected(values: list[float], count: int) -> list[int]:
 def test_the_best_are_those_of_a_sort(
     values: list[float], changes: list[tuple[int, float]], count: int
 ) -> None:
-    """Raised and lowered scores are seen, and a second call returns the same."""
+    """The best positions equal those of a sort, before and after scores change."""
     blocked = BlockedScores(np.array(values, dtype=np.float64))
     assert blocked.best(count) == expected(values, count)
     for index, value in changes:
@@ -37,21 +37,21 @@ def test_the_best_are_those_of_a_sort(
 
 @given(seed=st.integers(0, 2**32), count=st.sampled_from((1, 7, 64, 65, 4_000)))
 def test_many_of_the_best_are_those_of_a_sort(seed: int, count: int) -> None:
-    """Any number of best positions is found, across several blocks."""
+    """Any number of best positions is found across several blocks."""
     values = Random(seed).choices((-np.inf, -1.0, 0.0, 0.5, 7.0), k=2_500)
     assert BlockedScores(np.array(values)).best(count) == expected(values, count)
 
 
 @given(values=LISTS, bound=st.sampled_from((-1.0, 0.25, 0.5, 8.0)))
 def test_all_above_a_bound_are_found(values: list[float], bound: float) -> None:
-    """Positions are ascending and include scores equal to the bound."""
+    """The positions of scores at or above the bound are returned in ascending order."""
     blocked = BlockedScores(np.array(values, dtype=np.float64))
     assert blocked.at_least(bound).tolist() == [i for i, v in enumerate(values) if v >= bound]
 
 
 @pytest.mark.parametrize("count", [70_000, 300_000])
 def test_many_values_have_longer_blocks_and_the_same_best(count: int) -> None:
-    """Ties go to low positions for every block length."""
+    """Ties go to the lowest position for every block length."""
     values = np.zeros(count)
     values[[5, 40_000, count - 1]] = (2.0, 3.0, 3.0)
     assert BlockedScores(values).best(5) == [40_000, count - 1, 5, 0, 1]
@@ -61,7 +61,7 @@ def test_many_values_have_longer_blocks_and_the_same_best(count: int) -> None:
 def test_an_extreme_is_the_greatest_of_all(
     values: list[float], changes: list[tuple[int, float]]
 ) -> None:
-    """The extreme is right after values rise, fall or cease to count."""
+    """The extreme equals the maximum after each change of a value."""
     now = np.array(values, dtype=np.float64)
 
     def values_of(rows: Rows) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":

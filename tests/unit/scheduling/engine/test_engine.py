@@ -1,4 +1,4 @@
-"""The engine caches request profiles, except for requests that concern an uncacheable rule."""
+"""Tests for the engine, which caches request profiles unless a rule prevents it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ def is_cached(engine: Engine, query: Query) -> bool:
 
 
 def test_an_uncacheable_rule_concerns_only_requests_that_it_applies_to() -> None:
-    """TrustedFilter reads the clock, but applies only to flavors that require trust."""
+    """TrustedFilter prevents caching only for flavors that require trust."""
     engine = engine_with([fits_resources.build(), is_trusted.build()], [free_resources.build_ram()])
     assert is_cached(engine, query_of({}))
     assert not is_cached(engine, query_of(TRUST))
@@ -49,19 +49,19 @@ def test_an_uncacheable_rule_concerns_only_requests_that_it_applies_to() -> None
     ("decay_s", "multiplier", "kept"), [(0, 1, True), (9, 1, False), (9, 0, True)]
 )
 def test_decaying_failures_are_not_cached(decay_s: float, multiplier: float, kept: bool) -> None:
-    """The weigher of failed builds reads the clock, unless it is off."""
+    """The weigher of failed builds prevents caching if failures decay and it has a multiplier."""
     weigher = build_failures.build(multiplier=multiplier, decay_s=decay_s)
     assert is_cached(engine_with([fits_resources.build()], [weigher]), query_of({})) is kept
 
 
 def test_a_rule_that_reads_other_rows_is_not_cached() -> None:
-    """Its verdict on a row may change while the row does not."""
+    """A rule that reads other rows prevents caching."""
     rule = replace(fits_resources.build(), reads=Reads((), ("used",), row_local=False))
     assert not is_cached(engine_with([rule], []), query_of({}))
 
 
 def test_profiles_are_dropped_when_a_host_comes() -> None:
-    """A new host changes the rank of all others."""
+    """A new host drops the cached profiles."""
     hosts = table_of(snapshot_of([Box("b")]))
     engine = engine_of(hosts, policy_of())
     query = query_of({})
@@ -75,7 +75,7 @@ def test_profiles_are_dropped_when_a_host_comes() -> None:
 
 
 def test_policies_that_differ_in_strategy_share_an_engine() -> None:
-    """Under contention each decision has its own policy, but all share the rules."""
+    """Policies that differ only in the subset size share an engine; other weighers need another."""
     hosts = table_of(snapshot_of([Box("a"), Box("b")]))
     policy = policy_of(filters=[fits_resources.build()], weighers=[free_resources.build_ram()])
     engine = engine_of(hosts, policy)
@@ -85,7 +85,7 @@ def test_policies_that_differ_in_strategy_share_an_engine() -> None:
 
 
 def test_a_repeated_request_stays_cached_however_many_others_come_between() -> None:
-    """A key that was requested once is soon evicted; the second request keeps it."""
+    """A profile that was requested twice stays cached, however many others come between."""
     engine = engine_with([fits_resources.build()], [free_resources.build_ram()])
     flavors = [replace(asking().flavor, flavor_id=f"f-{n}", vcpus=n) for n in range(1, 31)]
     queries = [
@@ -101,7 +101,7 @@ def test_a_repeated_request_stays_cached_however_many_others_come_between() -> N
 
 
 def test_a_changed_host_is_weighed_again() -> None:
-    """Own values of a single changed row are recomputed, even if they are not volatile."""
+    """A weigher's values of a changed row are computed again."""
     likes = Weigher(
         name="likes",
         raw=lambda hosts, _, rows: hosts.traits.has("CUSTOM_X", rows).astype(np.float64),

@@ -1,4 +1,4 @@
-"""Requests that differ in anything that a rule reads have different keys."""
+"""Tests that requests which differ in anything that a rule reads have different keys."""
 
 from collections.abc import Hashable
 from dataclasses import replace
@@ -50,27 +50,27 @@ def key_of(path: str, request: Request, group: ServerGroup | None = None) -> Has
     ],
 )
 def test_what_differs_in_what_is_read_differs_in_the_key(path: str, other: Request) -> None:
-    """Equal requests have equal keys."""
+    """Requests that differ in a path have different keys; equal ones have equal keys."""
     assert key_of(path, PLAIN) == key_of(path, replace(PLAIN, request_id="other"))
     assert key_of(path, PLAIN) != key_of(path, other)
 
 
 def test_a_group_and_the_rows_of_its_members_are_parts_of_the_key() -> None:
-    """Some members may be on hosts that are not in the table."""
+    """The key of a group has the group, the rows of its members and two flags."""
     assert key_of("group", PLAIN, GROUP) == GROUP
     assert key_of("group_rows", PLAIN, GROUP) == (frozenset({0}), False, False)
     assert key_of("group_rows", PLAIN) is None
 
 
 def test_a_new_instance_is_like_any_other() -> None:
-    """Rules read the uuid of an instance only to find its host."""
+    """The keys of two instances without a host are equal."""
     assert key_of("instance_uuid", PLAIN) == key_of(
         "instance_uuid", replace(PLAIN, instance_uuids=("new-7",))
     )
 
 
 def test_paths_that_others_cover_are_left_out() -> None:
-    """The time is not part of a key."""
+    """Paths that a longer path covers, and the time, are left out of a key."""
     rules = [reading("flavor.extra_specs", "now_s"), reading("flavor", "hints.a", "hints.ab")]
     assert paths_of(rules) == ("flavor", "hints.a", "hints.ab")
 
@@ -86,12 +86,12 @@ def test_paths_that_others_cover_are_left_out() -> None:
     ],
 )
 def test_equal_values_have_equal_frozen_forms(value: object, same: object, other: object) -> None:
-    """Order matters in lists, and nowhere else."""
+    """The order of values matters in sequences, and not in mappings and sets."""
     assert frozen(value) == frozen(same)
     assert frozen(value) != frozen(other)
 
 
 def test_values_without_a_hashable_form_are_refused() -> None:
-    """The engine evaluates such requests in full."""
+    """A value without a hashable form raises TypeError."""
     with pytest.raises(TypeError):
         frozen({1, 2})

@@ -1,4 +1,4 @@
-"""The needs cache recognises equal flavors and images."""
+"""Tests for the needs cache, which recognises equal flavors and images."""
 
 from dataclasses import replace
 from functools import partial
@@ -42,7 +42,7 @@ def known() -> NeedsCache[str]:
 
 @pytest.mark.parametrize("request_", [PLAIN, again(PLAIN), replace(PLAIN, request_id="r")])
 def test_equal_flavors_and_images_are_found(known: NeedsCache[str], request_: Request) -> None:
-    """Requests match by identity or by value."""
+    """A request is found by the same or by an equal flavor and image."""
     assert known.get(request_, lambda: "made") == "first"
 
 
@@ -58,13 +58,16 @@ def test_equal_flavors_and_images_are_found(known: NeedsCache[str], request_: Re
     ],
 )
 def test_different_ones_are_not(known: NeedsCache[str], request_: Request) -> None:
-    """Another order of extra specs counts as a difference, because it orders request groups."""
+    """Requests that differ in the flavor or the image do not match.
+
+    A different order of extra specs counts as a difference, because it orders request groups.
+    """
     assert known.get(request_, lambda: "made") == "made"
     assert known.get(again(PLAIN), lambda: "made anew") in {"first", "made anew"}
 
 
 def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of entries has a limit."""
+    """The cache keeps a limited number of entries."""
     monkeypatch.setattr(needs_cache, "_KEPT_MAX", 4)
     known = NeedsCache[int]()
     for number in range(20):

@@ -1,4 +1,4 @@
-"""Readings store values of weighers that read no request, and skip idle weighers."""
+"""Tests for readings, which store values of weighers that read no request."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def readings_of(hosts: HostTable, *weighers: Weigher) -> Readings:
 
 
 def test_values_are_those_of_the_weigher_after_every_change() -> None:
-    """There is one line per weigher and one column per row."""
+    """The stored values equal those of the weigher after every change."""
     hosts = table("a", "b", "c", "d", "e")
     readings = readings_of(hosts, RAM)
     hosts.hold(3, {MEMORY_MB: 100})
@@ -51,7 +51,7 @@ def test_values_are_those_of_the_weigher_after_every_change() -> None:
 
 
 def test_a_weigher_is_idle_until_one_host_differs() -> None:
-    """It stays awake for good, and the epoch increases."""
+    """A weigher gets a line, for good, once one host has another value, and the epoch rises."""
     hosts = table("a", "b", "c", "d", "e")
     readings = readings_of(hosts, RAM, COUNT)
     before = readings.epoch
@@ -79,7 +79,7 @@ def test_a_weigher_is_idle_until_one_host_differs() -> None:
 
 
 def test_a_weigher_wakes_up_when_the_value_of_all_hosts_changes() -> None:
-    """Profiles report the idle value that they were created with, so it must not change."""
+    """A weigher gets a line when the value of all hosts changes, as the idle value must not."""
     hosts = table("a", "b")
     readings = readings_of(hosts, COUNT)
     before = readings.epoch
@@ -94,7 +94,7 @@ def test_a_weigher_wakes_up_when_the_value_of_all_hosts_changes() -> None:
 
 
 def test_fixed_ends_and_shares_keep_a_weigher_awake() -> None:
-    """Equal values add to scores there."""
+    """A weigher has a line from the start if equal values add to the score."""
     hosts = table("a", "b")
     assert readings_of(hosts, RAM).line(RAM) == 0
     by_share = Readings(hosts, [FAILURES], Normalisation.SHARE)
@@ -104,7 +104,7 @@ def test_fixed_ends_and_shares_keep_a_weigher_awake() -> None:
 
 
 def test_a_weigher_that_reads_the_request_or_is_off_has_no_line() -> None:
-    """A profile computes its values itself."""
+    """A weigher that reads the request or has a multiplier of 0 has no line."""
     hosts = table("a", "b")
     of_request = Weigher("Mine", RAM.raw, Reads(("project_id",), ("used",)), floor=0.0)
     off = free_resources.build_ram(multiplier=0.0)
@@ -114,7 +114,7 @@ def test_a_weigher_that_reads_the_request_or_is_off_has_no_line() -> None:
 
 
 def test_a_weigher_that_fails_leaves_nothing_half_read() -> None:
-    """The next call reads everything again."""
+    """After a failed reading the next call reads everything again."""
     hosts = table("a", "b", "c", "d", "e", "f", "g", "h", "i")
     fails = [False]
 

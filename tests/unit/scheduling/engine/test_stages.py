@@ -1,4 +1,4 @@
-"""Updating one row gives the stage of a full evaluation."""
+"""Tests that updating one row gives the stage of a full evaluation."""
 
 from itertools import product
 
@@ -23,7 +23,7 @@ FILTERS: tuple[Filter, ...] = (
 def test_one_updated_row_gets_the_stage_of_a_full_evaluation(
     with_trait: bool, full: bool, turned: int
 ) -> None:
-    """The row is removed by a lasting filter or by a volatile one before or after it."""
+    """An updated row has the stage of a full evaluation, whichever filter removes it."""
     fast = frozenset({"CUSTOM_FAST"})
     mine = fast if with_trait else frozenset[str]()
     hosts = table_of(snapshot_of([Box("a", traits=mine), Box("b", traits=fast)]))

@@ -1,4 +1,4 @@
-"""Verdicts that change by time are updated for changed rows, and after failures for all."""
+"""Tests for verdicts that change with time."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def query_at(now_s: float) -> Query:
 
 @pytest.mark.parametrize("later_s", [0.0, 1_000.0])
 def test_a_filter_that_fails_once_leaves_no_outdated_verdicts(later_s: float) -> None:
-    """The change that it failed on is evaluated by the next update."""
+    """A change for which the filter failed is evaluated in the next update."""
     hosts = table_of(snapshot_of([Box("a"), Box("b")]))
     is_failing = False
     rule = service_is_up.build()

@@ -1,4 +1,4 @@
-"""Alternates: who is tried first when a build fails."""
+"""Tests for alternates, the hosts that are tried when a build fails."""
 
 from dataclasses import replace
 
@@ -13,12 +13,12 @@ from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of
 
 
 def fleet(**used: int) -> HostTable:
-    """Return a table of hosts that use so much memory: the less the better."""
+    """Return a table of hosts with these amounts of used memory; less is better."""
     return table_of(snapshot_of([Box(name, used={MEMORY_MB: mb}) for name, mb in used.items()]))
 
 
 def plan(hosts: HostTable, request: Request, *, alternates: int = 2, shown: int = 3) -> Plan:
-    """Plan with so many alternates and runners-up."""
+    """Return a plan with this many alternates and runners-up."""
     policy = replace(policy_of(runners_up=shown), alternates=alternates)
     policy = replace(policy, weighers=policy.weighers[:1])
     return policy.driver.plan(hosts, request, policy, now_s=NOW_S, seed=0)
@@ -26,7 +26,7 @@ def plan(hosts: HostTable, request: Request, *, alternates: int = 2, shown: int 
 
 @pytest.mark.parametrize("shown", [0, 3])
 def test_the_best_that_come_next_are_alternates(shown: int) -> None:
-    """In order, as many as the policy says, whatever is recorded of runners-up."""
+    """The next best hosts are alternates, in order, whatever number of runners-up is recorded."""
     hosts = fleet(a=0, b=3, c=1, d=2)
     (first,) = plan(hosts, asking(), shown=shown).placements
     assert (first.host, first.alternates) == ("a", (("c", "c"), ("d", "d")))
@@ -35,7 +35,7 @@ def test_the_best_that_come_next_are_alternates(shown: int) -> None:
 
 
 def test_hosts_of_the_same_request_are_no_alternates() -> None:
-    """Of many instances, the best after all of them are placed, the same for all."""
+    """The alternates of several instances are the best hosts after all are placed."""
     found = plan(fleet(a=0, b=300, c=1, d=200), asking(count=2)).placements
     assert [(one.host, one.alternates) for one in found] == [
         ("a", (("d", "d"), ("b", "b"))),
@@ -44,7 +44,7 @@ def test_hosts_of_the_same_request_are_no_alternates() -> None:
 
 
 def test_alternates_are_of_the_same_cell() -> None:
-    """An instance does not leave its cell for a failed build."""
+    """Alternates are in the same cell as the chosen host."""
     hosts = fleet(a=0, b=1, c=2)
     for name, cell in (("a", "1"), ("b", "2"), ("c", "1")):
         (row,) = hosts.rows_of_name(name)
@@ -54,7 +54,7 @@ def test_alternates_are_of_the_same_cell() -> None:
 
 
 def test_better_hosts_of_other_cells_hide_no_alternates() -> None:
-    """However many come between, those of the cell are found."""
+    """Alternates of the cell are found although better hosts of other cells come between."""
     hosts = fleet(a=0, b=1, c=2, d=3, e=4, f=5)
     for name, cell in (("a", "1"), ("b", "2"), ("c", "2"), ("d", "2"), ("e", "1"), ("f", "1")):
         (row,) = hosts.rows_of_name(name)
@@ -64,13 +64,13 @@ def test_better_hosts_of_other_cells_hide_no_alternates() -> None:
 
 
 def test_there_may_be_fewer_than_asked_for() -> None:
-    """Or none at all."""
+    """A plan has fewer alternates, or none, if there are not enough hosts."""
     assert plan(fleet(a=0), asking()).placements[0].alternates == ()
     assert plan(fleet(a=0, b=1), asking()).placements[0].alternates == (("b", "b"),)
 
 
 def test_a_retry_takes_its_first_alternate_that_may_be_taken_now() -> None:
-    """Though others are better by now; one that is full or gone is passed over."""
+    """A retry takes the first alternate with room, even if other hosts are better now."""
     hosts = fleet(a=0, b=3, c=8192, d=2)
     retry = replace(
         asking(),
@@ -84,6 +84,6 @@ def test_a_retry_takes_its_first_alternate_that_may_be_taken_now() -> None:
 
 
 def test_a_retry_without_usable_alternates_is_decided_anew() -> None:
-    """By all the rules, among all hosts."""
+    """A retry without usable alternates is decided among all hosts."""
     (placed,) = plan(fleet(a=5, b=3), replace(asking(), alternates=(("x", "y"),))).placements
     assert placed.host == "b"

@@ -1,4 +1,4 @@
-"""Assigning: what several rules give an instance of the chosen host, together."""
+"""Tests for what several rules assign to an instance together."""
 
 from dataclasses import replace
 
@@ -25,20 +25,20 @@ def query_of(specs: dict[str, str], count: int = 1) -> Query:
 
 
 def giving(assignment: Assignment | None) -> Filter:
-    """Return a filter that assigns just that."""
+    """Return a filter that gives this assignment."""
     give: Assign = lambda _hosts, _query, _row: assignment  # noqa: E731 - a new one each time
     return replace(fits_resources.build(), assign=give)
 
 
 @pytest.fixture
 def hosts() -> HostTable:
-    """Two hosts with two GPUs each."""
+    """Return a table of two hosts with two GPUs each."""
     boxes = [Box(name, children=gpus(1000, 1000)) for name in ("a", "b")]
     return table_of(snapshot_of(boxes))
 
 
 def test_what_rules_assign_is_put_together(hosts: HostTable) -> None:
-    """Those that assign nothing do not matter."""
+    """The assignments of several rules are merged, and rules that assign nothing are ignored."""
     one, other = Assignment({"x": {"A": 1}}), Assignment({"x": {"A": 2}})
     plain = replace(fits_resources.build(), assign=None)
     query = query_of({})
@@ -49,20 +49,20 @@ def test_what_rules_assign_is_put_together(hosts: HostTable) -> None:
 
 
 def test_rules_that_share_a_function_are_asked_once(hosts: HostTable) -> None:
-    """The filters of resources and of groups have the same answer; it counts once."""
+    """Rules with the same assign function are called once."""
     found = assign(hosts, query_of(SHARE), 0, [fits_resources.build(), gives_groups.build()])
     assert found is not None
     assert list(found.allocations.values()) == [{GPU_MILLI: 600}]
 
 
 def test_groups_need_a_filter_that_knows_them(hosts: HostTable) -> None:
-    """Without it they would not be looked at."""
+    """A request with groups is refused if no filter assigns groups."""
     with pytest.raises(InvalidInputError, match="add GranularGroupsFilter"):
         assign(hosts, query_of(SHARE), 0, [fits_resources.build()])
 
 
 def test_each_instance_of_a_request_sees_what_those_before_it_got(hosts: HostTable) -> None:
-    """Four shares of more than half fill four GPUs; the table is as before in the end."""
+    """Each instance of a request sees what earlier ones got, and the table is restored."""
     request = query_of(SHARE, count=4).request
     policy = policy_of(weighers=())
     plan = policy.driver.plan(hosts, request, policy, now_s=NOW_S, seed=1)
@@ -88,7 +88,7 @@ def test_each_instance_of_a_request_sees_what_those_before_it_got(hosts: HostTab
 
 
 def test_forced_hosts_have_to_give_groups_too(hosts: HostTable) -> None:
-    """The ledger would refuse it, so force does not help."""
+    """GranularGroupsFilter applies to forced hosts."""
     forced = [rule for rule in all_filters() if rule.on_forced]
     assert any(rule.name == gives_groups.NAME for rule in forced)
     query = query_of({f"resources1:{GPU_MILLI}": "1001"})

@@ -1,4 +1,4 @@
-"""Refusals: counts along the chain, reasons, and what would have fitted."""
+"""Tests for refusals: counts by filter, reasons and relaxations."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ def refuse(snapshot: Snapshot, request: Request) -> Refusal:
 
 
 def texts(refusal: Refusal) -> list[str]:
-    """Return the relaxations in words."""
+    """Return the texts of the relaxations."""
     return [relaxation.text for relaxation in refusal.relaxations]
 
 
@@ -55,7 +55,7 @@ MANY = snapshot_of([Box(f"h{number:02}", traits=frozenset({"T"})) for number in 
     ],
 )
 def test_the_one_change_that_would_help_is_told(request_: Request, text: str) -> None:
-    """With the number of hosts that it wins, three of them by name."""
+    """A refusal names the one change that would help, the number of hosts and three examples."""
     refusal = refuse(MANY, request_)
     assert texts(refusal) == [text]
     assert refusal.relaxations[0].hosts == 40
@@ -64,7 +64,7 @@ def test_the_one_change_that_would_help_is_told(request_: Request, text: str) ->
 
 
 def test_a_refusal_tells_the_whole_story() -> None:
-    """Counts in chain order, hosts with reasons, relaxations with most hosts first."""
+    """A refusal lists the filters in chain order and the relaxations with most hosts first."""
     boxes = [
         Box("down", disabled=True),
         Box("small-1", inventories=sized(memory_mb=512)),
@@ -109,7 +109,7 @@ def test_a_refusal_tells_the_whole_story() -> None:
 
 
 def test_a_host_that_two_rules_remove_is_won_by_two_changes() -> None:
-    """Both are named, as one relaxation, when no single change would do."""
+    """If no single change helps, two changes are named as one relaxation."""
     refusal = refuse(
         snapshot_of([Box("a")]),
         replace(asking(specs={"trait:X": "required"}), availability_zone="az1"),
@@ -123,7 +123,7 @@ def test_a_host_that_two_rules_remove_is_won_by_two_changes() -> None:
 
 
 def test_of_pairs_of_changes_the_smallest_is_told() -> None:
-    """Whichever of the two filters comes first, and though one of them finds all hosts alike."""
+    """Of several pairs of changes the smallest one is named."""
     boxes = [Box(name, inventories=sized(memory_mb=mb)) for name, mb in [("a", 10), ("b", 1_000)]]
     wanted = replace(asking(), availability_zone="az1")
     first = "without the availability zone az1 and 24 MB less memory: 1 host, of 2 that need both"
@@ -134,7 +134,7 @@ def test_of_pairs_of_changes_the_smallest_is_told() -> None:
 
 
 def test_the_smallest_pair_may_be_among_many_hosts() -> None:
-    """A filter that finds all hosts alike names the first of them, which count for no more."""
+    """The smallest pair is found among many hosts."""
     boxes = [Box(f"h{n:03}", inventories=sized(memory_mb=10 + n % 50)) for n in range(200)]
     wanted = replace(asking(Flavor("1", "f", 1, 100, 1)), availability_zone="az1")
     pair = "without the availability zone az1 and 41 MB less memory: 1 host, of 200 that need both"
@@ -144,7 +144,7 @@ def test_the_smallest_pair_may_be_among_many_hosts() -> None:
 
 
 def test_the_smallest_of_several_amounts_is_for_their_filter_to_say() -> None:
-    """What lacks memory and CPUs has no one amount."""
+    """A filter that lacks several amounts names its own smallest change within a pair."""
     boxes = [Box(f"h{n:03}", inventories=sized(vcpus=1, memory_mb=10 + n)) for n in range(20)]
     wanted = replace(asking(Flavor("1", "f", 4, 100, 1)), availability_zone="az1")
     (text,) = texts(refuse(snapshot_of(boxes), wanted))
@@ -152,7 +152,7 @@ def test_the_smallest_of_several_amounts_is_for_their_filter_to_say() -> None:
 
 
 def test_amounts_of_different_things_count_by_what_is_asked() -> None:
-    """Half of the memory is more than one CPU of ten."""
+    """The size of a change is its share of the amount that is requested."""
     boxes = [
         Box("a", inventories=sized(vcpus=10, memory_mb=500)),
         Box("b", inventories=sized(vcpus=9, memory_mb=1_000)),
@@ -163,7 +163,7 @@ def test_amounts_of_different_things_count_by_what_is_asked() -> None:
 
 
 def test_a_host_that_three_rules_remove_is_no_relaxation() -> None:
-    """Nothing that could be said in a line would win it, and the message says so."""
+    """A host that needs three changes gives no relaxation, and the message says so."""
     refusal = refuse(
         snapshot_of([Box("a", disabled=True)]),
         replace(asking(specs={"trait:X": "required"}), availability_zone="az1"),
@@ -175,7 +175,7 @@ def test_a_host_that_three_rules_remove_is_no_relaxation() -> None:
 
 
 def test_too_few_hosts_for_all_say_how_many_fit() -> None:
-    """Fewer instances help, and so does what wins room for one more."""
+    """A refusal for too few hosts says how many instances fit and what gives room for one more."""
     boxes = [Box("a", inventories=sized(vcpus=2)), Box("b", disabled=True)]
     refusal = refuse(snapshot_of(boxes), asking(count=5))
     assert refusal.code is RefusalCode.NOT_ENOUGH
@@ -194,13 +194,13 @@ def test_too_few_hosts_for_all_say_how_many_fit() -> None:
 
 
 def test_one_instance_too_many_is_said_in_the_singular() -> None:
-    """Words agree with their number."""
+    """The text about one instance too many is in the singular."""
     refusal = refuse(snapshot_of([Box("a", inventories=sized(vcpus=2))]), asking(count=3))
     assert texts(refusal)[0] == "1 fewer instance: 2 of 3 fit"
 
 
 def test_an_empty_fleet_says_so() -> None:
-    """There is nothing to relax."""
+    """A refusal on an empty fleet says that no host is registered."""
     refusal = refuse(snapshot_of([]), asking(count=2))
     assert (refusal.code, refusal.hosts_total) == (RefusalCode.NO_HOSTS, 0)
     assert refusal.message == "No valid host was found for 2 instances. No host is registered."
@@ -219,7 +219,7 @@ def test_an_empty_fleet_says_so() -> None:
 def test_a_request_that_names_no_host_of_the_fleet_says_so(
     changes: dict[str, Any], first: str, relaxation: str
 ) -> None:
-    """What it named is the first step, and dropping it would help."""
+    """A request that names no usable host is refused by its names, which can be dropped."""
     refusal = refuse(snapshot_of([Box("a"), Box("b")]), replace(asking(), **changes))
     assert refusal.code is RefusalCode.NO_HOSTS
     assert (refusal.filters[0].name, refusal.filters[0].before, refusal.filters[0].after) == (
@@ -231,7 +231,7 @@ def test_a_request_that_names_no_host_of_the_fleet_says_so(
 
 
 def test_no_longer_forced_means_that_all_filters_hold() -> None:
-    """Only hosts that pass the whole chain are promised when force is dropped."""
+    """Dropping the forced hosts promises only hosts that pass all filters."""
     boxes = [
         Box("full", used={"VCPU": 8}),
         Box("disabled", disabled=True),
@@ -249,7 +249,7 @@ def test_no_longer_forced_means_that_all_filters_hold() -> None:
 
 
 def test_each_list_of_names_is_a_change_of_its_own() -> None:
-    """Dropping one may help while the other stays; both together are the last resort."""
+    """Dropping each list of names is a relaxation of its own, and all of them only together."""
     snapshot = snapshot_of([Box("a"), Box("b"), Box("c", disabled=True)])
     one = replace(asking(), ignore_hosts=("a",), destination=Destination("a"))
     assert texts(refuse(snapshot, one)) == [
@@ -278,5 +278,5 @@ def test_each_list_of_names_is_a_change_of_its_own() -> None:
     ],
 )
 def test_the_reasons_stay_here(message: str, told: str) -> None:
-    """They count hosts; what agents say of their work does neither."""
+    """Counts of hosts and reasons are removed from the message for users."""
     assert without_reasons(message) == told

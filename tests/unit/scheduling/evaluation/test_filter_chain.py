@@ -1,4 +1,4 @@
-"""The chain: filters in order, each seeing what the one before left."""
+"""Tests for the chain of filters, each of which sees what the previous one left."""
 
 from berth.domain.compute.decision import FilterCount
 from berth.domain.compute.request import Request
@@ -12,7 +12,7 @@ from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
 
 
 class Spy:
-    """A filter that keeps some names and counts how often it is asked."""
+    """A filter that keeps hosts with certain names and counts its calls."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ def chain_of(*spies: Spy, request: Request | None = None) -> tuple[FilterChain, 
 
 
 def test_each_filter_sees_what_the_one_before_left() -> None:
-    """Counts say how many came in and how many went out."""
+    """Each filter sees the hosts that the previous one left, and is counted with both numbers."""
     chain, query = chain_of(Spy("X", "abc"), Spy("Y", None), Spy("Z", "bcd"))
     survivors = chain.run(query)
     assert survivors.mask.tolist() == [False, True, True, False]
@@ -69,7 +69,7 @@ def test_each_filter_sees_what_the_one_before_left() -> None:
 
 
 def test_it_stops_at_the_filter_that_leaves_no_host() -> None:
-    """Those behind it are not asked."""
+    """Filters after the one that leaves no host are not called."""
     last = Spy("Z", "abcd")
     chain, query = chain_of(Spy("X", "a"), Spy("Y", "b"), last)
     assert [count.name for count in chain.run(query).counts] == ["X", "Y"]
@@ -82,7 +82,7 @@ def test_it_stops_at_the_filter_that_leaves_no_host() -> None:
 
 
 def test_no_filters_leave_everybody() -> None:
-    """And count nothing."""
+    """A chain without filters keeps all hosts and counts nothing."""
     chain, query = chain_of()
     survivors = chain.run(query)
     assert survivors.mask.all()
@@ -90,7 +90,7 @@ def test_no_filters_leave_everybody() -> None:
 
 
 def test_a_verdict_that_consumption_cannot_change_is_asked_for_once() -> None:
-    """Others are asked for every instance."""
+    """A filter marked once per request is called once, others for each instance."""
     once, always = Spy("X", "ab", once=True), Spy("Y", "ab")
     chain, query = chain_of(once, always)
     for _ in range(3):
@@ -100,13 +100,13 @@ def test_a_verdict_that_consumption_cannot_change_is_asked_for_once() -> None:
 
 
 def test_a_filter_may_be_there_twice_with_different_options() -> None:
-    """Each keeps a verdict of its own, though they have one name."""
+    """Two filters of one name keep separate verdicts."""
     chain, query = chain_of(Spy("X", "abc", once=True), Spy("X", "bcd", once=True))
     assert chain.run(query).mask.tolist() == [False, True, True, False]
 
 
 def test_forced_hosts_skip_filters() -> None:
-    """All but those that the ledger would insist on."""
+    """Forced hosts skip all filters except those that apply to forced hosts."""
     request = Request("r", ("i",), asking().flavor, force_hosts=("A", "b"))
     skipped, held = Spy("X", "b"), Spy("Y", "ac", on_forced=True)
     chain, query = chain_of(skipped, held, request=request)
@@ -123,7 +123,7 @@ def checking(*check_type: str) -> Request:
 
 
 def test_a_rebuild_asks_the_filters_that_are_made_for_it() -> None:
-    """Of forced hosts too; all others pass, also those that the ledger would insist on."""
+    """A rebuild calls only the filters that run on rebuilds, even for forced hosts."""
     asked = Spy("X", "b", on_rebuild=True)
     skipped = [Spy("Y", ""), Spy("Z", "", on_forced=True)]
     chain, query = chain_of(skipped[0], asked, skipped[1], request=checking("rebuild"))
@@ -134,7 +134,7 @@ def test_a_rebuild_asks_the_filters_that_are_made_for_it() -> None:
 
 
 def test_a_check_of_another_kind_asks_all_filters_of_forced_hosts() -> None:
-    """Force skips filters only where a server is to be placed."""
+    """A check other than a rebuild calls all filters for forced hosts."""
     first, second = Spy("X", "ac", on_rebuild=True), Spy("Y", "abc")
     chain, query = chain_of(first, second, request=checking("evacuate"))
     assert chain.run(query).mask.tolist() == [True, False, False, False]
@@ -144,7 +144,7 @@ def test_a_check_of_another_kind_asks_all_filters_of_forced_hosts() -> None:
 
 
 def test_a_rebuild_without_such_filters_passes_everywhere() -> None:
-    """Where it is named."""
+    """A rebuild without filters for it keeps all forced hosts."""
     chain, query = chain_of(Spy("X", ""), request=checking("rebuild"))
     survivors = chain.run(query)
     assert survivors.mask.tolist() == [True, True, False, False]

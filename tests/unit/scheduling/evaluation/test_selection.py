@@ -1,4 +1,4 @@
-"""Choosing: the best, or one of the best by chance."""
+"""Tests for choosing the best host, or a random one of the best."""
 
 from random import Random
 
@@ -14,19 +14,19 @@ from berth.testing.fleets import Box, snapshot_of
 
 @pytest.fixture
 def hosts() -> HostTable:
-    """Five hosts in rows that are not in the order of their names."""
+    """Return a table of five hosts whose rows are not in the order of their names."""
     return table_of(snapshot_of([Box(name) for name in "ecadb"]))
 
 
 def rank(hosts: HostTable, *scores: float) -> FullRanking:
-    """Return a ranking with a score a row."""
+    """Return a ranking with one score per row."""
     return FullRanking(hosts, hosts.alive_rows(), np.array(scores, dtype=np.float64))
 
 
 def pick(
     hosts: HostTable, ranking: FullRanking, seed: int, size: int = 1, shuffle: bool = False
 ) -> str:
-    """Choose with a seed and return the name."""
+    """Return the name of the host chosen with a seed."""
     index, _ = choose_host(
         ranking, subset_size=size, shuffle=shuffle, random_source=RandomSource(seed), shown=3
     )
@@ -34,7 +34,7 @@ def pick(
 
 
 def test_the_best_score_is_first(hosts: HostTable) -> None:
-    """Equal scores follow each other by name."""
+    """Rows are ranked by score, and equal scores by name."""
     ranking = rank(hosts, 1, 5, 5, 0, 1)
     assert ranking.best(5) == [2, 1, 4, 0, 3]
     assert ranking.best(1) == [2]
@@ -43,14 +43,14 @@ def test_the_best_score_is_first(hosts: HostTable) -> None:
 
 
 def test_no_hosts_have_no_best(hosts: HostTable) -> None:
-    """An empty ranking gives an empty list."""
+    """An empty ranking has no best hosts."""
     empty = FullRanking(hosts, np.zeros(0, dtype=np.intp), np.zeros(0))
     assert empty.best(3) == []
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 300])
 def test_the_best_of_many_are_found_among_ties(count: int) -> None:
-    """Blocks of ties, a few above them, and most below."""
+    """The best of many rows are found in spite of ties."""
     names = [f"h{number:04}" for number in range(1_000)]
     Random(1).shuffle(names)
     hosts = table_of(snapshot_of([Box(name) for name in names]))
@@ -60,13 +60,13 @@ def test_the_best_of_many_are_found_among_ties(count: int) -> None:
 
 
 def test_without_chance_the_first_by_name_wins(hosts: HostTable) -> None:
-    """The seed plays no part."""
+    """Without a subset the first of equal hosts by name is chosen, whatever the seed."""
     ranking = rank(hosts, 1, 1, 1, 1, 1)
     assert {pick(hosts, ranking, seed) for seed in range(20)} == {"a"}
 
 
 def test_a_subset_is_chosen_from_by_chance(hosts: HostTable) -> None:
-    """Each of the best two comes up, nobody else."""
+    """A subset is chosen from at random, and no other host is chosen."""
     ranking = rank(hosts, 4, 3, 2, 1, 0)
     assert {pick(hosts, ranking, seed, size=2) for seed in range(40)} == {"e", "c"}
     assert {pick(hosts, ranking, seed, size=99) for seed in range(99)} == set("ecadb")
@@ -74,12 +74,12 @@ def test_a_subset_is_chosen_from_by_chance(hosts: HostTable) -> None:
 
 @pytest.mark.parametrize("size", [0, -3])
 def test_a_subset_of_none_is_one(hosts: HostTable, size: int) -> None:
-    """As in Nova, where less than 1 means 1."""
+    """A subset size below 1 counts as 1, as in Nova."""
     assert pick(hosts, rank(hosts, 0, 0, 9, 0, 0), 0, size=size) == "a"
 
 
 def test_shuffling_mixes_those_with_the_best_score(hosts: HostTable) -> None:
-    """All that are tied, even when they are more than the subset."""
+    """Shuffling chooses among all hosts with the best score, even beyond the subset."""
     ranking = rank(hosts, 1, 1, 1, 1, 0)
     assert {pick(hosts, ranking, seed, shuffle=True) for seed in range(99)} == set("ecad")
     mixed = {pick(hosts, ranking, seed, size=2, shuffle=True) for seed in range(99)}
@@ -87,7 +87,7 @@ def test_shuffling_mixes_those_with_the_best_score(hosts: HostTable) -> None:
 
 
 def test_one_best_host_is_chosen_whatever_the_shuffle(hosts: HostTable) -> None:
-    """There is nothing to mix."""
+    """A single best host is chosen whatever the shuffle."""
     ranking = rank(hosts, 1, 9, 1, 1, 1)
     assert {pick(hosts, ranking, seed, shuffle=True) for seed in range(20)} == {"c"}
 
@@ -97,7 +97,7 @@ def test_one_best_host_is_chosen_whatever_the_shuffle(hosts: HostTable) -> None:
 def test_runners_up_come_best_first_without_the_chosen(
     hosts: HostTable, shuffle: bool, shown: int
 ) -> None:
-    """As many as were asked for, if there are."""
+    """The runners-up are the next best hosts without the chosen one."""
     ranking = rank(hosts, 1, 2, 3, 4, 5)
     for seed in range(10):
         chosen, others = choose_host(

@@ -1,4 +1,4 @@
-"""Trials: virtual consumption, undone at the end."""
+"""Tests for trials, which consume capacity temporarily."""
 
 import pytest
 
@@ -15,13 +15,13 @@ NEEDS = asking().needs
 
 @pytest.fixture
 def hosts() -> HostTable:
-    """Two hosts; an instance of a group runs on the second."""
+    """Return a table of two hosts; a member of a group runs on the second."""
     two = Box("b")
     return table_of(snapshot_of([Box("a"), two], instances=[resident("old", two, group_uuid="g")]))
 
 
 def test_rules_see_what_was_placed(hosts: HostTable) -> None:
-    """Amounts, instances and group members count at once."""
+    """Placed amounts, instances and group members are visible immediately."""
     with Trial(hosts, NEEDS) as trial:
         trial.place(0, Resident("new-1", "g", building=True))
         trial.place(0, Resident("new-2", "g", building=True))
@@ -32,7 +32,7 @@ def test_rules_see_what_was_placed(hosts: HostTable) -> None:
 
 
 def test_all_is_given_back(hosts: HostTable) -> None:
-    """The table is as it was, and what was held before is still held."""
+    """A trial restores the table, including earlier holds."""
     hosts.hold(0, {"VCPU": 1, "CUSTOM_GPU": 1})
     before = dump(hosts)
     with Trial(hosts, NEEDS) as trial:
@@ -42,7 +42,7 @@ def test_all_is_given_back(hosts: HostTable) -> None:
 
 
 def test_all_is_given_back_after_an_error(hosts: HostTable) -> None:
-    """Also when the row to place on is none."""
+    """A trial restores the table after an error."""
     before = dump(hosts)
     trial = Trial(hosts, NEEDS)
     trial.place(0, Resident("new-1", "g", building=True))
@@ -52,7 +52,7 @@ def test_all_is_given_back_after_an_error(hosts: HostTable) -> None:
 
 
 def test_an_instance_that_runs_elsewhere_stays_there_too(hosts: HostTable) -> None:
-    """A move needs room on both sides, and the source keeps its member."""
+    """An instance that runs elsewhere keeps its row and takes amounts on the new one."""
     before = dump(hosts)
     with Trial(hosts, NEEDS) as trial:
         trial.place(0, Resident("old", "g", building=True))

@@ -1,4 +1,4 @@
-"""Weighing: raw values to scores."""
+"""Tests for turning raw values into scores."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ QUERY = Query(REQUEST, REQUEST.needs, NOW_S, None, "new-0")
 
 
 def fixed(name: str, *values: float, multiplier: float = 1.0) -> Weigher:
-    """Return a weigher that gives row i the i-th value."""
+    """Return a weigher that gives row i the i-th value, or does not apply without values."""
 
     def raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
         return np.array(values, dtype=np.float64)[rows] if values else None
@@ -29,7 +29,7 @@ def fixed(name: str, *values: float, multiplier: float = 1.0) -> Weigher:
 
 @pytest.fixture
 def hosts() -> HostTable:
-    """Three hosts."""
+    """Return a table of three hosts."""
     return table_of(snapshot_of([Box("a"), Box("b"), Box("c")]))
 
 
@@ -62,14 +62,14 @@ def hosts() -> HostTable:
 def test_values_are_scaled_between_the_ends(
     raw: list[float], floor: float | None, ceiling: float | None, normalised: list[float]
 ) -> None:
-    """Fixed ends clamp; free ones are the least and greatest value at hand."""
+    """Values are scaled between the fixed ends, or the least and greatest finite value."""
     given = np.array(raw, dtype=np.float64)
     assert normalise(given, floor, ceiling).tolist() == pytest.approx(normalised)
     assert given.tolist() == pytest.approx(raw, nan_ok=True)
 
 
 def test_scores_are_sums_of_multiplied_parts(hosts: HostTable) -> None:
-    """Each weigher's part can be read, also for one that counts against a host."""
+    """A score is the sum of the weighers' multiplied parts, which can be read."""
     weighers = (fixed("X", 1, 2, 3, multiplier=2.0), fixed("Y", 5, 0, 10, multiplier=-1.0))
     ranking = weigh(hosts, QUERY, hosts.alive_rows(), weighers)
     assert ranking.scores.tolist() == [-0.5, 1.0, 1.0]
@@ -82,27 +82,27 @@ def test_scores_are_sums_of_multiplied_parts(hosts: HostTable) -> None:
 
 
 def test_only_the_hosts_at_hand_make_the_scale(hosts: HostTable) -> None:
-    """A host that a filter has removed plays no part."""
+    """Only the rows to be weighed determine the scale."""
     ranking = weigh(hosts, QUERY, np.array([0, 1]), (fixed("X", 1, 2, 100),))
     assert ranking.scores.tolist() == [0.0, 1.0]
 
 
 def test_a_weigher_that_does_not_apply_has_no_part(hosts: HostTable) -> None:
-    """Nor does it change the score."""
+    """A weigher that does not apply has no part in the score."""
     ranking = weigh(hosts, QUERY, hosts.alive_rows(), (fixed("None"), fixed("X", 1, 2, 3)))
     assert [part.weigher.name for part in ranking.parts] == ["X"]
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_single_host_is_not_weighed(hosts: HostTable, count: int) -> None:
-    """There is nothing to compare it with: its score is 0."""
+    """A single host is not weighed and has a score of 0."""
     ranking = weigh(hosts, QUERY, np.arange(count), (fixed("X", 1, 2, 3),))
     assert ranking.scores.tolist() == [0.0] * count
     assert ranking.parts == ()
 
 
 def test_a_share_that_is_no_number_counts_as_none(hosts: HostTable) -> None:
-    """As a raw value does; so a plugin's mistake leaves an order, and a record that can be read."""
+    """A share that is NaN or infinite counts as 0, and the record can be encoded."""
     odd = fixed("X", np.nan, np.inf, 0.5)
     weighers = (replace(odd, share=odd.raw), replace(fixed("Y", 1, 2, 3), share=odd.raw))
     for normalisation, scores in (

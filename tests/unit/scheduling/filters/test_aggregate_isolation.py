@@ -1,4 +1,4 @@
-"""Hosts that aggregates reserve for projects, flavors and kinds of images."""
+"""Tests for hosts that aggregates reserve for projects, flavors and images."""
 
 from dataclasses import replace
 
@@ -45,18 +45,22 @@ PROJECT_FLEET = snapshot_of(
 def test_hosts_that_list_projects_are_for_those_alone(
     ask: Ask, project: str, kept: list[str]
 ) -> None:
-    """Any key with the prefix counts; lists of several aggregates add up; an empty list is one."""
+    """Hosts that list projects accept only those.
+
+    Any key with the prefix counts, the lists of several aggregates are joined, and an empty
+    list excludes every project.
+    """
     assert ask(PROJECT_FLEET, replace(asking(), project_id=project)).kept(PROJECTS) == kept
 
 
 def test_without_such_keys_all_hosts_are_open(ask: Ask) -> None:
-    """To every project."""
+    """Hosts without such keys accept every project."""
     asked = ask(snapshot_of([Box("a")]), replace(asking(), project_id="p1"))
     assert asked.kept(PROJECTS) == ["a"]
 
 
 def test_the_reason_names_the_projects_and_the_relaxation_does_not(ask: Ask) -> None:
-    """Reasons are for operators, relaxations for the owner of the request."""
+    """The reason for operators names the projects, the relaxation for users does not."""
     asked = ask(PROJECT_FLEET, replace(asking(), project_id="p9"))
     assert asked.why(PROJECTS, 1) == "it is reserved for the projects p1, p2, p3, p4, not for p9"
     assert asked.why(PROJECTS, 3) == "it is reserved for the projects nothing, not for p9"
@@ -71,7 +75,7 @@ def test_the_reason_names_the_projects_and_the_relaxation_does_not(ask: Ask) -> 
 
 
 def test_the_filter_of_projects_is_asked_once_a_request() -> None:
-    """Instances change no aggregate."""
+    """The filter runs once per request and not for forced hosts."""
     assert PROJECTS.once_per_request
     assert not PROJECTS.on_forced
 
@@ -100,12 +104,12 @@ FLAVOR_FLEET = snapshot_of(
     ],
 )
 def test_hosts_that_list_flavors_are_for_those_alone(ask: Ask, name: str, kept: list[str]) -> None:
-    """By name; hosts of which no aggregate has the key are open to all."""
+    """Hosts that list flavors by name accept only those; other hosts accept all."""
     assert ask(FLAVOR_FLEET, asking(Flavor("1", name, 1, 512))).kept(FLAVORS) == kept
 
 
 def test_the_reason_names_the_flavors_and_the_relaxation_does_not(ask: Ask) -> None:
-    """One of them may be private."""
+    """The reason names the flavors; the relaxation does not, as flavors may be private."""
     asked = ask(FLAVOR_FLEET, asking(Flavor("1", "m1.huge", 1, 512)))
     assert asked.why(FLAVORS, 1) == (
         "it is reserved for the flavors m1.large, m1.small, m1.tiny, not for m1.huge"
@@ -119,7 +123,7 @@ def test_the_reason_names_the_flavors_and_the_relaxation_does_not(ask: Ask) -> N
 
 
 def test_the_filter_of_flavors_is_asked_once_a_request() -> None:
-    """Instances change no aggregate."""
+    """The filter runs once per request."""
     assert FLAVORS.once_per_request
 
 
@@ -155,7 +159,7 @@ def booting(**properties: str) -> Request:
 def test_what_a_key_lists_is_what_images_may_have(
     ask: Ask, request_: Request, kept: list[str] | None
 ) -> None:
-    """Images without the property pass, and so do all on hosts without the key."""
+    """Images need a listed value; those without the property pass, as do hosts without the key."""
     assert ask(IMAGE_FLEET, request_).kept(IMAGES) == kept
 
 
@@ -166,7 +170,7 @@ def test_what_a_key_lists_is_what_images_may_have(
 def test_a_namespace_leaves_other_keys_out(
     ask: Ask, namespace: str, separator: str, kept: list[str] | None
 ) -> None:
-    """Names stay whole."""
+    """Only properties in the namespace are compared, under their full names."""
     rule = aggregate_isolation.build_image(
         aggregate_image_properties_isolation_namespace=namespace,
         aggregate_image_properties_isolation_separator=separator,
@@ -176,7 +180,7 @@ def test_a_namespace_leaves_other_keys_out(
 
 
 def test_the_reason_names_the_listed_and_the_image_value(ask: Ask) -> None:
-    """A host that one property loses can be won by dropping it."""
+    """A host that one image property excludes is a relaxation."""
     asked = ask(IMAGE_FLEET, booting(os_type="plan9", **{"hw.arch": "x86"}))
     assert asked.why(IMAGES, 1) == (
         "it is reserved for images with os_type bsd, linux, windows, and the image has plan9; "
@@ -190,6 +194,6 @@ def test_the_reason_names_the_listed_and_the_image_value(ask: Ask) -> None:
 
 
 def test_the_filter_of_images_runs_once_a_request_and_on_rebuild() -> None:
-    """A rebuild may bring another image."""
+    """The filter runs once per request and on rebuilds."""
     assert IMAGES.once_per_request
     assert IMAGES.run_on_rebuild

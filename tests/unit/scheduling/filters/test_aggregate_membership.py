@@ -1,4 +1,4 @@
-"""Filters that keep requests in aggregates, or out of them."""
+"""Tests for filters that confine requests to aggregates or exclude them."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ def aggregate(number: int, *hosts: str, **metadata: str) -> Aggregate:
 
 
 def of_project(project_id: str) -> Request:
-    """Return a request of a project."""
+    """Return a request of this project."""
     return replace(asking(), project_id=project_id)
 
 
@@ -44,13 +44,13 @@ TENANTS = snapshot_of(
     ],
 )
 def test_a_project_stays_in_its_aggregates(ask: Ask, project_id: str, kept: list[str]) -> None:
-    """An aggregate without hosts keeps its project from all others; no aggregate keeps nothing."""
+    """A project with aggregates is confined to their hosts; other projects may go anywhere."""
     rule = aggregate_membership.build_tenant()
     assert ask(TENANTS, of_project(project_id)).kept(rule) == kept
 
 
 def test_an_aggregate_may_be_required(ask: Ask) -> None:
-    """Projects without one then get no host."""
+    """With the option that requires an aggregate, projects without one get no host."""
     rule = aggregate_membership.build_tenant(placement_aggregate_required_for_tenants=True)
     assert ask(TENANTS, of_project("p2")).kept(rule) == ["a"]
     asked = ask(TENANTS, of_project("p3"))
@@ -62,13 +62,13 @@ def test_an_aggregate_may_be_required(ask: Ask) -> None:
 
 
 def test_the_tenant_filter_can_be_switched_off(ask: Ask) -> None:
-    """By the option that switches it on in Nova."""
+    """The filter is off without Nova's option `limit_tenants_to_placement_aggregate`."""
     rule = aggregate_membership.build_tenant(limit_tenants_to_placement_aggregate=False)
     assert ask(TENANTS, of_project("p1")).kept(rule) is None
 
 
 def test_the_tenant_filter_names_the_aggregates(ask: Ask) -> None:
-    """And the project."""
+    """The reason names the project and its aggregates."""
     rule = aggregate_membership.build_tenant()
     asked = ask(TENANTS, of_project("p1"))
     assert asked.why(rule, 2) == ("project p1 is confined to agg-1, agg-2, and the host is outside")
@@ -100,12 +100,12 @@ ZONE_RULE = aggregate_membership.build_zone()
     ],
 )
 def test_a_zone_is_its_aggregates(ask: Ask, zone: str | None, kept: list[str] | None) -> None:
-    """A zone that no aggregate makes asks for nothing."""
+    """A request is confined to the aggregates of its zone, if any aggregate has that zone."""
     assert ask(ZONES, replace(asking(), availability_zone=zone)).kept(ZONE_RULE) == kept
 
 
 def test_the_zone_filter_names_both_sides(ask: Ask) -> None:
-    """The aggregates that make the zone, and where the host is."""
+    """The reason names the zone's aggregates and the host's zones."""
     asked = ask(ZONES, replace(asking(), availability_zone="az2"))
     assert (
         asked.why(ZONE_RULE, 0)
@@ -142,18 +142,18 @@ CLOSED_RULE = aggregate_membership.build_isolated()
 def test_closed_aggregates_want_all_their_traits_required(
     ask: Ask, specs: dict[str, str], kept: list[str]
 ) -> None:
-    """By the request itself or by one of its groups."""
+    """A reserved aggregate needs all its traits required by the request or one of its groups."""
     assert ask(CLOSED, asking(specs=specs)).kept(CLOSED_RULE) == kept
 
 
 def test_the_isolating_filter_can_be_switched_off(ask: Ask) -> None:
-    """By the option that switches it on in Nova."""
+    """The filter is off without Nova's option `enable_isolated_aggregate_filtering`."""
     rule = aggregate_membership.build_isolated(enable_isolated_aggregate_filtering=False)
     assert ask(CLOSED, asking()).kept(rule) is None
 
 
 def test_the_isolating_filter_names_aggregate_and_trait(ask: Ask) -> None:
-    """All that the request would have to require."""
+    """The reason names each aggregate and the trait that the request does not require."""
     asked = ask(CLOSED, asking())
     assert asked.why(CLOSED_RULE, 0) == (
         "agg-1 is reserved for CUSTOM_GPU, agg-2 is reserved for CUSTOM_SSD, "

@@ -1,4 +1,4 @@
-"""AggregateInstanceExtraSpecsFilter: extra specs against aggregate metadata."""
+"""Tests for AggregateInstanceExtraSpecsFilter."""
 
 import pytest
 
@@ -51,7 +51,7 @@ FLEET = snapshot_of(
 def test_some_aggregate_must_have_a_word_that_matches(
     ask: Ask, specs: dict[str, str], kept: list[str] | None
 ) -> None:
-    """Scoped or without scope, even when another rule was meant; other scopes do not count."""
+    """Each spec must match a word of some aggregate; other scopes are ignored."""
     assert ask(FLEET, asking(specs=specs)).kept(RULE) == kept
 
 
@@ -68,14 +68,17 @@ def test_some_aggregate_must_have_a_word_that_matches(
 def test_bad_numbers_refuse_hosts_and_not_the_request(
     ask: Ask, requirement: str, flaw: str
 ) -> None:
-    """In Nova they fail the request; here the reason says what is wrong with them."""
+    """An invalid number removes all hosts, and the reason explains it.
+
+    In Nova it fails the request.
+    """
     asked = ask(FLEET, asking(specs={"speed": requirement}))
     assert asked.kept(RULE) == []
     assert asked.why(RULE, 0) == f"its aggregates do not meet speed={requirement} ({flaw})"
 
 
 def test_unmet_specs_are_named_with_what_there_is(ask: Ask) -> None:
-    """A host that misses one spec can be won by dropping it."""
+    """The reason names unmet specs and the host's values; one unmet spec gives a relaxation."""
     specs = {"ssd": "true", f"{SCOPE}:speed": "fast"}
     asked = ask(FLEET, asking(specs=specs))
     assert asked.why(RULE, 0) == (f"its aggregates do not meet {SCOPE}:speed=fast (they have 3)")
@@ -89,6 +92,6 @@ def test_unmet_specs_are_named_with_what_there_is(ask: Ask) -> None:
 
 
 def test_it_is_asked_once_a_request() -> None:
-    """Instances change no aggregate."""
+    """The filter runs once per request and not on rebuilds."""
     assert RULE.once_per_request
     assert not RULE.run_on_rebuild

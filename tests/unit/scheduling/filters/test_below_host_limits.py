@@ -1,4 +1,4 @@
-"""IoOpsFilter, NumInstancesFilter and their variants that take the limit from aggregates."""
+"""Tests for IoOpsFilter, NumInstancesFilter and their variants for aggregates."""
 
 import pytest
 
@@ -33,20 +33,20 @@ FLEET = snapshot_of([A, B, C], instances=INSTANCES, aggregates=AGGREGATES)
     ("limit", "kept"), [(0, []), (1, ["c"]), (2, ["b", "c"]), (3, list("abc"))]
 )
 def test_builds_stay_below_the_limit(ask: Ask, limit: int, kept: list[str]) -> None:
-    """Only instances that are being built count."""
+    """A host passes while it builds fewer instances than the limit."""
     rule = build_io_ops(max_io_ops_per_host=limit)
     assert ask(FLEET, asking()).kept(rule) == kept
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(1, ["c"]), (2, ["b", "c"]), (4, list("abc"))])
 def test_instances_stay_below_the_limit(ask: Ask, limit: int, kept: list[str]) -> None:
-    """All instances count."""
+    """A host passes while it has fewer instances than the limit."""
     rule = build_num_instances(max_instances_per_host=limit)
     assert ask(FLEET, asking()).kept(rule) == kept
 
 
 def test_defaults_are_those_of_nova() -> None:
-    """Others may read them as options of the filter."""
+    """The default limits are those of Nova."""
     assert build_io_ops().options == {"max_io_ops_per_host": 8}
     assert build_aggregate_io_ops().options == {"max_io_ops_per_host": 8}
     assert build_num_instances().options == {"max_instances_per_host": 50}
@@ -54,7 +54,7 @@ def test_defaults_are_those_of_nova() -> None:
 
 
 def test_a_limit_that_makes_no_sense_is_refused() -> None:
-    """No instance at all would mean no host at all."""
+    """A limit below its minimum is refused."""
     with pytest.raises(ValueError, match="max_instances_per_host: 0 must be at least 1"):
         build_num_instances(max_instances_per_host=0)
     with pytest.raises(ValueError, match="max_io_ops_per_host: -1 must be at least 0"):
@@ -62,7 +62,7 @@ def test_a_limit_that_makes_no_sense_is_refused() -> None:
 
 
 def test_the_least_number_of_the_aggregates_holds(ask: Ask) -> None:
-    """What is no number is passed over, and the option holds where there is none."""
+    """The least number of a host's aggregates applies, or the option if there is none."""
     asked = ask(FLEET, asking())
     assert asked.kept(build_aggregate_io_ops(max_io_ops_per_host=1)) == ["c"]
     assert asked.kept(build_aggregate_io_ops(max_io_ops_per_host=0)) == []
@@ -72,7 +72,7 @@ def test_the_least_number_of_the_aggregates_holds(ask: Ask) -> None:
 
 
 def test_the_reason_names_count_limit_and_aggregate(ask: Ask) -> None:
-    """So that an operator knows which number to change."""
+    """The reason names the count, the limit and the aggregate that sets it."""
     asked = ask(FLEET, asking())
     builds = build_aggregate_io_ops()
     assert asked.why(build_io_ops(max_io_ops_per_host=1), 1) == (
@@ -87,7 +87,7 @@ def test_the_reason_names_count_limit_and_aggregate(ask: Ask) -> None:
 
 
 def test_the_smallest_raise_is_told(ask: Ask) -> None:
-    """With the hosts that it wins."""
+    """The relaxation names the smallest raise of the limit and the hosts that it wins."""
     asked = ask(FLEET, asking())
     one = build_io_ops(max_io_ops_per_host=1)
     assert asked.relaxed(one, [0, 1]) == [("max_io_ops_per_host raised by 1: 1 host", ("b",))]
@@ -98,7 +98,7 @@ def test_the_smallest_raise_is_told(ask: Ask) -> None:
 
 
 def test_a_limit_need_not_be_whole(ask: Ask) -> None:
-    """Below 2.5 is 2 at most."""
+    """A limit of 2.5 allows two instances before the next one."""
     half = Aggregate(1, "u1", "one", frozenset("ab"), {"max_instances_per_host": "2.5"})
     asked = ask(snapshot_of([A, B, C], instances=INSTANCES, aggregates=[half]), asking())
     rule = build_aggregate_num_instances()
@@ -110,6 +110,6 @@ def test_a_limit_need_not_be_whole(ask: Ask) -> None:
 
 
 def test_consumption_changes_the_verdict() -> None:
-    """Instances of one request count against each other."""
+    """The filters run for each instance of a request."""
     for build in (build_io_ops, build_num_instances, build_aggregate_io_ops):
         assert not build().once_per_request

@@ -1,4 +1,4 @@
-"""Filters that demand traits for what a flavor or an image says."""
+"""Tests for filters that require traits for what a flavor or an image says."""
 
 from dataclasses import replace
 
@@ -40,14 +40,14 @@ SNAPSHOT = snapshot_of(
 
 
 def query_of(specs: dict[str, str], properties: dict[str, str] | None) -> Query:
-    """Return the query of a flavor with extra specs and of an image, or of none."""
+    """Return the query of a flavor with extra specs and an optional image."""
     image = None if properties is None else Image("i", properties=properties)
     request = replace(asking(Flavor("1", "f", 1, 1, extra_specs=specs)), image=image)
     return Query(request, request.needs, NOW_S, None, "new-0")
 
 
 def test_hosts_need_every_trait(ask: Ask) -> None:
-    """Nothing is said of a query that demands none."""
+    """Hosts need every demanded trait; the filter does not apply without demands."""
     assert ask(SNAPSHOT, asking()).kept(RULE) is None
     assert ask(SNAPSHOT, replace(asking(), hints={"a": ()})).kept(RULE) == ["both", "one"]
     assert ask(SNAPSHOT, replace(asking(), hints={"a": (), "b": ()})).kept(RULE) == ["both"]
@@ -55,7 +55,7 @@ def test_hosts_need_every_trait(ask: Ask) -> None:
 
 
 def test_reasons_name_the_trait_and_what_demands_it(ask: Ask) -> None:
-    """A relaxation wins the hosts that lack just one."""
+    """The reason names each trait and its cause; one missing trait gives a relaxation."""
     asked = ask(SNAPSHOT, replace(asking(), hints={"a": (), "b": ()}))
     assert asked.why(RULE, 1) == "it lacks CUSTOM_B, which b demands"
     assert asked.why(RULE, 2) == (
@@ -65,7 +65,7 @@ def test_reasons_name_the_trait_and_what_demands_it(ask: Ask) -> None:
 
 
 def test_traits_are_named_as_in_os_traits() -> None:
-    """Upper case, without dashes; what is said of a value is never long."""
+    """Trait names are in upper case with underscores, and quoted values are shortened."""
     assert trait_of("COMPUTE_NET_VIF_MODEL", "ne2k-pci") == "COMPUTE_NET_VIF_MODEL_NE2K_PCI"
     assert said("key", "v" * 200) == "key=" + "v" * 80
     assert image_properties(query_of({}, None)) == {}
@@ -84,14 +84,14 @@ def test_traits_are_named_as_in_os_traits() -> None:
 def test_flavor_and_image_may_both_ask(
     spec: str | None, image: str | None, asked: tuple[str, str]
 ) -> None:
-    """They have to agree."""
+    """A setting may come from the flavor, the image or both."""
     specs = {} if spec is None else {"hw:x": spec}
     properties = None if image is None else {"hw_x": image}
     assert asked_by_both(query_of(specs, properties), "x") == asked
 
 
 def test_what_they_do_not_agree_on_is_refused() -> None:
-    """As Nova's API does."""
+    """Different settings of flavor and image are refused, as in Nova's API."""
     query = query_of({"hw:x": "a", "hw:y": "yes"}, {"hw_x": "b", "hw_y": "no"})
     for ask_both in (lambda: asked_by_both(query, "x"), lambda: is_asked_by_either(query, "y")):
         with pytest.raises(InvalidInputError, match="make them equal"):
@@ -112,20 +112,20 @@ def test_what_they_do_not_agree_on_is_refused() -> None:
 def test_words_for_yes_are_those_of_nova(
     spec: str | None, image: str | None, asked: tuple[bool, str]
 ) -> None:
-    """Whatever is not one of them is no."""
+    """Nova's words for yes count as true and all others as false."""
     specs = {} if spec is None else {"hw:x": spec}
     properties = None if image is None else {"hw_x": image}
     assert is_asked_by_either(query_of(specs, properties), "x") == asked
 
 
 def imaged(properties: dict[str, str], specs: dict[str, str] | None = None) -> Request:
-    """Return a request with an image, and extra specs."""
+    """Return a request with image properties and extra specs."""
     flavor = Flavor("1", "f", 1, 1, extra_specs=specs or {})
     return replace(asking(flavor), image=Image("i", properties=properties))
 
 
 def fleet(*traits: str) -> list[Box]:
-    """Return a host for each trait, by its name, and one without any."""
+    """Return a host for each trait, named after it, and one without traits."""
     return [*(Box(name, traits=frozenset({name})) for name in traits), Box("none")]
 
 
@@ -144,7 +144,7 @@ RAW = "COMPUTE_IMAGE_TYPE_RAW"
     ],
 )
 def test_image_type_support(ask: Ask, properties: dict[str, str], kept: list[str] | None) -> None:
-    """ImageTypeSupportFilter asks for the trait of the disk format."""
+    """ImageTypeSupportFilter requires the trait of the disk format unless it is switched off."""
     snapshot = snapshot_of(fleet(QCOW2, RAW))
     assert ask(snapshot, imaged(properties)).kept(build_image_type_support()) == kept
     off = build_image_type_support(query_placement_for_image_type_support=False)
@@ -152,7 +152,7 @@ def test_image_type_support(ask: Ask, properties: dict[str, str], kept: list[str
 
 
 def test_a_request_without_image_has_no_disk_format(ask: Ask) -> None:
-    """It may boot from a volume."""
+    """A request without an image demands no disk format."""
     assert ask(snapshot_of(fleet(RAW)), asking()).kept(build_image_type_support()) is None
 
 
@@ -170,7 +170,7 @@ def test_a_request_without_image_has_no_disk_format(ask: Ask) -> None:
     ],
 )
 def test_image_metadata(ask: Ask, key: str, value: str, trait: str) -> None:
-    """ImageMetadataFilter asks for the traits of devices and architectures."""
+    """ImageMetadataFilter requires the traits of devices and architectures."""
     snapshot = snapshot_of(fleet(trait))
     asked = ask(snapshot, imaged({key: value, "os_type": "linux"}))
     rule = build_image_metadata()
@@ -180,7 +180,7 @@ def test_image_metadata(ask: Ask, key: str, value: str, trait: str) -> None:
 
 
 def test_two_properties_may_demand_one_trait(ask: Ask) -> None:
-    """Leaving out one of them would not help."""
+    """A trait demanded by two properties needs both dropped."""
     properties = {"hw_disk_bus": "scsi", "hw_cdrom_bus": "scsi", "hw_video_model": ""}
     asked = ask(snapshot_of(fleet()), imaged(properties))
     assert asked.relaxed(build_image_metadata(), [0]) == [
@@ -201,7 +201,7 @@ def test_two_properties_may_demand_one_trait(ask: Ask) -> None:
 def test_packed_virtqueue(
     ask: Ask, specs: dict[str, str], properties: dict[str, str], asked: bool
 ) -> None:
-    """PackedVirtqueueFilter asks when flavor or image do."""
+    """PackedVirtqueueFilter applies when the flavor or the image sets the property."""
     trait = "COMPUTE_NET_VIRTIO_PACKED"
     found = ask(snapshot_of(fleet(trait)), imaged(properties, specs))
     assert found.kept(build_packed_virtqueue()) == ([trait] if asked else None)
@@ -233,13 +233,13 @@ LUKS = Box("luks", traits=frozenset({ENCRYPTS, f"{ENCRYPTS}_LUKS"}))
 def test_ephemeral_encryption(
     ask: Ask, specs: dict[str, str], properties: dict[str, str], kept: list[str] | None
 ) -> None:
-    """EphemeralEncryptionFilter asks for encryption, and for its format where one is named."""
+    """EphemeralEncryptionFilter requires encryption, and its format if one is named."""
     snapshot = snapshot_of([*fleet(ENCRYPTS), LUKS])
     assert ask(snapshot, imaged(properties, specs)).kept(build_ephemeral_encryption()) == kept
 
 
 def test_an_unknown_format_is_refused(ask: Ask) -> None:
-    """The error says which ones there are."""
+    """An unknown encryption format is refused with the known ones."""
     specs = {"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "rot13"}
     with pytest.raises(InvalidInputError, match="'rot13' must be one of plain, luks, luksv2"):
         ask(snapshot_of([LUKS]), imaged({}, specs)).kept(build_ephemeral_encryption())
@@ -257,14 +257,14 @@ def test_an_unknown_format_is_refused(ask: Ask) -> None:
 def test_virtio_sound(
     ask: Ask, specs: dict[str, str], properties: dict[str, str], asked: bool
 ) -> None:
-    """VirtioSoundFilter asks for that one model only."""
+    """VirtioSoundFilter applies to the model virtio only."""
     trait = "COMPUTE_SOUND_MODEL_VIRTIO"
     found = ask(snapshot_of(fleet(trait)), imaged(properties, specs))
     assert found.kept(build_virtio_sound()) == ([trait] if asked else None)
 
 
 def test_compute_status(ask: Ask) -> None:
-    """ComputeStatusFilter removes hosts with the trait, whatever is asked."""
+    """ComputeStatusFilter removes hosts with the trait COMPUTE_STATUS_DISABLED."""
     rule = is_not_disabled.build()
     asked = ask(snapshot_of(fleet("COMPUTE_STATUS_DISABLED")), asking())
     assert asked.kept(rule) == ["none"]

@@ -1,4 +1,4 @@
-"""NUMATopologyFilter: which hosts it keeps, why it removes others, and what would help."""
+"""Tests for NUMATopologyFilter: kept hosts, reasons and relaxations."""
 
 from dataclasses import replace
 
@@ -36,18 +36,18 @@ def cell(number: int, *, shared: int = 2, pages: tuple[MemoryPages, ...] = ()) -
 
 
 def box(name: str, *cells: NumaCell, pools: tuple[PciPool, ...] = ()) -> Box:
-    """Return a host of these cells."""
+    """Return a host with these cells."""
     return Box(name, inventories=INVENTORIES, numa_cells=cells, pci_pools=pools)
 
 
 def holding(where: Box, *shares: CellShare, devices: tuple[DeviceShare, ...] = ()) -> Instance:
-    """Return an instance that has these shares of a host."""
+    """Return an instance with these shares of a host."""
     given = Assignment(numa=shares, devices=devices)
     return replace(resident(f"on-{where.name}", where), assignment=given)
 
 
 def pinned(number: int, count: int, memory_mb: int = 0) -> CellShare:
-    """Return the share of a guest with so many of a cell's CPUs, the first ones."""
+    """Return the share of a guest with the first CPUs of a cell."""
     first = number * 16
     return CellShare(number, memory_mb, pinned=tuple((n, first + n) for n in range(count)))
 
@@ -62,7 +62,7 @@ FLEET = snapshot_of(
 
 
 def asked(ask: Ask, specs: dict[str, str], *, vcpus: int = 4, memory_mb: int = 512) -> Asked:
-    """Ask about the fleet for a flavor."""
+    """Evaluate the fleet for a flavor."""
     return ask(FLEET, asking(Flavor("1", "f", vcpus, memory_mb), specs=specs))
 
 
@@ -90,12 +90,12 @@ DEDICATED = {"hw:cpu_policy": "dedicated"}
 def test_hosts_whose_cells_can_take_the_guest_stay(
     ask: Ask, specs: dict[str, str], vcpus: int, memory_mb: int, kept: list[str] | None
 ) -> None:
-    """What instances have of them counts; hosts without cells take no topology."""
+    """Hosts stay if their free cells can take the guest; hosts without cells do not."""
     assert asked(ask, specs, vcpus=vcpus, memory_mb=memory_mb).kept(RULE) == kept
 
 
 def test_memory_is_overcommitted_by_the_hosts_ratio_only_for_floating_cpus(ask: Ask) -> None:
-    """Within one cell, and never against itself."""
+    """A host's memory ratio applies within a cell, and only to guests with floating CPUs."""
     inventories = {**INVENTORIES, MEMORY_MB: Inventory(8192, allocation_ratio=1.5)}
     where = replace(ONE, inventories=inventories)
     used = holding(where, CellShare(0, 4096, shared_cpus=2))
@@ -116,7 +116,7 @@ def test_memory_is_overcommitted_by_the_hosts_ratio_only_for_floating_cpus(ask: 
 
 
 def test_hosts_without_ratios_have_no_limit_but_their_size(ask: Ask) -> None:
-    """A host that reports no VCPUs may have shared CPUs in its cells all the same."""
+    """A host without inventories is limited only by the size of its cells."""
     where = Box("plain", inventories={}, numa_cells=(cell(0),))
     used = holding(where, CellShare(0, 4096, shared_cpus=40))
     request = asking(Flavor("1", "f", 2, 4096), specs={"hw:numa_nodes": "1"})
@@ -143,7 +143,7 @@ PAGES = (MemoryPages(4, 1024, 0), MemoryPages(2048, 100, 10))
 def test_pages_of_the_size_that_is_asked_for(
     ask: Ask, size: str, memory_mb: int, kept: list[str]
 ) -> None:
-    """Free ones, and whole ones."""
+    """A guest needs enough free pages of its size, and memory in whole pages."""
     where = box("paged", cell(0, pages=PAGES))
     used = holding(where, CellShare(0, 2, 2048))
     fleet = snapshot_of([where, ONE], instances=[used])
@@ -152,7 +152,7 @@ def test_pages_of_the_size_that_is_asked_for(
 
 
 def test_an_image_that_requires_threads_needs_a_host_with_threads(ask: Ask) -> None:
-    """Though its flavor only prefers them."""
+    """An image that requires threads removes hosts without threads."""
     plain = Box("plain", numa_cells=(NumaCell(0, pcpuset=frozenset(range(8)), memory_mb=4096),))
     specs = DEDICATED | {"hw:cpu_thread_policy": "prefer"}
     request = asking(Flavor("1", "f", 2, 64), specs=specs)
@@ -165,7 +165,7 @@ def test_an_image_that_requires_threads_needs_a_host_with_threads(ask: Ask) -> N
 
 
 def test_devices_have_to_be_near(ask: Ask) -> None:
-    """On a cell that also has room for the guest."""
+    """The cell of a guest must be near its devices and have room."""
     specs = DEDICATED | {"pci_passthrough:alias": "gpu:1"}
     assert asked(ask, specs, vcpus=1, memory_mb=64).kept(RULE) == ["busy"]
     assert asked(ask, specs, vcpus=1, memory_mb=97).kept(RULE) == []
@@ -175,7 +175,7 @@ def test_devices_have_to_be_near(ask: Ask) -> None:
 
 
 def test_an_alias_that_the_policy_has_not_is_refused(ask: Ask) -> None:
-    """No host could be right."""
+    """An alias that the policy does not define is refused."""
     specs = DEDICATED | {"pci_passthrough:alias": "fpga:1"}
     with pytest.raises(InvalidInputError, match="fpga"):
         asked(ask, specs).kept(RULE)
@@ -239,7 +239,7 @@ def test_an_alias_that_the_policy_has_not_is_refused(ask: Ask) -> None:
 def test_it_says_what_a_host_lacks(
     ask: Ask, specs: dict[str, str], vcpus: int, memory_mb: int, row: int, why: str
 ) -> None:
-    """Of the cell that lacks the least."""
+    """The reason names what the cell with the smallest lack lacks."""
     assert asked(ask, specs, vcpus=vcpus, memory_mb=memory_mb).why(RULE, row) == why
 
 
@@ -253,7 +253,7 @@ def test_it_says_what_a_host_lacks(
     ],
 )
 def test_it_says_what_pages_a_host_lacks(ask: Ask, size: str, memory_mb: int, why: str) -> None:
-    """Pages in use and reserved ones are not free."""
+    """The reason counts only pages that are neither used nor reserved."""
     where = box("paged", cell(0, pages=PAGES))
     fleet = snapshot_of([where], instances=[holding(where, CellShare(0, 2, 2048))])
     specs = {"hw:mem_page_size": size} if size else {"hw:numa_nodes": "1"}
@@ -304,13 +304,13 @@ def test_it_says_what_would_fit(
     memory_mb: int,
     said: list[tuple[str, tuple[str, ...]]],
 ) -> None:
-    """One change at a time, and the least of it."""
+    """Relaxations name one change each, by the smallest amount."""
     found = asked(ask, specs, vcpus=vcpus, memory_mb=memory_mb).relaxed(RULE, [0, 1, 2, 3])
     assert found == said
 
 
 def test_cells_are_assigned_with_devices(ask: Ask) -> None:
-    """What a guest gets is near what it asked for, and both filters would say the same."""
+    """Cells and devices are assigned together, and devices also if no cell fits."""
     specs = DEDICATED | {"pci_passthrough:alias": "gpu:1"}
     one = asked(ask, specs, vcpus=1, memory_mb=64)
     assert RULE.assign is not None
@@ -326,7 +326,7 @@ def test_cells_are_assigned_with_devices(ask: Ask) -> None:
 
 
 def test_it_holds_for_forced_hosts(ask: Ask) -> None:
-    """The host would refuse what does not fit, so force does not help; no rows, no verdicts."""
+    """The filter applies to forced hosts, and no rows give no verdicts."""
     assert RULE.on_forced
     one = asked(ask, DEDICATED)
     none = RULE.keep(one.hosts, one.query, np.array([], dtype=np.intp))

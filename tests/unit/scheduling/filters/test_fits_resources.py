@@ -1,4 +1,4 @@
-"""ResourcesFilter: room in every class that is asked for."""
+"""Tests for ResourcesFilter."""
 
 import pytest
 
@@ -13,7 +13,7 @@ RULE = fits_resources.build()
 
 
 def flavor(vcpus: int = 0, memory_mb: int = 0, disk_gb: int = 0, **more: str) -> Flavor:
-    """Return a flavor, with further classes by name."""
+    """Return a flavor with further resource classes by name."""
     specs = {f"resources:{name}": text for name, text in more.items()}
     return Flavor("1", "f", vcpus, memory_mb, disk_gb, extra_specs=specs)
 
@@ -42,7 +42,7 @@ SIZES = snapshot_of(
     ],
 )
 def test_hosts_with_room_stay(ask: Ask, wanted: Flavor, kept: list[str] | None) -> None:
-    """A class that is not asked for never removes a host; one that no host has removes all."""
+    """Hosts stay if they have room in every requested class."""
     assert ask(SIZES, asking(wanted)).kept(RULE) == kept
 
 
@@ -62,7 +62,7 @@ def test_hosts_with_room_stay(ask: Ask, wanted: Flavor, kept: list[str] | None) 
 def test_room_counts_ratio_reserve_and_the_largest_single_request(
     ask: Ask, inventory: Inventory, used: int, most: int
 ) -> None:
-    """A host never overcommits against itself, whatever the ratio."""
+    """Room includes the ratio, the reserve and the limit for a single allocation."""
     snapshot = snapshot_of([Box("a", inventories={"VCPU": inventory}, used={"VCPU": used})])
     for amount in range(1, 10):
         kept = ask(snapshot, asking(flavor(amount))).kept(RULE)
@@ -78,14 +78,14 @@ def test_room_counts_ratio_reserve_and_the_largest_single_request(
     ],
 )
 def test_the_reason_says_how_much_was_missing(ask: Ask, vcpus: int, why: str) -> None:
-    """What was asked, what there is, and which unit is taken."""
+    """The reason names the requested amount and the limit or unit that it violates."""
     inventory = Inventory(8, min_unit=2, step_size=2)
     snapshot = snapshot_of([Box("a", inventories={"VCPU": inventory}, used={"VCPU": 2})])
     assert ask(snapshot, asking(flavor(vcpus))).why(RULE, 0) == why
 
 
 def test_the_reason_names_every_class_that_is_short(ask: Ask) -> None:
-    """Also one that the host does not have."""
+    """The reason names every class that is short or missing."""
     asked = ask(SIZES, asking(flavor(1, 9000, CUSTOM_GPU="1")))
     assert asked.why(RULE, 1) == (
         "MEMORY_MB: 9,000 asked, at most 8,192 per instance; it has no CUSTOM_GPU"
@@ -107,12 +107,12 @@ def test_the_reason_names_every_class_that_is_short(ask: Ask) -> None:
 def test_less_of_one_class_may_help(
     ask: Ask, wanted: Flavor, rows: list[int], text: str, examples: tuple[str, ...]
 ) -> None:
-    """The least change that wins a host is told, with the hosts that it wins."""
+    """The relaxation names the smallest reduction of one class and the hosts that it wins."""
     assert (text, examples) in ask(SIZES, asking(wanted)).relaxed(RULE, rows)
 
 
 def test_less_is_counted_in_steps(ask: Ask) -> None:
-    """What is left is a multiple of the step, and at least the least unit."""
+    """A reduced amount respects the minimum unit and the step size."""
     inventory = Inventory(8, min_unit=4, step_size=4)
     snapshot = snapshot_of([Box("a", inventories={"VCPU": inventory})])
     assert ask(snapshot, asking(flavor(7))).relaxed(RULE, [0]) == [("3 VCPU less: 1 host", ("a",))]
@@ -122,7 +122,7 @@ def test_less_is_counted_in_steps(ask: Ask) -> None:
 
 
 def test_several_classes_at_once_are_told_for_the_nearest_host(ask: Ask) -> None:
-    """When no host lacks one class only, the one with the least missing shares is named."""
+    """If every host lacks several classes, the nearest host is named."""
     asked = ask(SIZES, asking(flavor(16, 16384, CUSTOM_GPU="1")))
     assert asked.relaxed(RULE, [0, 1]) == [
         ("8 VCPU less and 8,192 MB less memory and without CUSTOM_GPU: 1 host", ("big",))
@@ -130,7 +130,7 @@ def test_several_classes_at_once_are_told_for_the_nearest_host(ask: Ask) -> None
 
 
 def test_it_holds_for_forced_hosts() -> None:
-    """The ledger would refuse the claim, so force does not help."""
+    """The filter applies to forced hosts and runs for each instance."""
     assert RULE.on_forced
     assert not RULE.once_per_request
 
@@ -161,12 +161,12 @@ TREES = snapshot_of(
 def test_one_provider_of_the_tree_has_to_have_the_room(
     ask: Ask, amount: int, kept: list[str]
 ) -> None:
-    """Whichever it is; what several have together does not count."""
+    """One provider of the tree must have the whole amount."""
     assert ask(TREES, asking(flavor(X=str(amount)))).kept(RULE) == kept
 
 
 def test_the_best_provider_says_why_and_what_would_fit(ask: Ask) -> None:
-    """Of a host with children, the one with most room is named."""
+    """The reason and the relaxation refer to the provider with the most room."""
     asked = ask(TREES, asking(flavor(X="5")))
     assert [asked.why(RULE, row) for row in range(4)] == [
         "X: 5 asked, at most 4 per instance",

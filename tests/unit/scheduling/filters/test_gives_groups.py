@@ -1,4 +1,4 @@
-"""GranularGroupsFilter: every group of resources finds a provider in the host's tree."""
+"""Tests for GranularGroupsFilter."""
 
 import numpy as np
 import pytest
@@ -38,12 +38,12 @@ SHARE = {f"resources_GPU:{GPU_MILLI}": "500"}
 def test_hosts_whose_providers_give_all_groups_stay(
     ask: Ask, specs: dict[str, str], kept: list[str] | None
 ) -> None:
-    """It leaves to the filters of resources and traits what they can tell."""
+    """Hosts stay if their providers can serve all groups and the traits of the request."""
     assert ask(FLEET, asking(specs=specs)).kept(RULE) == kept
 
 
 def test_together_with_the_other_filters_a_tree_gives_what_placement_would(ask: Ask) -> None:
-    """A trait counts on the provider that gives something of the unsuffixed group, only there."""
+    """Together with the other filters the result is that of Placement for a tree."""
     rules = (fits_resources.build(), has_traits.build(), RULE)
     for specs, expected in (
         ({"resources:VGPU": "1", "trait:X": "required"}, {"vgpu"}),
@@ -60,7 +60,7 @@ def test_together_with_the_other_filters_a_tree_gives_what_placement_would(ask: 
 
 
 def test_it_says_why_and_what_would_help(ask: Ask) -> None:
-    """In the words of `granular.explaining`, with the hosts that a change wins."""
+    """The reason and the relaxations name the group and the amount."""
     asked = ask(FLEET, asking(specs={f"resources_GPU:{GPU_MILLI}": "800"}))
     assert asked.why(RULE, 1) == (
         "group _GPU: 800 CUSTOM_GPU_MILLI asked, 700 at most on one provider"
@@ -72,7 +72,7 @@ def test_it_says_why_and_what_would_help(ask: Ask) -> None:
 
 
 def test_what_is_held_counts(ask: Ask) -> None:
-    """Earlier instances of the request leave less of a device."""
+    """Holds of child providers count as used."""
     asked = ask(FLEET, asking(specs=SHARE))
     uuid = asked.hosts.trees.uuids_on(1)[2]
     asked.hosts.trees.hold(uuid, {GPU_MILLI: 500})

@@ -1,4 +1,4 @@
-"""ComputeCapabilitiesFilter: extra specs against host attributes."""
+"""Tests for ComputeCapabilitiesFilter."""
 
 import pytest
 
@@ -57,7 +57,7 @@ SNAPSHOT = snapshot_of([A, B], instances=[resident("i", A)])
     ],
 )
 def test_scoped_specs_have_to_hold(ask: Ask, specs: dict[str, str], kept: list[str] | None) -> None:
-    """Attributes first, then stats; JSON texts are opened; what is missing fails."""
+    """Scoped specs must match attributes or stats of the host, including nested JSON."""
     assert ask(SNAPSHOT, asking(specs=specs)).kept(RULE) == kept
 
 
@@ -77,12 +77,12 @@ def test_scoped_specs_have_to_hold(ask: Ask, specs: dict[str, str], kept: list[s
 def test_unscoped_specs_count_where_there_is_such_a_thing(
     ask: Ask, specs: dict[str, str], kept: list[str] | None
 ) -> None:
-    """Hosts without it pass, and other scopes are somebody else's."""
+    """Unscoped specs must match where the host has such an attribute; other scopes are ignored."""
     assert ask(SNAPSHOT, asking(specs=specs)).kept(RULE) == kept
 
 
 def test_unmet_specs_are_named(ask: Ask) -> None:
-    """A host that misses one spec can be won by dropping it."""
+    """The reason names unmet specs; a host with one unmet spec gives a relaxation."""
     specs = {"capabilities:hypervisor_type": "VMware", "capabilities:rack": "r1"}
     asked = ask(SNAPSHOT, asking(specs=specs))
     assert asked.why(RULE, 0) == "it does not meet capabilities:hypervisor_type=VMware"
@@ -103,14 +103,17 @@ def test_unmet_specs_are_named(ask: Ask) -> None:
 def test_bad_numbers_refuse_hosts_with_the_reason(
     ask: Ask, key: str, requirement: str, flaw: str
 ) -> None:
-    """In Nova they fail the request."""
+    """An invalid number removes all hosts, and the reason explains it.
+
+    In Nova it fails the request.
+    """
     asked = ask(SNAPSHOT, asking(specs={key: requirement}))
     assert asked.kept(RULE) == []
     assert asked.why(RULE, 0) == f"it does not meet {key}={requirement} ({flaw})"
 
 
 def test_stats_of_removed_hosts_are_forgotten(ask: Ask) -> None:
-    """An unscoped key that only they had is nobody's any more."""
+    """A key that only removed hosts had in their stats is ignored."""
     asked = ask(SNAPSHOT, asking(specs={"rack": "r2"}))
     asked.hosts.remove_host("a/a")
     assert asked.kept(RULE) == ["b"]

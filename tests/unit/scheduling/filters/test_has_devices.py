@@ -1,4 +1,4 @@
-"""PciPassthroughFilter: which hosts it keeps, why it removes others, and what would help."""
+"""Tests for PciPassthroughFilter: kept hosts, reasons and relaxations."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ FLEET = snapshot_of(
 
 
 def asked(ask: Ask, devices: str) -> Asked:
-    """Ask about the fleet for a flavor with devices."""
+    """Evaluate the fleet for a flavor with devices."""
     specs = {"pci_passthrough:alias": devices} if devices else {}
     return ask(FLEET, asking(Flavor("1", "f", 1, 1), specs=specs))
 
@@ -59,9 +59,10 @@ def asked(ask: Ask, devices: str) -> Asked:
     ],
 )
 def test_hosts_with_enough_devices_stay(ask: Ask, devices: str, kept: list[str] | None) -> None:
-    """What instances have is not free, and what one need takes another cannot have.
+    """Hosts stay if their free devices serve all needs.
 
-    Needs are met in their order from pools in theirs, as in Nova, and not as would be best.
+    Needs are met in their order from the pools in theirs, as in Nova, even where another order
+    would fit.
     """
     one = asked(ask, devices)
     assert one.kept(RULE) == kept
@@ -71,7 +72,7 @@ def test_hosts_with_enough_devices_stay(ask: Ask, devices: str, kept: list[str] 
 def test_verdicts_that_were_worked_out_are_remembered_within_bounds(
     ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With room for none, all is worked out again and comes to the same."""
+    """Verdicts are the same when nothing can be cached."""
     one = asked(ask, "gpu:4,either:2")
     assert one.kept(RULE) == ["both"]
     monkeypatch.setattr(hardware_masks, "REMEMBERED_MAX", 0)
@@ -81,13 +82,13 @@ def test_verdicts_that_were_worked_out_are_remembered_within_bounds(
 
 
 def test_an_alias_that_the_policy_has_not_is_refused(ask: Ask) -> None:
-    """No host could be right."""
+    """An alias that the policy does not define is refused."""
     with pytest.raises(InvalidInputError, match="no alias 'fpga'"):
         asked(ask, "fpga:1").kept(RULE)
 
 
 def test_it_says_what_a_host_lacks(ask: Ask) -> None:
-    """By alias, or that each would do alone."""
+    """The reason names the alias with too few devices, or all aliases that fail together."""
     assert asked(ask, "gpu:5,nic:1").why(RULE, 3) == "gpu: 5 asked, 1 free"
     assert asked(ask, "gpu:1,nic:1").why(RULE, 0) == "gpu: 1 asked, 0 free; nic: 1 asked, 0 free"
     why = "its devices do not suffice for all of either, gpu together"
@@ -95,7 +96,7 @@ def test_it_says_what_a_host_lacks(ask: Ask) -> None:
 
 
 def test_it_says_what_would_fit(ask: Ask) -> None:
-    """Fewer devices of one alias, or none of them."""
+    """Relaxations name fewer devices of one alias, or none of them."""
     assert asked(ask, "gpu:2").relaxed(RULE, [0, 3]) == [
         ("1 fewer device of gpu: 1 host", ("busy",)),
         ("without the devices of gpu: 1 host", ("bare",)),
@@ -109,7 +110,7 @@ def test_it_says_what_would_fit(ask: Ask) -> None:
 
 
 def test_devices_are_assigned_once(ask: Ask) -> None:
-    """Both filters give one answer, as it is for both of them to give."""
+    """PciPassthroughFilter and NUMATopologyFilter share one assign function for equal options."""
     one = asked(ask, "gpu:1")
     assert RULE.assign is not None
     assert RULE.assign(one.hosts, one.query, 3) == Assignment(
@@ -120,5 +121,5 @@ def test_devices_are_assigned_once(ask: Ask) -> None:
 
 
 def test_it_holds_for_forced_hosts() -> None:
-    """A device that is not there cannot be forced."""
+    """The filter applies to forced hosts."""
     assert RULE.on_forced

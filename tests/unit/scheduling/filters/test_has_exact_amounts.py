@@ -1,4 +1,4 @@
-"""ExactCoreFilter, ExactRamFilter and ExactDiskFilter: all that is free, and no more."""
+"""Tests for ExactCoreFilter, ExactRamFilter and ExactDiskFilter."""
 
 import pytest
 
@@ -33,7 +33,7 @@ FLEET = snapshot_of(
 
 
 def flavor(vcpus: int = 0, memory_mb: int = 0, root_gb: int = 0, swap_mb: int = 0) -> Flavor:
-    """Return a flavor of that size."""
+    """Return a flavor of this size."""
     return Flavor("1", "f", vcpus, memory_mb, root_gb, swap_mb=swap_mb)
 
 
@@ -55,18 +55,18 @@ def flavor(vcpus: int = 0, memory_mb: int = 0, root_gb: int = 0, swap_mb: int = 
 def test_only_what_is_free_to_the_last_unit_passes(
     ask: Ask, rule: Filter, wanted: Flavor, kept: list[str]
 ) -> None:
-    """The ratio plays no part, reserved amounts do; without CPUs a host never passes for them."""
+    """A host passes only if the requested amount equals its free amount without the ratio."""
     assert ask(FLEET, asking(wanted)).kept(rule) == kept
 
 
 def test_a_class_that_no_host_has_is_free_nowhere(ask: Ask) -> None:
-    """Nothing is exactly none, except of CPUs."""
+    """Without an inventory a request of 0 passes for memory and disk, and not for CPUs."""
     asked = ask(snapshot_of([Box("a", inventories={})]), asking(flavor()))
     assert [asked.kept(rule) for rule in (CORE, RAM, DISK)] == [[], ["a"], ["a"]]
 
 
 def test_the_reason_names_both_amounts(ask: Ask) -> None:
-    """Or that there is nothing at all."""
+    """The reason names the requested and the free amount, or the missing class."""
     asked = ask(FLEET, asking(flavor(4, 512, 20, 512)))
     assert asked.why(CORE, 0) == "VCPU: exactly 4 asked, 8 free"
     assert asked.why(CORE, 2) == "it has no VCPU"
@@ -95,10 +95,10 @@ def test_the_nearest_amount_is_told(
     rows: list[int],
     relaxed: list[tuple[str, tuple[str, ...]]],
 ) -> None:
-    """Less rather than more when both are as near; a host above its total has none."""
+    """The relaxation names the nearest free amount, and the smaller of two equally near ones."""
     assert ask(FLEET, asking(wanted)).relaxed(rule, rows) == relaxed
 
 
 def test_consumption_changes_the_verdict() -> None:
-    """The second instance of a request does not fit where the first went."""
+    """The filters run for each instance of a request."""
     assert not any(rule.once_per_request for rule in (CORE, RAM, DISK))

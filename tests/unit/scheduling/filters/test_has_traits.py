@@ -1,4 +1,4 @@
-"""TraitsFilter: required, forbidden and alternative traits."""
+"""Tests for TraitsFilter."""
 
 import pytest
 
@@ -34,12 +34,12 @@ SNAPSHOT = snapshot_of(
 def test_hosts_with_the_right_traits_stay(
     ask: Ask, specs: dict[str, str], kept: list[str] | None
 ) -> None:
-    """A trait that no host has removes all, or none when it is forbidden."""
+    """Hosts stay if they have all required, no forbidden and one of the alternative traits."""
     assert ask(SNAPSHOT, asking(specs=specs)).kept(has_traits.build()) == kept
 
 
 def test_each_demand_is_named(ask: Ask) -> None:
-    """Hosts that miss one demand are told by demand; those that miss more need more changes."""
+    """The reason names each unmet demand; a host with one unmet demand gives a relaxation."""
     specs = {"trait:A": "required", "trait:B": "forbidden", "berth:any_trait": "A|C"}
     asked, rule = ask(SNAPSHOT, asking(specs=specs)), has_traits.build()
     assert asked.why(rule, 3) == "it does not meet trait A and one of the traits A, C"
@@ -51,12 +51,12 @@ def test_each_demand_is_named(ask: Ask) -> None:
 
 
 def test_it_holds_for_forced_hosts() -> None:
-    """Placement would refuse the claim, so force does not help."""
+    """The filter applies to forced hosts."""
     assert has_traits.build().on_forced
 
 
 def test_a_child_may_have_what_the_root_lacks(ask: Ask) -> None:
-    """A required trait counts anywhere in the tree here; a forbidden one on the root."""
+    """A required trait may be on a child; a forbidden one counts on the root only."""
     child = Child("c", traits=frozenset({"C"}))
     fleet = snapshot_of([Box("tree", children=(child,)), Box("plain")])
     for specs, kept in (

@@ -1,4 +1,4 @@
-"""AvailabilityZoneFilter: the zone that was asked for."""
+"""Tests for AvailabilityZoneFilter."""
 
 from dataclasses import replace
 
@@ -33,20 +33,20 @@ SNAPSHOT = snapshot_of(
     ],
 )
 def test_hosts_of_the_zone_stay(ask: Ask, asked: str | None, kept: list[str] | None) -> None:
-    """A host may be in several; one that no aggregate puts in any is in the default zone."""
+    """Hosts in the zone stay; a host in no zone is in the default zone."""
     request = replace(asking(), availability_zone=asked)
     assert ask(SNAPSHOT, request).kept(in_availability_zone.build()) == kept
 
 
 def test_the_default_zone_is_an_option(ask: Ask) -> None:
-    """A zone of that name that an aggregate makes is the same zone."""
+    """The default zone is an option and may also be the zone of an aggregate."""
     rule = in_availability_zone.build(default_availability_zone="az1")
     request = replace(asking(), availability_zone="az1")
     assert ask(SNAPSHOT, request).kept(rule) == ["a", "b", "c", "d"]
 
 
 def test_the_reason_names_both_zones(ask: Ask) -> None:
-    """And the relaxation the one that was asked for."""
+    """The reason names the host's zones and the requested one."""
     asked = ask(SNAPSHOT, replace(asking(), availability_zone="az9"))
     rule = in_availability_zone.build()
     assert asked.why(rule, 1) == "it is in az1, az2, az3, not in az9"

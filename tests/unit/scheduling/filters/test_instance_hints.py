@@ -1,4 +1,4 @@
-"""DifferentHostFilter and SameHostFilter: hosts without, or with, the named instances."""
+"""Tests for DifferentHostFilter and SameHostFilter."""
 
 from dataclasses import replace
 
@@ -32,12 +32,12 @@ SNAPSHOT = snapshot_of([A, B, C], instances=[resident("1", A), resident("2", A),
 def test_only_the_instances_of_the_own_hint_count(
     ask: Ask, rule: Filter, hint: str, named: tuple[str, ...], kept: list[str] | None
 ) -> None:
-    """An instance that is on no host neither removes nor keeps one."""
+    """Each filter reads its own hint, and instances without a host are ignored."""
     assert ask(SNAPSHOT, replace(asking(), hints={hint: named})).kept(rule) == kept
 
 
 def test_the_reason_names_the_instances(ask: Ask) -> None:
-    """And the relaxation the hint."""
+    """The reason names the instances, the relaxation the hint."""
     asked = ask(SNAPSHOT, replace(asking(), hints={"different_host": ("2", "1", "3")}))
     assert asked.why(DIFFERENT, 0) == "it has 1, 2"
     assert asked.relaxed(DIFFERENT, [1, 0]) == [

@@ -1,4 +1,4 @@
-"""TrustedFilter: hosts attested at a level."""
+"""Tests for TrustedFilter."""
 
 from dataclasses import replace
 
@@ -36,17 +36,17 @@ SNAPSHOT = snapshot_of(
 def test_the_level_has_to_be_that_of_the_flavor(
     ask: Ask, level: str, kept: list[str] | None
 ) -> None:
-    """What has run out is unknown, as is what was never attested."""
+    """A host needs the flavor's level; expired and missing attestations count as unknown."""
     assert ask(SNAPSHOT, asking(specs={"trust:trusted_host": level})).kept(RULE) == kept
 
 
 def test_flavors_without_the_spec_go_anywhere(ask: Ask) -> None:
-    """Nothing is asked of the host."""
+    """The filter does not apply to flavors without the extra spec."""
     assert ask(SNAPSHOT, asking()).kept(RULE) is None
 
 
 def test_each_node_of_a_host_has_its_own_level(ask: Ask) -> None:
-    """The service of the host has both; a node that is named by nobody has none."""
+    """Each node of a service has its own attestation."""
     boxes = [Box("host", node="a"), Box("host", node="b"), Box("host", node="c")]
     snapshot = snapshot_of(boxes)
     levels = {
@@ -65,7 +65,7 @@ def test_each_node_of_a_host_has_its_own_level(ask: Ask) -> None:
 
 
 def test_verdicts_hold_until_the_first_attestation_ends(ask: Ask) -> None:
-    """What has ended changes no more."""
+    """Verdicts hold until the first valid attestation expires, or forever."""
     asked = ask(SNAPSHOT, asking())
     assert RULE.holds_until is not None
     assert RULE.holds_until(asked.hosts, asked.query, np.array([0, 2, 3])) == NOW_S + 30
@@ -73,7 +73,7 @@ def test_verdicts_hold_until_the_first_attestation_ends(ask: Ask) -> None:
 
 
 def test_the_reason_names_the_level(ask: Ask) -> None:
-    """And the relaxation the extra spec."""
+    """The reason names the host's level and the required one."""
     asked = ask(SNAPSHOT, asking(specs={"trust:trusted_host": "trusted"}))
     assert asked.why(RULE, 2) == (
         "its attestation as 'trusted' expired 12 s ago; the flavor requires "

@@ -1,4 +1,4 @@
-"""InstanceTypeFilter: free memory and disk, and capabilities that equal extra specs."""
+"""Tests for InstanceTypeFilter."""
 
 import pytest
 
@@ -40,7 +40,7 @@ SNAPSHOT = snapshot_of(
 def test_memory_and_disk_have_to_be_free(
     ask: Ask, memory_mb: int, root_gb: int, ephemeral_gb: int, kept: list[str]
 ) -> None:
-    """In MB and GB, physically: an allocation ratio does not count."""
+    """Memory and disk must be free without the allocation ratio."""
     flavor = Flavor("1", "f", 1, memory_mb, root_gb=root_gb, ephemeral_gb=ephemeral_gb)
     assert ask(SNAPSHOT, asking(flavor)).kept(RULE) == kept
 
@@ -62,20 +62,20 @@ def test_memory_and_disk_have_to_be_free(
 def test_every_extra_spec_equals_a_capability(
     ask: Ask, specs: dict[str, str], kept: list[str]
 ) -> None:
-    """Operators are not known, and scopes are part of the name; what is missing fails."""
+    """Each extra spec must equal a capability of the host; operators are not interpreted."""
     flavor = Flavor("1", "f", 1, 0, extra_specs=specs)
     assert ask(SNAPSHOT, asking(flavor)).kept(RULE) == kept
 
 
 def test_a_fleet_without_the_classes_has_room_for_nothing(ask: Ask) -> None:
-    """But a flavor that asks for nothing fits."""
+    """A flavor without memory fits a host without inventories; others do not."""
     snapshot = snapshot_of([Box("bare", inventories={})])
     assert ask(snapshot, asking()).kept(RULE) == []
     assert ask(snapshot, asking(Flavor("1", "f", 1, 0))).kept(RULE) == ["bare"]
 
 
 def test_the_reason_names_what_was_asked_and_what_is_free(ask: Ask) -> None:
-    """And the relaxation the one thing that a host lacks."""
+    """The reason names all that is lacking; a host that lacks one thing gives a relaxation."""
     flavor = Flavor("1", "f", 1, 2048, root_gb=60, extra_specs={"rack": "r1"})
     asked = ask(SNAPSHOT, asking(flavor))
     assert asked.why(RULE, 1) == (

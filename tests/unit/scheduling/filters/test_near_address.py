@@ -1,4 +1,4 @@
-"""SimpleCIDRAffinityFilter: hosts near an address."""
+"""Tests for SimpleCIDRAffinityFilter."""
 
 from dataclasses import replace
 
@@ -53,12 +53,12 @@ def near(address: str, cidr: str | None = None) -> Request:
 def test_the_address_is_in_the_network(
     ask: Ask, address: str, cidr: str | None, kept: list[str] | None
 ) -> None:
-    """A /24 unless said otherwise, a /64 for IPv6; a host without an address is nowhere."""
+    """A host's address must be in the network, by default a /24 or, for IPv6, a /64."""
     assert ask(SNAPSHOT, near(address, cidr)).kept(RULE) == kept
 
 
 def test_a_prefix_alone_asks_nothing(ask: Ask) -> None:
-    """There is nothing to be near to."""
+    """A prefix without an address is ignored."""
     assert ask(SNAPSHOT, replace(asking(), hints={"cidr": ("/8",)})).kept(RULE) is None
     assert ask(SNAPSHOT, asking()).kept(RULE) is None
 
@@ -82,14 +82,14 @@ def test_a_prefix_alone_asks_nothing(ask: Ask) -> None:
 def test_hints_that_cannot_be_read_are_refused(
     ask: Ask, hints: dict[str, tuple[str, ...]], field: str
 ) -> None:
-    """The error names the hint."""
+    """An unreadable hint is refused under its name."""
     with pytest.raises(InvalidInputError) as caught:
         ask(SNAPSHOT, replace(asking(), hints=hints)).kept(RULE)
     assert caught.value.field == field
 
 
 def test_the_reason_names_address_and_network(ask: Ask) -> None:
-    """And the relaxation the hint."""
+    """The reason names the host's address and the network, the relaxation the hint."""
     asked = ask(SNAPSHOT, near("10.0.0.99"))
     assert asked.why(RULE, 1) == "its address '10.0.1.5' is not in 10.0.0.0/24"
     assert asked.why(RULE, 4) == "it has no address, so it is not in 10.0.0.0/24"

@@ -1,4 +1,4 @@
-"""RetryFilter: not where a build has failed."""
+"""Tests for RetryFilter."""
 
 from dataclasses import replace
 
@@ -11,12 +11,12 @@ SNAPSHOT = snapshot_of([Box("a", "n1"), Box("a", "n2"), Box("b")])
 
 
 def test_no_failed_build_asks_nothing(ask: Ask) -> None:
-    """The first try may go anywhere."""
+    """The filter does not apply before a build has failed."""
     assert ask(SNAPSHOT, asking()).kept(RULE) is None
 
 
 def test_host_and_node_have_to_match(ask: Ask) -> None:
-    """Another node of the same host may be tried; hosts that are gone do not matter."""
+    """Only the host and node of a failed build are removed."""
     request = replace(asking(), retried=(("a", "n1"), ("b", "other"), ("gone", "gone")))
     asked = ask(SNAPSHOT, request)
     assert asked.kept(RULE) == ["a", "b"]

@@ -1,4 +1,4 @@
-"""MetricsFilter: hosts that report what is weighed."""
+"""Tests for MetricsFilter."""
 
 from berth.scheduling.filters import reports_metrics
 from berth.testing.fleets import Box, asking, snapshot_of
@@ -15,19 +15,19 @@ SNAPSHOT = snapshot_of(
 
 
 def test_every_metric_has_to_be_reported(ask: Ask) -> None:
-    """Whatever its value is; a ratio of 0 names a metric too."""
+    """A host must report every weighed metric, whatever its value and its ratio."""
     assert ask(SNAPSHOT, asking()).kept(RULE) == ["both"]
     rule = reports_metrics.build(weight_setting={"temperature": 0.0})
     assert ask(SNAPSHOT, asking()).kept(rule) == ["both", "one"]
 
 
 def test_without_a_setting_there_is_nothing_to_say(ask: Ask) -> None:
-    """As when the MetricsWeigher weighs nothing."""
+    """The filter does not apply without weighed metrics."""
     assert ask(SNAPSHOT, asking()).kept(reports_metrics.build()) is None
 
 
 def test_the_reason_names_what_is_missing(ask: Ask) -> None:
-    """And the relaxation what is asked for."""
+    """The reason names the missing and the reported metrics."""
     asked = ask(SNAPSHOT, asking())
     assert asked.why(RULE, 1) == "it does not report cpu.percent; it reports temperature"
     assert asked.why(RULE, 2) == "it does not report cpu.percent, temperature; it reports nothing"

@@ -1,4 +1,4 @@
-"""IsolatedHostsFilter: isolated images on isolated hosts."""
+"""Tests for IsolatedHostsFilter."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def imaged(image_id: str | None) -> Request:
 def test_image_and_host_are_isolated_together(
     ask: Ask, image_id: str | None, restricted: bool, kept: list[str] | None
 ) -> None:
-    """Without the restriction, other images may run on isolated hosts too."""
+    """Isolated images go only to isolated hosts; with the restriction, others only elsewhere."""
     rule = respects_isolation.build(
         isolated_images=("secret",),
         isolated_hosts=("safe", "nowhere"),
@@ -45,7 +45,7 @@ def test_image_and_host_are_isolated_together(
 def test_without_isolated_images_restricted_hosts_get_nothing(
     ask: Ask, restricted: bool, kept: list[str] | None
 ) -> None:
-    """Whatever the image is."""
+    """Without isolated images, restricted hosts accept no image."""
     rule = respects_isolation.build(
         isolated_hosts=("safe",), restrict_isolated_hosts_to_isolated_images=restricted
     )
@@ -54,7 +54,7 @@ def test_without_isolated_images_restricted_hosts_get_nothing(
 
 
 def test_isolated_images_without_hosts_get_nowhere(ask: Ask) -> None:
-    """And other images everywhere."""
+    """Isolated images without isolated hosts get no host, and other images any."""
     rule = respects_isolation.build(isolated_images=("secret",))
     assert ask(SNAPSHOT, imaged("secret")).kept(rule) == []
     assert ask(SNAPSHOT, imaged("other")).kept(rule) is None
@@ -62,13 +62,13 @@ def test_isolated_images_without_hosts_get_nowhere(ask: Ask) -> None:
 
 
 def test_the_names_of_hosts_have_case(ask: Ask) -> None:
-    """As in Nova."""
+    """Host names compare with case, as in Nova."""
     rule = respects_isolation.build(isolated_hosts=("SAFE",))
     assert ask(SNAPSHOT, asking()).kept(rule) == ["safe", "safe", "plain"]
 
 
 def test_the_reason_says_which_of_the_two_is_isolated(ask: Ask) -> None:
-    """And the relaxation what to give up."""
+    """The reason says whether the image or the host is isolated."""
     rule = respects_isolation.build(isolated_images=("secret", "hidden"), isolated_hosts=("safe",))
     asked = ask(SNAPSHOT, imaged("secret"))
     assert asked.why(rule, 2) == "image secret is isolated, and the host is not"
@@ -81,5 +81,5 @@ def test_the_reason_says_which_of_the_two_is_isolated(ask: Ask) -> None:
 
 
 def test_it_runs_on_rebuild() -> None:
-    """A new image may not be allowed where the instance is."""
+    """The filter runs on rebuilds."""
     assert respects_isolation.build().run_on_rebuild

@@ -1,4 +1,4 @@
-"""TypeAffinityFilter: one flavor a host."""
+"""Tests for TypeAffinityFilter."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ EMPTY, SMALL, MIXED, LARGE = Box("empty"), Box("small"), Box("mixed"), Box("larg
 
 
 def of_flavor(uuid: str, box: Box, flavor_id: str) -> Instance:
-    """Return an instance of that flavor on a box."""
+    """Return an instance of this flavor on a box."""
     return replace(resident(uuid, box), flavor=Flavor(flavor_id, flavor_id, 1, 512))
 
 
@@ -34,14 +34,14 @@ SNAPSHOT = snapshot_of(
 
 
 def test_empty_hosts_and_hosts_of_the_flavor_stay(ask: Ask) -> None:
-    """One instance of another flavor is enough to lose the host."""
+    """Hosts without instances of other flavors stay."""
     assert ask(SNAPSHOT, asking()).kept(RULE) == ["empty", "small"]
     other = asking(Flavor("8", "small", 1, 512))
     assert ask(SNAPSHOT, other).kept(RULE) == ["empty"]
 
 
 def test_the_index_follows_the_table() -> None:
-    """What comes and goes after the first question counts too."""
+    """The counts by flavor follow instances that come and go."""
     hosts = table_of(SNAPSHOT)
     assert hosts.occupants.flavor_rows("1") == {1: 2, 2: 1}
     hosts.remove_instance("c")
@@ -52,7 +52,7 @@ def test_the_index_follows_the_table() -> None:
 
 
 def test_the_reason_counts_the_other_flavors(ask: Ask) -> None:
-    """And the relaxation says what to give up."""
+    """The reason counts the instances of other flavors."""
     asked = ask(SNAPSHOT, asking())
     assert asked.why(RULE, 3) == (
         "it has instances that are not of flavor 1: 1 of flavor 7, 2 of flavor 9"

@@ -1,4 +1,4 @@
-"""JsonFilter: hosts that satisfy the query of the request."""
+"""Tests for JsonFilter."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ QUERY = (
 
 
 def querying(*texts: str) -> Request:
-    """Return a request with the hint."""
+    """Return a request with this query hint."""
     return replace(asking(), hints={"query": texts})
 
 
@@ -41,25 +41,25 @@ def querying(*texts: str) -> Request:
     ],
 )
 def test_hosts_that_satisfy_it_stay(ask: Ask, query: str, kept: list[str] | None) -> None:
-    """An empty query asks nothing."""
+    """Hosts that satisfy the query stay; an empty query does not apply."""
     assert ask(SNAPSHOT, querying(query)).kept(RULE) == kept
 
 
 def test_without_the_hint_nothing_is_asked(ask: Ask) -> None:
-    """Other hints are not its business."""
+    """The filter does not apply without the hint."""
     assert ask(SNAPSHOT, asking()).kept(RULE) is None
     assert ask(SNAPSHOT, querying()).kept(RULE) is None
 
 
 @pytest.mark.parametrize("texts", [("nonsense",), ("[1]",), ("[]", "[]")])
 def test_what_is_no_query_refuses_the_request(ask: Ask, texts: tuple[str, ...]) -> None:
-    """It is no fault of any host."""
+    """A hint that is not a single valid query is refused."""
     with pytest.raises(InvalidInputError, match=r"^hints\.query: "):
         ask(SNAPSHOT, querying(*texts)).kept(RULE)
 
 
 def test_the_reason_names_what_does_not_hold_and_the_values(ask: Ask) -> None:
-    """Each part of an `and` for itself."""
+    """The reason names each part of an `and` that fails, with the host's values."""
     asked = ask(SNAPSHOT, querying(QUERY))
     assert asked.why(RULE, 0) == (
         '["=", "$hypervisor_type", "kvm"] does not hold: $hypervisor_type is \'QEMU\''
@@ -73,7 +73,7 @@ def test_the_reason_names_what_does_not_hold_and_the_values(ask: Ask) -> None:
 
 
 def test_the_relaxation_names_the_one_part_that_fails(ask: Ask) -> None:
-    """Hosts that fail several are won by no single change."""
+    """A host that fails one part gives a relaxation, which has a limited length."""
     asked = ask(SNAPSHOT, querying(QUERY))
     assert asked.relaxed(RULE, [0, 1]) == [
         ('without ["=", "$hypervisor_type", "kvm"] in the query: 1 host', ("a",))

@@ -1,4 +1,4 @@
-"""ServerGroupAffinityFilter and ServerGroupAntiAffinityFilter: together, or apart."""
+"""Tests for ServerGroupAffinityFilter and ServerGroupAntiAffinityFilter."""
 
 from dataclasses import replace
 
@@ -19,12 +19,12 @@ AFFINITY_GROUP = ServerGroup("g", "web", GroupPolicy.AFFINITY)
 
 
 def test_the_first_member_may_go_anywhere(ask: Ask) -> None:
-    """An empty group removes nothing."""
+    """The first member of a group may go to any host."""
     assert ask(snapshot_of([A, B], groups=[AFFINITY_GROUP]), REQUEST).kept(TOGETHER) == ["a", "b"]
 
 
 def test_hosts_with_a_member_stay(ask: Ask) -> None:
-    """Members of other groups do not count."""
+    """Hosts with a member of the group stay."""
     here = [resident("1", B, group_uuid="g"), resident("2", A, group_uuid="other")]
     asked = ask(snapshot_of([A, B], groups=[AFFINITY_GROUP], instances=here), REQUEST)
     assert asked.kept(TOGETHER) == ["b"]
@@ -33,7 +33,7 @@ def test_hosts_with_a_member_stay(ask: Ask) -> None:
 
 
 def test_a_member_on_an_unknown_host_removes_every_other(ask: Ask) -> None:
-    """As with Nova: the group is together there, or nowhere, until that host is back."""
+    """A member on an unknown host excludes all hosts until its host is back, as in Nova."""
     away = [resident("1", Box("gone"), group_uuid="g")]
     asked = ask(snapshot_of([A, B], groups=[AFFINITY_GROUP], instances=away), REQUEST)
     assert asked.kept(TOGETHER) == []
@@ -44,7 +44,7 @@ def test_a_member_on_an_unknown_host_removes_every_other(ask: Ask) -> None:
 
 
 def test_a_member_on_its_way_keeps_others_out(ask: Ask) -> None:
-    """It may end on either host, so neither is the group's; a resize in place splits nothing."""
+    """A member that moves between two hosts excludes all hosts; a resize in place does not."""
     home, move = resident("1", A, group_uuid="g"), resident("m", B, group_uuid="g")
     asked = ask(snapshot_of([A, B], groups=[AFFINITY_GROUP], instances=[home]), REQUEST)
     for at, kept in ((B, []), (A, ["a"])):
@@ -57,7 +57,7 @@ def test_a_member_on_its_way_keeps_others_out(ask: Ask) -> None:
 
 
 def test_a_member_on_its_way_to_an_unknown_host_keeps_others_out(ask: Ask) -> None:
-    """Until the host is back, or the move has ended."""
+    """A member that moves to an unknown host excludes all hosts until the move has ended."""
     home = resident("1", A, group_uuid="g")
     asked = ask(snapshot_of([A, B], groups=[AFFINITY_GROUP], instances=[home]), REQUEST)
     resident_there = replace(resident_of(resident("m", B, group_uuid="g")), is_move=True)
@@ -69,7 +69,7 @@ def test_a_member_on_its_way_to_an_unknown_host_keeps_others_out(ask: Ask) -> No
 
 @pytest.mark.parametrize("policy", [p for p in GroupPolicy if p != "affinity"])
 def test_affinity_passes_over_other_policies(ask: Ask, policy: GroupPolicy) -> None:
-    """Neither is a request without a group."""
+    """The filter does not apply to other policies or to requests without a group."""
     here = [resident("1", B, group_uuid="g")]
     snapshot = snapshot_of([A, B], groups=[replace(AFFINITY_GROUP, policy=policy)], instances=here)
     assert ask(snapshot, REQUEST).kept(TOGETHER) is None
@@ -77,7 +77,7 @@ def test_affinity_passes_over_other_policies(ask: Ask, policy: GroupPolicy) -> N
 
 
 def test_affinity_declares_that_it_reads_where_the_members_are() -> None:
-    """A row's verdict changes when another host gets the first member."""
+    """The filter declares that it reads the rows of the members."""
     assert "group_rows" in TOGETHER.reads.request
 
 
@@ -86,7 +86,7 @@ A, B, C = Box("a"), Box("b"), Box("c")
 
 
 def fleet(policy: GroupPolicy = GroupPolicy.ANTI_AFFINITY, most: int = 1) -> Snapshot:
-    """Two members on a, one on b, an outsider on c."""
+    """Return two members on a, one on b and another group's instance on c."""
     members = [resident(uuid, box, group_uuid="g") for uuid, box in (("1", A), ("2", A), ("3", B))]
     return snapshot_of(
         [A, B, C],
@@ -97,31 +97,31 @@ def fleet(policy: GroupPolicy = GroupPolicy.ANTI_AFFINITY, most: int = 1) -> Sna
 
 @pytest.mark.parametrize(("most", "kept"), [(1, ["c"]), (2, ["b", "c"]), (3, ["a", "b", "c"])])
 def test_hosts_with_few_members_stay(ask: Ask, most: int, kept: list[str]) -> None:
-    """max_server_per_host is how many a host may have in the end."""
+    """A host may have at most `max_server_per_host` members."""
     assert ask(fleet(most=most), REQUEST).kept(APART) == kept
 
 
 def test_an_instance_may_stay_where_it_is(ask: Ask) -> None:
-    """A member that is moved counts against other hosts only."""
+    """A member does not count against the host that it is on."""
     request = replace(REQUEST, instance_uuids=("3",))
     assert ask(fleet(), request).kept(APART) == ["b", "c"]
 
 
 @pytest.mark.parametrize("policy", [p for p in GroupPolicy if p != "anti-affinity"])
 def test_anti_affinity_passes_over_other_policies(ask: Ask, policy: GroupPolicy) -> None:
-    """Neither is a request without a group, or with one that is not known."""
+    """The filter does not apply to other policies, or without a known group."""
     assert ask(fleet(policy), REQUEST).kept(APART) is None
     assert ask(fleet(), asking()).kept(APART) is None
     assert ask(fleet(), replace(REQUEST, group_uuid="unknown")).kept(APART) is None
 
 
 def test_the_reason_counts_members(ask: Ask) -> None:
-    """And the relaxation names the group."""
+    """The reason counts the members, the relaxation names the group."""
     asked = ask(fleet(most=2), REQUEST)
     assert asked.why(APART, 0) == "it has 2 members of the group, and the limit is 2"
     assert asked.relaxed(APART, [0]) == [("without the anti-affinity of group web: 1 host", ("a",))]
 
 
 def test_anti_affinity_declares_that_it_reads_which_instance_is_placed() -> None:
-    """Two instances of a request may get different verdicts."""
+    """The filter declares that it reads the instance uuid."""
     assert set(APART.reads.request) == {"group", "instance_uuid"}

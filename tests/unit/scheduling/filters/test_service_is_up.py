@@ -1,4 +1,4 @@
-"""ComputeFilter: enabled, and heard of lately."""
+"""Tests for ComputeFilter."""
 
 from dataclasses import replace
 
@@ -23,13 +23,13 @@ BOXES = (
 
 @pytest.fixture
 def snapshot() -> Snapshot:
-    """A host in each state; the last has no service."""
+    """Return a snapshot with a host in each state; the last host has no service."""
     snapshot = snapshot_of(BOXES)
     return replace(snapshot, services=snapshot.services[1:])
 
 
 def test_hosts_that_are_up_and_enabled_stay(ask: Ask, snapshot: Snapshot) -> None:
-    """A heartbeat counts up to service_down_time_s of distance, in either direction."""
+    """Hosts stay if enabled and with a heartbeat at most `service_down_time_s` from now."""
     asked = ask(snapshot, asking())
     assert asked.kept(service_is_up.build()) == ["up", "edge"]
     patient = service_is_up.build(service_down_time_s=61.0)
@@ -37,7 +37,7 @@ def test_hosts_that_are_up_and_enabled_stay(ask: Ask, snapshot: Snapshot) -> Non
 
 
 def test_each_state_has_its_reason(ask: Ask, snapshot: Snapshot) -> None:
-    """An operator learns what to repair."""
+    """The reason names the state of the service."""
     asked, rule = ask(snapshot, asking()), service_is_up.build()
     assert asked.why(rule, 2) == "its service was last heard of 60 s ago"
     assert asked.why(rule, 4) == "its service is disabled (no reason given)"
@@ -46,7 +46,7 @@ def test_each_state_has_its_reason(ask: Ask, snapshot: Snapshot) -> None:
 
 
 def test_what_would_help_is_told_apart(ask: Ask, snapshot: Snapshot) -> None:
-    """A host that is disabled and silent needs both."""
+    """A host that is both disabled and silent is counted separately."""
     asked, rule = ask(snapshot, asking()), service_is_up.build()
     assert asked.relaxed(rule, [2, 3, 4, 5, 6, 7]) == [
         ("1 more compute service enabled", ("disabled",)),
@@ -56,5 +56,5 @@ def test_what_would_help_is_told_apart(ask: Ask, snapshot: Snapshot) -> None:
 
 
 def test_it_says_that_it_reads_the_time() -> None:
-    """Its verdict changes without any write to the table."""
+    """The filter declares that it reads the time."""
     assert service_is_up.build().reads.request == ("now_s",)

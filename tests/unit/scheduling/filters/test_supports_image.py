@@ -1,4 +1,4 @@
-"""ImagePropertiesFilter: architecture, hypervisor and mode of the image."""
+"""Tests for ImagePropertiesFilter."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def imaged(**properties: str) -> Request:
 def test_one_entry_of_the_host_has_to_hold_all(
     ask: Ask, properties: dict[str, str], kept: list[str] | None
 ) -> None:
-    """Names are canonical; a host that advertises nothing fails as soon as one is asked for."""
+    """One advertised entry of the host must match all properties, under their canonical names."""
     assert ask(SNAPSHOT, imaged(**properties)).kept(RULE) == kept
 
 
@@ -56,7 +56,7 @@ def test_one_entry_of_the_host_has_to_hold_all(
     ("bits", "kept"), [("39", ["kvm", "mute"]), ("46", ["kvm", "mute"]), ("47", ["mute"])]
 )
 def test_bits_of_physical_addresses_have_to_do(ask: Ask, bits: str, kept: list[str]) -> None:
-    """A host that does not tell has enough; without anything else asked for they do not count."""
+    """A host must have enough physical address bits, if it reports them."""
     told = {"maxphysaddr": {"mode": "emulate", "bits": 46}}
     snapshot = snapshot_of([Box("kvm", cpu_info=told), Box("mute")])
     asked = imaged(hw_maxphysaddr_bits=bits, hw_architecture="x86_64")
@@ -66,7 +66,7 @@ def test_bits_of_physical_addresses_have_to_do(ask: Ask, bits: str, kept: list[s
 
 
 def test_the_version_has_an_older_name_too(ask: Ask) -> None:
-    """Nova renames `hypervisor_version_requires`; images keep it for ever."""
+    """The former property `hypervisor_version_requires` is read as well."""
     asked = imaged(hypervisor_version_requires=">=6", hw_vm_mode="xen")
     assert ask(SNAPSHOT, asked).kept(RULE) == []
     asked = imaged(hypervisor_version_requires=">=4", hw_vm_mode="xen")
@@ -74,7 +74,7 @@ def test_the_version_has_an_older_name_too(ask: Ask) -> None:
 
 
 def test_a_request_without_image_passes(ask: Ask) -> None:
-    """There is nothing to ask for, unless a default architecture is set."""
+    """The filter applies without an image only if a default architecture is set."""
     assert ask(SNAPSHOT, asking()).kept(RULE) is None
     rule = supports_image.build(image_properties_default_architecture="aarch64")
     assert ask(SNAPSHOT, asking()).kept(rule) == ["arm"]
@@ -101,7 +101,7 @@ def test_a_request_without_image_passes(ask: Ask) -> None:
 def test_the_version_has_to_satisfy_the_predicate(
     ask: Ask, predicate: str, kept: list[str]
 ) -> None:
-    """A host that reports no version passes; a predicate that cannot be read refuses all others."""
+    """A reported version must satisfy the predicate, and an unreadable one fails it."""
     snapshot = replace(SNAPSHOT, hosts=SNAPSHOT.hosts[:3])
     found: list[str] = []
     for mode in ("hvm", "xen"):
@@ -115,12 +115,12 @@ def test_the_version_has_to_satisfy_the_predicate(
     [(6_002_001, "6.2.1"), (6_000_000, "6.0.0"), (7, "7"), (0, "0"), (-1, "0"), (-(10**9), "0")],
 )
 def test_versions_have_three_digits_a_part(version: int, text: str) -> None:
-    """A negative number, which is none, ends too."""
+    """A version number has three digits for each part; a negative one is shown as 0."""
     assert version_text(version) == text
 
 
 def test_the_reason_says_what_was_asked_and_what_runs(ask: Ask) -> None:
-    """And the relaxation names the image."""
+    """The reason names the image's demands and what the host runs."""
     asked = ask(SNAPSHOT, imaged(hw_architecture="i686", img_hv_requested_version=">6"))
     assert asked.why(RULE, 2) == (
         "the image asks for i686 >6; the host runs x86_64/xen/xen, version 4.0.1"
@@ -132,5 +132,5 @@ def test_the_reason_says_what_was_asked_and_what_runs(ask: Ask) -> None:
 
 
 def test_it_runs_on_rebuild() -> None:
-    """A new image may need another host."""
+    """The filter runs on rebuilds."""
     assert RULE.run_on_rebuild

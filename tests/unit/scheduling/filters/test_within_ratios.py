@@ -1,4 +1,4 @@
-"""CoreFilter, RamFilter, DiskFilter and their variants that take the ratio from aggregates."""
+"""Tests for CoreFilter, RamFilter, DiskFilter and their variants for aggregates."""
 
 import pytest
 
@@ -23,7 +23,7 @@ AGGREGATE_CORE, AGGREGATE_RAM, AGGREGATE_DISK = (
 
 
 def flavor(vcpus: int = 0, memory_mb: int = 0, root_gb: int = 0, swap_mb: int = 0) -> Flavor:
-    """Return a flavor of that size."""
+    """Return a flavor of this size."""
     return Flavor("1", "f", vcpus, memory_mb, root_gb, swap_mb=swap_mb)
 
 
@@ -43,7 +43,7 @@ def flavor(vcpus: int = 0, memory_mb: int = 0, root_gb: int = 0, swap_mb: int = 
 def test_a_ratio_limits_all_and_the_total_each(
     ask: Ask, inventory: Inventory, used: int, most: int
 ) -> None:
-    """Reserved counts as used, after the ratio; and no host overcommits against itself."""
+    """The ratio limits the sum of all instances, the total limits each; reserved counts as used."""
     box = Box("a", inventories={"VCPU": inventory}, used={"VCPU": used})
     for amount in range(10):
         kept = ask(snapshot_of([box]), asking(flavor(amount))).kept(CORE)
@@ -76,12 +76,12 @@ SIZES = snapshot_of(
 def test_hosts_under_the_limit_stay(
     ask: Ask, rule: Filter, wanted: Flavor, kept: list[str]
 ) -> None:
-    """A host above its limit takes nothing, one of unknown CPUs anything; swap counts to the MB."""
+    """Hosts below their limit stay; hosts without a known number of CPUs pass CoreFilter."""
     assert ask(SIZES, asking(wanted)).kept(rule) == kept
 
 
 def test_what_resource_specs_say_plays_no_part(ask: Ask) -> None:
-    """The sizes of the flavor count, as in Nova."""
+    """The sizes of the flavor count, and `resources:` specs are ignored, as in Nova."""
     specs = {"resources:VCPU": "1", "resources:MEMORY_MB": "1", "resources:DISK_GB": "0"}
     wanted = Flavor("1", "f", 3, 2049, 21, extra_specs=specs)
     asked = ask(SIZES, asking(wanted))
@@ -93,7 +93,7 @@ def test_what_resource_specs_say_plays_no_part(ask: Ask) -> None:
 
 
 def test_a_class_that_no_host_has(ask: Ask) -> None:
-    """Nobody has room for any, everybody for none."""
+    """If no host has the class, memory and disk fail unless 0 is requested; CPUs pass."""
     snapshot = snapshot_of([Box("a", inventories={})])
     wanted = ask(snapshot, asking(flavor(1, 1, 1)))
     assert [wanted.kept(rule) for rule in (CORE, RAM, DISK)] == [["a"], [], []]
@@ -118,7 +118,7 @@ RATIOS = {"cpu_allocation_ratio": "0.5", "ram_allocation_ratio": "2", "disk_allo
     ],
 )
 def test_the_least_ratio_of_the_aggregates_holds(ask: Ask, texts: list[str], most: int) -> None:
-    """What is no number above 0 is passed over; the host's own ratio is what is left."""
+    """The least valid ratio of a host's aggregates applies, or else the host's own."""
     aggregates = [
         Aggregate(n, f"u{n}", f"n{n}", frozenset({"a"}), {"cpu_allocation_ratio": text})
         for n, text in enumerate(texts)
@@ -132,7 +132,7 @@ def test_the_least_ratio_of_the_aggregates_holds(ask: Ask, texts: list[str], mos
 
 
 def test_of_a_ratio_near_the_end_of_all_numbers_everything_is_free(ask: Ask) -> None:
-    """Its product with the total is no number any more, and no warning either."""
+    """A ratio near the largest float does not overflow."""
     aggregate = Aggregate(1, "u", "n", frozenset({"a"}), {"cpu_allocation_ratio": "1e308"})
     box = Box("a", inventories={"VCPU": Inventory(800)}, used={"VCPU": 500})
     asked = ask(snapshot_of([box], aggregates=[aggregate]), asking(flavor(8)))
@@ -141,7 +141,7 @@ def test_of_a_ratio_near_the_end_of_all_numbers_everything_is_free(ask: Ask) -> 
 
 
 def test_each_quantity_has_its_own_key(ask: Ask) -> None:
-    """And the filters without aggregates read none."""
+    """Each quantity has its own metadata key, which only the aggregate filters read."""
     box = Box("a", used={"VCPU": 2, "MEMORY_MB": 9000, "DISK_GB": 60})
     fast = Aggregate(1, "u", "fast", frozenset({"a"}), RATIOS)
     asked = ask(snapshot_of([box], aggregates=[fast]), asking(flavor(3, 7384, 41)))
@@ -179,7 +179,7 @@ def test_each_quantity_has_its_own_key(ask: Ask) -> None:
 def test_the_reason_names_the_numbers(
     ask: Ask, rule: Filter, wanted: Flavor, row: int, why: str
 ) -> None:
-    """What was asked, what there is, and who sets the ratio."""
+    """The reason names the requested and available amounts and the source of the ratio."""
     assert ask(SIZES, asking(wanted)).why(rule, row) == why
 
 
@@ -202,12 +202,12 @@ def test_asking_for_less_may_help(
     rows: list[int],
     relaxed: list[tuple[str, tuple[str, ...]]],
 ) -> None:
-    """In whole units; nothing helps where a host is above its limit."""
+    """The relaxation names a reduction in whole units, if one is enough."""
     assert ask(SIZES, asking(wanted)).relaxed(rule, rows) == relaxed
 
 
 def test_consumption_changes_the_verdict() -> None:
-    """So each instance of a request is asked about; and aggregates are read where they count."""
+    """The filters run for each instance and not for forced hosts."""
     for rule in (CORE, RAM, DISK, AGGREGATE_CORE, AGGREGATE_RAM, AGGREGATE_DISK):
         assert not rule.once_per_request
         assert not rule.on_forced

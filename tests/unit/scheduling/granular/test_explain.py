@@ -1,4 +1,4 @@
-"""Which group finds no provider, and which single change would help."""
+"""Tests for the reasons and relaxations about groups of resources."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ def needs(specs: Mapping[str, str]) -> Needs:
 
 
 def shares(*amounts: int) -> dict[str, str]:
-    """Return extra specs that ask for so much of a GPU in groups of their own."""
+    """Return extra specs of groups that each request an amount of a GPU."""
     return {f"resources_{n}:{GPU_MILLI}": str(one) for n, one in enumerate(amounts)}
 
 
@@ -80,7 +80,7 @@ def shares(*amounts: int) -> dict[str, str]:
     ],
 )
 def test_why_a_host_cannot_give(box: Box, specs: dict[str, str], why: str) -> None:
-    """The group, what it asks for and what comes nearest."""
+    """The reason names the groups, their amounts and the most that one provider has."""
     hosts = table_of(snapshot_of([box]))
     assert why_not(hosts, needs(specs), 0) == why
 
@@ -124,7 +124,7 @@ def test_why_a_host_cannot_give(box: Box, specs: dict[str, str], why: str) -> No
 def test_changes_that_would_help(
     specs: dict[str, str], expected: set[tuple[str, int | None, int]]
 ) -> None:
-    """Less of a class, fewer groups, no isolation, without a trait; each with its hosts."""
+    """Each helpful single change is listed with its size and its number of hosts."""
     box = Box("busy", children=gpus(0, 300, 700, traits=frozenset({"CUSTOM_A100"})))
     hosts = table_of(snapshot_of([box, Box("bare")]))
     found = {

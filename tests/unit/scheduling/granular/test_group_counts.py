@@ -1,4 +1,4 @@
-"""How many instances the providers of a host can serve."""
+"""Tests for the number of instances that a host's providers can serve."""
 
 from berth.domain.inventory.resources import Inventory
 from berth.scheduling.granular.group_fit import COUNT_MAX, counts_of
@@ -16,7 +16,7 @@ def counted(box: Box, specs: dict[str, str]) -> int:
 
 
 def test_every_instance_leaves_less() -> None:
-    """Shares fill devices; the root may be what is scarce."""
+    """The count takes devices, the root's amounts and isolation into account."""
     box = Box("a", children=gpus(1000, 700))
     share = {f"resources1:{GPU_MILLI}": "300"}
     assert counted(box, share) == 5
@@ -27,12 +27,12 @@ def test_every_instance_leaves_less() -> None:
 
 
 def test_what_is_asked_without_suffix_is_counted_over_the_tree() -> None:
-    """Each instance takes it where it is; on the root at last there is none of it left."""
+    """Amounts without a suffix are counted over the tree."""
     box = Box("a", children=(Child("x", {"X": Inventory(2)}), Child("y", {"X": Inventory(1)})))
     assert counted(box, {"resources:X": "1"}) == 3
 
 
 def test_counting_ends() -> None:
-    """A host without limits does not hold the counter up for ever."""
+    """The count stops at COUNT_MAX."""
     box = Box("a", inventories=sized(10**9, 2**40, 2**40))
     assert counted(box, {"resources1:VCPU": "1"}) == COUNT_MAX

@@ -1,4 +1,4 @@
-"""Verdicts for many rows, and what the chosen one is assigned."""
+"""Tests for the verdicts about groups and for assigning them."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ BOXES = (
 
 @pytest.fixture
 def hosts() -> HostTable:
-    """A fleet with and without children."""
+    """Return a table of hosts with and without children."""
     return table_of(snapshot_of(BOXES))
 
 
@@ -38,7 +38,7 @@ def query(specs: Mapping[str, str]) -> Query:
 
 
 def shares(*amounts: int, policy: str = "none") -> dict[str, str]:
-    """Return extra specs that ask for so much of a GPU in groups of their own."""
+    """Return extra specs of groups that each request an amount of a GPU."""
     specs = {f"resources_{n}:{GPU_MILLI}": str(one) for n, one in enumerate(amounts)}
     return specs | {"group_policy": policy}
 
@@ -62,7 +62,7 @@ def shares(*amounts: int, policy: str = "none") -> dict[str, str]:
 def test_hosts_that_give_all_groups(
     hosts: HostTable, specs: dict[str, str], names: list[str]
 ) -> None:
-    """For the whole table, and for each row alone."""
+    """The verdicts for the whole table equal those for each row alone."""
     needs = query(specs).needs
     verdict = fits_groups(hosts, needs, hosts.all_rows)
     assert list(hosts.names(np.flatnonzero(verdict))) == names
@@ -71,7 +71,7 @@ def test_hosts_that_give_all_groups(
 
 
 def test_what_is_not_settled_counts_as_no_unless_it_is_searched(hosts: HostTable) -> None:
-    """Where two kinds compete and best fit fails, only the search knows."""
+    """Without `exact` a case that only the search can decide is refused."""
     hosts.trees.hold(child_uuid(uuid_of("free"), "GPU 0"), {GPU_MILLI: 994})
     hosts.trees.hold(child_uuid(uuid_of("free"), "GPU 1"), {GPU_MILLI: 991})
     needs = query(shares(5, 4, 4, 2)).needs
@@ -81,14 +81,14 @@ def test_what_is_not_settled_counts_as_no_unless_it_is_searched(hosts: HostTable
 
 
 def test_without_children_and_groups_there_is_nothing_to_say() -> None:
-    """Every row passes, whatever else is requested."""
+    """Hosts without children pass requests without groups."""
     hosts = table_of(snapshot_of([Box("a")]))
     needs = query({"trait:CUSTOM_X": "required"}).needs
     assert fits_groups(hosts, needs, hosts.all_rows).tolist() == [True]
 
 
 def test_groups_are_assigned_to_children(hosts: HostTable) -> None:
-    """Best fit, with what each provider gives; the root gives what has no suffix."""
+    """Groups are assigned to the best-fitting children."""
     one, two = (child_uuid(uuid_of("busy"), f"GPU {number}") for number in (1, 2))
     assert assign(hosts, query(shares(600, 200)), 1) == Assignment(
         allocations={one: {GPU_MILLI: 200}, two: {GPU_MILLI: 600}},
@@ -101,7 +101,7 @@ def test_groups_are_assigned_to_children(hosts: HostTable) -> None:
 
 
 def test_a_group_on_the_root_adds_to_what_the_root_gives(hosts: HostTable) -> None:
-    """So the assignment says what that is."""
+    """An assignment of a group to the root includes the root's other amounts."""
     root = uuid_of("bare")
     assert assign(hosts, query({"resources1:VCPU": "2"}), 0) == Assignment(
         mappings={"1": (root,)}, root={VCPU: 3, "MEMORY_MB": 1024, "DISK_GB": 10}
@@ -109,7 +109,7 @@ def test_a_group_on_the_root_adds_to_what_the_root_gives(hosts: HostTable) -> No
 
 
 def test_the_unsuffixed_group_is_spread_where_the_root_cannot_give(hosts: HostTable) -> None:
-    """A class that only a child has; the mapping without suffix says so."""
+    """A class that only a child has is assigned to the child, with a mapping without suffix."""
     root, card = uuid_of("odd"), child_uuid(uuid_of("odd"), "card")
     assert assign(hosts, query({"resources:N": "1"}), 3) == Assignment(
         allocations={card: {"N": 1}},
@@ -119,13 +119,13 @@ def test_the_unsuffixed_group_is_spread_where_the_root_cannot_give(hosts: HostTa
 
 
 def test_nothing_is_assigned_when_the_root_gives_all(hosts: HostTable) -> None:
-    """Most requests are of this kind."""
+    """Nothing is assigned if the root serves the whole request."""
     assert assign(hosts, query({}), 0) is None
     assert assign(hosts, query({}), 1) is None
 
 
 def test_a_row_that_cannot_give_is_a_mistake_in_the_policy(hosts: HostTable) -> None:
-    """The filter would have removed it."""
+    """Assigning a row that cannot serve the groups raises an error that names the filter."""
     with pytest.raises(InvalidInputError, match="GranularGroupsFilter"):
         assign(hosts, query(shares(2000)), 1)
 
@@ -133,7 +133,7 @@ def test_a_row_that_cannot_give_is_a_mistake_in_the_policy(hosts: HostTable) -> 
 def test_asks_are_kept_for_the_same_needs_only(
     hosts: HostTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many there are, each gets its own answer."""
+    """Cached requests are not confused when the cache is full."""
     monkeypatch.setattr(group_fit, "_KEPT_MAX", 7)
     kept = [query(shares(amount)) for amount in range(690, 710)]
     row = np.array([1])

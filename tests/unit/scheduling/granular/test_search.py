@@ -1,4 +1,4 @@
-"""The exact search: best fit, whole devices, and the cases that need backtracking."""
+"""Tests for the exact search: best fit, whole devices and backtracking."""
 
 from collections.abc import Mapping, Sequence
 
@@ -54,18 +54,18 @@ def givers(
 def found(
     one: TreeRequest, *free: Mapping[str, int], traits: Sequence[str] = ()
 ) -> list[int] | None:
-    """Return the provider of each group, by suffix; None if the search fails."""
+    """Return the provider of each group by suffix, or None if the search fails."""
     result = search(one, givers(one, *free, traits=traits))
     return None if result is None else [result.groups[key] for key in sorted(result.groups)]
 
 
 def gpus(*free: int) -> list[dict[str, int]]:
-    """Return a root and GPUs with so much free."""
+    """Return a root and GPUs with these free amounts."""
     return [{}, *({"M": one} for one in free)]
 
 
 def test_a_share_goes_where_it_leaves_the_least() -> None:
-    """Whole devices stay whole."""
+    """A group goes to the provider on which it leaves the least."""
     assert found(ask(NONE, {"M": 500}), *gpus(1000, 500, 700)) == [2]
     assert found(ask(NONE, {"M": 600}), *gpus(1000, 500, 700)) == [3]
     assert found(ask(NONE, {"M": 1000}), *gpus(1000, 500, 700)) == [1]
@@ -73,12 +73,12 @@ def test_a_share_goes_where_it_leaves_the_least() -> None:
 
 
 def test_the_first_by_name_wins_among_equals() -> None:
-    """So that a decision can be repeated."""
+    """Among equal providers the first one is chosen."""
     assert found(ask(NONE, {"M": 500}), *gpus(1000, 1000)) == [1]
 
 
 def test_several_groups_may_share_a_provider_unless_isolated() -> None:
-    """What they take of it adds up."""
+    """Groups may share a provider unless they are isolated."""
     two = {"M": 500}, {"M": 500}
     assert found(ask(NONE, *two), *gpus(1000, 1000)) == [1, 1]
     assert found(ask(ISOLATE, *two), *gpus(1000, 1000)) == [1, 2]
@@ -87,31 +87,31 @@ def test_several_groups_may_share_a_provider_unless_isolated() -> None:
 
 
 def test_larger_groups_are_placed_first() -> None:
-    """The small one must not take the only place of the large one."""
+    """Larger groups are placed before smaller ones."""
     assert found(ask(NONE, {"M": 300}, {"M": 700}), *gpus(700, 300)) == [2, 1]
     assert found(ask(ISOLATE, {"M": 300}, {"M": 700}), *gpus(700, 400)) == [2, 1]
 
 
 def test_best_fit_is_taken_back_when_it_was_wrong() -> None:
-    """6 and 5 leave 4 + 4 + 2 no room; 5 and 5 beside 6 do."""
+    """The search backtracks when best fit leaves no room for a later group."""
     assert found(ask(NONE, {"M": 5}, {"M": 4}, {"M": 4}, {"M": 2}), *gpus(6, 9)) == [2, 2, 1, 1]
 
 
 def test_a_matching_moves_those_that_came_first() -> None:
-    """The group that any provider will do for gives way to the one that needs this provider."""
+    """Isolated groups are rearranged to give each a provider."""
     one = ask(ISOLATE, {"M": 2, "N": 1}, {"M": 3}, {"N": 2})
     assert found(one, {}, {"M": 3, "N": 1}, {"M": 2, "N": 2}, {"N": 2}) == [2, 1, 3]
 
 
 def test_the_root_may_give_a_group_too() -> None:
-    """What the unsuffixed group takes of it counts."""
+    """The root may serve a group with what the unsuffixed amounts leave."""
     assert found(ask(NONE, {"VCPU": 2}, vcpus=2), {"VCPU": 4}) == [0]
     assert found(ask(NONE, {"VCPU": 3}, vcpus=2), {"VCPU": 4}) is None
     assert found(ask(NONE, {"VCPU": 3}, vcpus=2), {"VCPU": 4}, {"VCPU": 3}) == [1]
 
 
 def test_the_unsuffixed_group_gives_way_to_a_suffixed_one() -> None:
-    """It prefers the root, and takes a child when only the root will do for the other."""
+    """Unsuffixed amounts prefer the root, and move to a child if a group needs the root."""
     one = ask(NONE, {"VCPU": 4}, vcpus=2)
     result = search(one, givers(one, {"VCPU": 4}, {"VCPU": 2}))
     assert result == GroupAssignment({"VCPU": 1}, {"a": 0})
@@ -125,13 +125,13 @@ def test_the_unsuffixed_group_gives_way_to_a_suffixed_one() -> None:
 
 
 def test_a_class_that_nobody_has_is_left_out() -> None:
-    """The filter of resources rejects such hosts; the groups are still searched."""
+    """An unsuffixed class that no provider has is left out of the result."""
     one = ask(NONE, {"M": 1}, vcpus=2)
     assert search(one, givers(one, {}, {"M": 1})) == GroupAssignment({}, {"a": 1})
 
 
 def test_traits_of_a_group_are_those_of_its_provider() -> None:
-    """Required ones it must have, forbidden ones it must not have."""
+    """A group's provider must have its required traits and none of its forbidden ones."""
     two = gpus(5, 5)
     required = ask(NONE, {"M": 1}, specs={"traita:T": "required"})
     assert found(required, *two, traits=("T", "", "T")) == [2]
@@ -155,14 +155,14 @@ def test_traits_of_a_group_are_those_of_its_provider() -> None:
 def test_traits_of_the_unsuffixed_group(
     specs: dict[str, str], traits: Sequence[str], giver: int | None
 ) -> None:
-    """The root and its helpers have them together, and no helper has a forbidden one."""
+    """The providers of the unsuffixed amounts must meet the traits together."""
     one = ask(NONE, specs={"resources:M": "1", **specs})
     result = search(one, givers(one, *gpus(1, 2), {}, traits=traits))
     assert (None if result is None else result.unsuffixed["M"]) == giver
 
 
 def test_units_of_a_provider_hold_for_each_group() -> None:
-    """Smallest amount, step, and the most for all of them together."""
+    """The minimum unit and step apply to each group, the maximum to their sum."""
     one = ask(NONE, {"M": 4}, {"M": 4})
     for offer, able in (
         (ClassCapacity(8, 8, 1, 1), True),
@@ -178,7 +178,7 @@ def test_units_of_a_provider_hold_for_each_group() -> None:
 
 
 def test_a_hopeless_search_ends() -> None:
-    """Groups that almost fit in very many ways are given up; alike providers are tried once."""
+    """A search with very many combinations is given up with None."""
     sizes = (17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61)
     many = ask(NONE, *({"M": size} for size in sizes))
     half = sum(sizes) // 2
@@ -189,7 +189,7 @@ def test_a_hopeless_search_ends() -> None:
 
 
 def test_where_packing_gives_up_providers_of_their_own_are_found() -> None:
-    """The bound that counts those must not promise more than the search keeps."""
+    """Groups that fit one provider each are placed although packing gives up."""
     sizes = range(3, 27)
     free = [size + 1 for size in sizes]
     one = ask(NONE, *({"M": size} for size in sizes))

@@ -1,4 +1,4 @@
-"""Requests to a tree: groups sorted into kinds before they are placed."""
+"""Tests for tree requests, which sort groups into kinds."""
 
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.needs import needs_of
@@ -6,13 +6,13 @@ from berth.scheduling.granular.tree_request import TreeRequest, tree_request_of
 
 
 def ask(**specs: str) -> TreeRequest:
-    """Return the request of a flavor of one VCPU."""
+    """Return the request of a flavor with one VCPU."""
     extra = {"group_policy": "none", **specs}
     return tree_request_of(needs_of(Flavor("1", "f", 1, 0, extra_specs=extra)))
 
 
 def test_groups_that_are_alike_are_of_one_kind() -> None:
-    """They differ in their suffix alone; groups with other traits are another kind."""
+    """Groups that differ only in their suffix are one kind."""
     found = ask(
         **{"resources1:M": "5", "resources2:M": "5", "resources3:M": "5", "trait3:T": "required"}
     )
@@ -23,7 +23,7 @@ def test_groups_that_are_alike_are_of_one_kind() -> None:
 
 
 def test_the_most_demanding_kinds_come_first() -> None:
-    """Those with traits, those of several classes, the largest."""
+    """Kinds with traits come first, then those with several classes, then the largest."""
     found = ask(
         **{
             "resources1:M": "1",
@@ -38,7 +38,7 @@ def test_the_most_demanding_kinds_come_first() -> None:
 
 
 def test_classes_that_compete_with_the_unsuffixed_group_are_known() -> None:
-    """By their place among all classes."""
+    """Classes that groups share with the unsuffixed amounts are listed by index."""
     found = ask(**{"resources1:VCPU": "2", "resources2:M": "1"})
     assert found.classes == ("M", "VCPU")
     assert found.shared == {1}
@@ -46,7 +46,7 @@ def test_classes_that_compete_with_the_unsuffixed_group_are_known() -> None:
 
 
 def test_kinds_that_ask_for_one_class_make_a_part() -> None:
-    """Also when a third one brings two of them together."""
+    """Kinds connected by a common class form one part."""
     found = ask(
         **{
             "resources1:M": "1",

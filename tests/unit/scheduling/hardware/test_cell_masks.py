@@ -1,4 +1,4 @@
-"""Whether guest cells find host cells of their own, by counting instead of trying."""
+"""Tests for counting whether guest cells find distinct host cells."""
 
 from itertools import permutations
 from random import Random
@@ -11,7 +11,7 @@ from berth.scheduling.hardware.cell_masks import enough_cells
 
 
 def by_trying(fits: list[list[bool]], counts: list[int]) -> bool:
-    """Tell whether some permutation of host cells takes all guest cells."""
+    """Return whether some permutation of host cells takes all guest cells."""
     guests = [kind for kind, count in enumerate(counts) for _ in range(count)]
     cells = range(len(fits[0]))
     return any(
@@ -22,7 +22,7 @@ def by_trying(fits: list[list[bool]], counts: list[int]) -> bool:
 
 @pytest.mark.parametrize("hall_max", [5, 0])
 def test_counting_says_what_trying_says(monkeypatch: pytest.MonkeyPatch, hall_max: int) -> None:
-    """By Hall's condition, and by matching where there are more kinds of guest cells."""
+    """`enough_cells` agrees with trying all permutations, by Hall's condition and by matching."""
     monkeypatch.setattr(cell_masks, "_HALL_MAX", hall_max)
     rng = Random(1)
     for _ in range(300):
@@ -36,7 +36,7 @@ def test_counting_says_what_trying_says(monkeypatch: pytest.MonkeyPatch, hall_ma
 
 
 def test_no_rows_and_no_cells() -> None:
-    """There is nothing to say of nothing, and no cells are not enough."""
+    """No rows give no verdicts, and hosts without cells are not enough."""
     assert enough_cells([np.zeros((0, 3), np.bool_)], [1]).tolist() == []
     assert enough_cells([np.zeros((2, 0), np.bool_)], [1]).tolist() == [False, False]
     many = [np.ones((1, 7), np.bool_)] * 7

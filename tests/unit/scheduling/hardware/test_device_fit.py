@@ -1,4 +1,4 @@
-"""Which devices of a host an instance gets."""
+"""Tests for choosing the devices that an instance gets."""
 
 import pytest
 
@@ -26,21 +26,21 @@ VF, PF = DeviceType.VIRTUAL, DeviceType.PHYSICAL
 
 
 def free(*pools: PciPool) -> tuple[FreePool, ...]:
-    """Return the free devices of pools that are not in use."""
+    """Return the free devices of unused pools."""
     devices = PciDevices(1)
     devices.put(0, pools)
     return devices.pools(0)
 
 
 def asked(*needs: DeviceNeed) -> tuple[DeviceDemand, ...]:
-    """Return the demands that needs stand for."""
+    """Return the demands of these needs."""
     return device_demands(needs, ALIASES)
 
 
 def counts(
     pools: tuple[FreePool, ...], *needs: DeviceNeed, near: NearCells | None = None
 ) -> dict[str, int] | None:
-    """Return how many devices of which address were given, None when they are not enough."""
+    """Return the number of devices given by address, or None if there are too few."""
     shares = give_devices(pools, asked(*needs), near)
     if shares is None:
         return None
@@ -49,7 +49,7 @@ def counts(
 
 
 def test_an_alias_that_the_policy_has_not_is_refused() -> None:
-    """The error says which there are."""
+    """An alias that the policy does not define is refused with the defined ones."""
     with pytest.raises(InvalidInputError, match="no alias 'fpga'; it has gpu, nic, port"):
         asked(DeviceNeed("fpga", 1))
     with pytest.raises(InvalidInputError, match="it has none"):
@@ -57,7 +57,7 @@ def test_an_alias_that_the_policy_has_not_is_refused() -> None:
 
 
 def test_devices_come_from_several_pools() -> None:
-    """Plain pools first."""
+    """Devices are taken from several pools, plain pools first."""
     pools = free(
         PciPool("10de", "1eb8", address="b", tags={"rack": "1"}, count=3),
         PciPool("10DE", "1EB8", address="a", count=1),
@@ -68,7 +68,7 @@ def test_devices_come_from_several_pools() -> None:
 
 
 def test_special_devices_go_only_to_who_names_their_type() -> None:
-    """Devices managed by another host are never given out either."""
+    """Special device types are given only to aliases that name them, remote-managed ones never."""
     remote = {"remote_managed": "true"}
     pools = free(
         PciPool("10de", "1eb8", PF, address="a"),
@@ -81,7 +81,7 @@ def test_special_devices_go_only_to_who_names_their_type() -> None:
 
 
 def test_a_physical_function_excludes_its_virtual_ones_within_a_request() -> None:
-    """What was just given counts for the next need."""
+    """A physical function and its virtual functions exclude each other within a request."""
     pools = free(PciPool("8086", "154c", PF, address="a"), PciPool("8086", "154c", VF, address="a"))
     assert counts(pools, DeviceNeed("port", 1)) == {"a": 1}
     assert counts(pools, DeviceNeed("port", 1), DeviceNeed("nic", 1)) is None
@@ -114,7 +114,7 @@ NOWHERE = PciPool("10de", "1eb8", address="nowhere")
     ],
 )
 def test_policies_say_how_near(policy: NumaPolicy, count: int, addresses: set[str] | None) -> None:
-    """On the guest's cell, in its socket, of unknown whereabouts, or anywhere."""
+    """The NUMA policy decides which devices are near enough and in which order."""
     pools = free(FAR, BESIDE, NOWHERE, NEAR)
     near = NearCells(frozenset({0}), frozenset({0, 1}))
     found = counts(pools, DeviceNeed("gpu", count, policy), near=near)
@@ -122,14 +122,14 @@ def test_policies_say_how_near(policy: NumaPolicy, count: int, addresses: set[st
 
 
 def test_sockets_that_are_unknown_are_nobodys() -> None:
-    """Devices on the guest's own cell will do all the same."""
+    """Without known sockets the policy `socket` accepts only the guest's own cell."""
     pools, near = free(BESIDE, NEAR), NearCells(frozenset({0}), None)
     assert counts(pools, DeviceNeed("gpu", 1, NumaPolicy.SOCKET), near=near) == {"near": 1}
     assert counts(pools, DeviceNeed("gpu", 2, NumaPolicy.SOCKET), near=near) is None
 
 
 def test_live_migration_is_asked_for_or_not() -> None:
-    """An alias that says nothing takes any device."""
+    """An alias may require devices with or without live migration, or accept both."""
     tagged = [PciPool("10de", "1eb8", tags={"live_migratable": text}) for text in ("true", "false")]
     pools = free(*tagged, PciPool("10de", "1eb8"))
     for said, count in (("true", 1), ("false", 1), (None, 3)):

@@ -1,4 +1,4 @@
-"""Cells and devices together: which of those that fit are chosen."""
+"""Tests for choosing cells and devices together."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ NONE: frozenset[int] = frozenset()
 def room(
     *taken: int, sockets: Sequence[int | None] = (), pools: Sequence[PciPool] = ()
 ) -> FreeHardware:
-    """Return a host of cells with eight CPUs each, so many of them taken."""
+    """Return a host whose cells have eight CPUs each, with these numbers of CPUs taken."""
     cells = []
     for number, count in enumerate(taken):
         first = number * 8
@@ -40,7 +40,7 @@ def room(
 
 
 def guest(*cpus: int) -> GuestTopology:
-    """Return a guest of cells with so many dedicated CPUs."""
+    """Return a guest whose cells have these numbers of dedicated CPUs."""
     cells: list[GuestCell] = []
     for count in cpus:
         first = sum(len(cell.dedicated_cpus) for cell in cells)
@@ -49,7 +49,7 @@ def guest(*cpus: int) -> GuestTopology:
 
 
 def chosen(found: Assignment | None) -> list[int] | None:
-    """Return the host cells that guest cells were given."""
+    """Return the host cells of an assignment, or None."""
     return None if found is None else [share.host_cell for share in found.numa]
 
 
@@ -60,13 +60,13 @@ def cells_of(
     gpus: int = 0,
     policy: NumaPolicy | None = None,
 ) -> list[int] | None:
-    """Return the host cells that a guest is given, None when it does not fit."""
+    """Return the host cells that a guest gets, or None if it does not fit."""
     devices = device_demands((DeviceNeed("gpu", gpus, policy),), GPU) if gpus else ()
     return chosen(fit_hardware(where, HardwareDemand(guest(*cpus), devices, packs=packs)))
 
 
 def test_cells_that_are_used_come_first_or_last() -> None:
-    """Packing keeps whole cells for guests that need one."""
+    """Packing chooses the fullest cell that fits; without packing, the emptiest."""
     where = room(0, 5, 2)
     assert cells_of(where, 2) == [1]
     assert cells_of(where, 4) == [2]
@@ -76,7 +76,7 @@ def test_cells_that_are_used_come_first_or_last() -> None:
 
 
 def test_a_guest_cell_leaves_others_the_only_cells_that_they_fit_on() -> None:
-    """Whatever would have been better for itself."""
+    """A guest cell leaves a host cell to another guest cell that fits nowhere else."""
     where = room(0, 5)
     assert cells_of(where, 2, 8) == [1, 0]
     assert cells_of(where, 8, 2) == [0, 1]
@@ -86,7 +86,7 @@ def test_a_guest_cell_leaves_others_the_only_cells_that_they_fit_on() -> None:
 
 
 def test_cells_of_one_socket_are_chosen_together() -> None:
-    """After the first, near ones come before better filled ones."""
+    """After the first cell, cells of the same socket are preferred."""
     where = room(6, 5, 0, 4, sockets=(0, 1, 0, 1))
     assert cells_of(where, 2, 2) == [0, 2]
     assert cells_of(where, 3, 3) == [1, 3]
@@ -99,7 +99,7 @@ POOLS = (
 
 
 def test_cells_near_devices_are_for_who_asks_for_devices() -> None:
-    """A guest without devices gets another cell, however the CPUs are used."""
+    """A guest without devices prefers cells that are not near devices."""
     where = room(4, 6, 6, pools=POOLS)
     assert cells_of(where, 2) == [0]
     assert cells_of(where, 2, gpus=1) == [2]
@@ -107,7 +107,7 @@ def test_cells_near_devices_are_for_who_asks_for_devices() -> None:
 
 
 def test_devices_decide_which_cells_are_chosen() -> None:
-    """Every set of cells near devices is tried before the request is refused."""
+    """All sets of cells near devices are tried before the guest is refused."""
     where = room(0, 0, 0, pools=POOLS)
     assert cells_of(where, 4, gpus=2) == [2]
     assert cells_of(where, 4, gpus=3) is None
@@ -120,7 +120,7 @@ def test_devices_decide_which_cells_are_chosen() -> None:
 
 
 def test_devices_of_the_same_socket() -> None:
-    """A cell without devices will do, when another of its socket has them."""
+    """With the policy `socket` a cell may use devices of another cell in its socket."""
     where = room(0, 8, 8, 0, sockets=(0, 0, 1, 1), pools=POOLS[1:])
     assert cells_of(where, 4, gpus=1) is None
     assert cells_of(where, 4, gpus=1, policy=NumaPolicy.SOCKET) == [0]
@@ -129,7 +129,7 @@ def test_devices_of_the_same_socket() -> None:
 
 
 def test_devices_without_a_topology_may_be_anywhere() -> None:
-    """On hosts without cells, too."""
+    """Without a guest topology devices may be anywhere, even without cells."""
     devices = device_demands((DeviceNeed("gpu", 3, NumaPolicy.REQUIRED),), GPU)
     found = fit_hardware(room(pools=POOLS), HardwareDemand(None, devices))
     assert found is not None
@@ -139,7 +139,7 @@ def test_devices_without_a_topology_may_be_anywhere() -> None:
 
 
 def test_the_search_is_bounded() -> None:
-    """Sixteen cells, half of them near a device each, and a guest of eight that wants them all."""
+    """The search for cells near devices is bounded for sixteen cells and eight devices."""
     masks = [(1 << 16) - 1] * 8
     layout = tuple((number, number // 8) for number in range(16))
     devices = PciDevices(1)

@@ -1,4 +1,4 @@
-"""Matching guests to places, each its own."""
+"""Tests for matching guests to distinct places."""
 
 from itertools import permutations
 from random import Random
@@ -7,7 +7,7 @@ from berth.scheduling.hardware.matching import covers, is_matchable
 
 
 def test_others_move_where_that_helps() -> None:
-    """The first guest must not keep the only place of the second."""
+    """Guests are rearranged if that gives every guest a place."""
     assert is_matchable([])
     assert is_matchable([0b11, 0b01])
     assert not is_matchable([0b01, 0b01])
@@ -16,7 +16,7 @@ def test_others_move_where_that_helps() -> None:
 
 
 def test_some_places_must_not_stay_empty() -> None:
-    """All guests sit, and those places are taken."""
+    """`covers` requires that all guests have places and the wanted places are used."""
     assert covers([0b11], 0b10)
     assert not covers([0b01], 0b10)
     assert not covers([0b11], 0b11)
@@ -25,7 +25,7 @@ def test_some_places_must_not_stay_empty() -> None:
 
 
 def test_it_says_what_trying_everything_says() -> None:
-    """For small random cases."""
+    """Both functions agree with trying all permutations."""
     rng = Random(1)
     for _ in range(2_000):
         places, guests = rng.randint(1, 4), rng.randint(0, 4)

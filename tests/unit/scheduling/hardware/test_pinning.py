@@ -1,4 +1,4 @@
-"""Which CPUs of a cell a guest gets."""
+"""Tests for choosing the CPUs of a cell that a guest gets."""
 
 import pytest
 
@@ -14,7 +14,7 @@ CPUS = frozenset(range(8))
 
 
 def cell(*taken: int, threads: bool = True, is_old: bool = False) -> FreeCell:
-    """Return a cell of four cores with two threads each, or of eight cores, some CPUs taken."""
+    """Return a cell of four two-thread cores, or of eight cores, with some CPUs taken."""
     use = CellUse()
     use.take(CellShare(0, 0, pinned=tuple(enumerate(taken))))
     shared = CPUS if is_old else frozenset[int]()
@@ -22,7 +22,7 @@ def cell(*taken: int, threads: bool = True, is_old: bool = False) -> FreeCell:
 
 
 def wanting(count: int, threads: ThreadPolicy | None = None, *, emulator: int = 0) -> CellDemand:
-    """Return a demand of so many dedicated CPUs."""
+    """Return a demand for this many dedicated CPUs."""
     return CellDemand(
         shared=0,
         dedicated=count,
@@ -51,7 +51,7 @@ def wanting(count: int, threads: ThreadPolicy | None = None, *, emulator: int = 
 def test_whole_cores_are_kept_whole(
     taken: tuple[int, ...], count: int, cpus: tuple[int, ...] | None
 ) -> None:
-    """Guests fill cores, and what is left of a guest goes beside others."""
+    """Guests fill whole cores, and a rest goes to a core that is partly used."""
     found = pin(cell(*taken), wanting(count))
     assert (None if found is None else tuple(sorted(found.cpus))) == (
         None if cpus is None else tuple(sorted(cpus))
@@ -59,7 +59,7 @@ def test_whole_cores_are_kept_whole(
 
 
 def test_siblings_are_required() -> None:
-    """Cores with a single thread left do not count, nor do cells without threads."""
+    """With `require` only cores with free siblings count."""
     require = ThreadPolicy.REQUIRE
     assert pin(cell(0, 1), wanting(4, require)) == Pins((2, 6, 3, 7))
     assert pin(cell(0, 1, 2), wanting(4, require)) is None
@@ -71,7 +71,7 @@ def test_siblings_are_required() -> None:
 
 
 def test_cores_are_isolated() -> None:
-    """Only where cores have one thread, or on old hosts, which keep the other threads idle."""
+    """With `isolate` cores need a single thread, or an old host whose siblings stay idle."""
     isolate = ThreadPolicy.ISOLATE
     assert pin(cell(threads=False), wanting(2, isolate)) == Pins((0, 1))
     assert pin(cell(), wanting(2, isolate)) is None
@@ -82,7 +82,7 @@ def test_cores_are_isolated() -> None:
 
 
 def test_the_emulator_gets_a_cpu_beside_the_guest() -> None:
-    """Of the core that is fullest; a guest without dedicated CPUs has none to be beside."""
+    """The emulator gets another CPU from the fullest core, if the guest has dedicated CPUs."""
     assert pin(cell(3), wanting(2, emulator=1)) == Pins((0, 4), frozenset({7}))
     assert pin(cell(), wanting(8, emulator=1)) is None
     assert pin(cell(), wanting(0, emulator=1)) is None
@@ -92,7 +92,7 @@ def test_the_emulator_gets_a_cpu_beside_the_guest() -> None:
 
 
 def test_the_emulator_of_an_isolated_guest_has_a_core_of_its_own() -> None:
-    """Whose other threads stay idle too."""
+    """The emulator of an isolated guest gets a core of its own."""
     isolate = ThreadPolicy.ISOLATE
     found = pin(cell(3, is_old=True), wanting(2, isolate, emulator=1))
     assert found == Pins((0, 1), frozenset({7}), frozenset({4, 5}))

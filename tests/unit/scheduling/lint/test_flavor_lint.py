@@ -1,4 +1,4 @@
-"""Flavor linting: contradictions, specs that never hold, and specs that nothing looks at."""
+"""Tests for linting flavors: contradictions and extra specs that nothing reads."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ AGGREGATES = "AggregateInstanceExtraSpecsFilter"
 
 
 def lint(specs: Mapping[str, str], *filters: str) -> list[str]:
-    """Return what is said of a flavor with some extra specs, under some filters."""
+    """Return the warnings about a flavor with these extra specs under these filters."""
     flavor = Flavor("1", "f", 2, 512, extra_specs=specs)
     found = list(lint_flavor(flavor, asking(flavor).needs, frozenset(filters)))
     assert {one.where for one in found} <= {"flavor f"}
@@ -41,7 +41,7 @@ def lint(specs: Mapping[str, str], *filters: str) -> list[str]:
     ],
 )
 def test_a_sound_flavor_has_no_findings(specs: Mapping[str, str], filters: list[str]) -> None:
-    """Each filter that looks at its specs is there, and they may hold together."""
+    """A flavor whose specs are read and do not contradict each other has no warnings."""
     assert lint(specs, *filters) == []
 
 
@@ -74,13 +74,13 @@ def test_a_sound_flavor_has_no_findings(specs: Mapping[str, str], filters: list[
     ],
 )
 def test_what_can_never_hold_is_told(specs: Mapping[str, str], text: str) -> None:
-    """With the specs that say so."""
+    """Contradictory or invalid specs are reported with their text."""
     (said,) = lint(specs, CAPABILITIES, "TraitsFilter")
     assert said.startswith(f"can never be placed: {text}")
 
 
 def test_an_operator_that_there_is_not_is_told() -> None:
-    """It would be compared as text, which is hardly meant."""
+    """A requirement that begins with an unknown operator is reported."""
     for requirement in ("> 4", "=4", ">=4", "s=x", "<any> a"):
         (said,) = lint({"capabilities:n": requirement}, CAPABILITIES)
         assert said.startswith(
@@ -115,13 +115,13 @@ def test_an_operator_that_there_is_not_is_told() -> None:
     ],
 )
 def test_what_nothing_looks_at_is_told(specs: Mapping[str, str], text: str) -> None:
-    """The flavor would be placed as if it had not said so."""
+    """A spec that no filter of the policy reads is reported."""
     (said,) = lint(specs)
     assert said.startswith(text)
 
 
 def test_specs_without_scope_that_two_filters_look_at_are_told() -> None:
-    """The one for aggregates removes every host whose aggregates lack the key."""
+    """A spec without scope that two filters read is reported."""
     (said,) = lint({"rack": "a"}, CAPABILITIES, AGGREGATES)
     assert said.startswith(f"rack has no scope, so {CAPABILITIES} and {AGGREGATES} both read it")
     groups = {"resources1:VGPU": "1", "resources2:VGPU": "1", "group_policy": "none"}
@@ -130,7 +130,7 @@ def test_specs_without_scope_that_two_filters_look_at_are_told() -> None:
 
 
 def test_a_finding_names_its_flavor() -> None:
-    """Whoever reads it may have hundreds."""
+    """A warning names its flavor."""
     flavor = Flavor("1", "odd", 1, 512, extra_specs={"hw:tpm_model": "tpm-crb"})
     (found,) = lint_flavor(flavor, asking(flavor).needs, frozenset())
     assert found == LintWarning("flavor odd", found.text)

@@ -1,4 +1,4 @@
-"""Linting: traps are told of, and a sound policy is not talked about."""
+"""Tests for linting policies, alone and on a fleet."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ def policy(
     head: str = "",
     tail: str = "",
 ) -> Policy:
-    """Return a policy with these rules beside those that every policy should have."""
+    """Return a policy with these rules in addition to the usual ones."""
     rules = "".join(f'[[filters]]\nname = "{n}"\n' for n in ("ResourcesFilter", *groups, *filters))
     weights = "".join(
         f'[[weighers]]\nname = "{name}"\nmultiplier = {by}\n' for name, by in (*weighers, *soft)
@@ -43,7 +43,7 @@ def said(found: Sequence[LintWarning]) -> str:
 
 
 def test_a_sound_policy_has_no_findings() -> None:
-    """Nothing is said for the sake of saying something."""
+    """A sound policy has no warnings."""
     assert lint_policy(policy(("RAMWeigher", 1.0), ("CPUWeigher", 1.0))) == []
 
 
@@ -116,7 +116,7 @@ def test_a_sound_policy_has_no_findings() -> None:
     ],
 )
 def test_traps_are_told_of(linted: Policy, text: str) -> None:
-    """Each with its place."""
+    """Each questionable setting is reported with its place."""
     assert text in said(lint_policy(linted))
 
 
@@ -132,7 +132,7 @@ def test_traps_are_told_of(linted: Policy, text: str) -> None:
     ],
 )
 def test_a_filter_that_is_switched_on_may_exclude(head: tuple[str, str]) -> None:
-    """Nothing is said of it; one that is switched off excludes nothing."""
+    """A filter is reported only if its option is switched off."""
     name, option = head
     on = policy(groups=(), tail=f'[[filters]]\nname = "{name}"\n{option}\n')
     assert f"filter {name}" not in said(lint_policy(on))
@@ -143,7 +143,7 @@ def test_a_filter_that_is_switched_on_may_exclude(head: tuple[str, str]) -> None
 
 
 def test_a_multiplier_that_aggregates_may_raise_can_matter() -> None:
-    """Zero is how such a weigher is left to them."""
+    """A multiplier of 0 is reported only if aggregates cannot raise it."""
     off = policy(("RAMWeigher", 0.0), ("CPUWeigher", 1.0))
     assert lint_policy(off) == []
     alone = replace(off.weighers[0], multiplier_key="")
@@ -155,7 +155,7 @@ def test_a_multiplier_that_aggregates_may_raise_can_matter() -> None:
 
 
 def test_a_fleet_shows_what_cannot_be_placed() -> None:
-    """Flavors that contradict themselves, that no host can take, and groups that are full."""
+    """Impossible flavors, filters without effect and full groups are reported."""
     boxes = [Box("a"), Box("b", disabled=True)]
     group = ServerGroup("g", "web", GroupPolicy.ANTI_AFFINITY)
     hosts = table_of(
@@ -179,7 +179,7 @@ def test_a_fleet_shows_what_cannot_be_placed() -> None:
 
 
 def test_what_flavors_do_not_say_is_not_held_against_filters() -> None:
-    """A filter of hints, images or zones removes nothing when flavors alone are asked about."""
+    """Filters that flavors alone cannot trigger are not reported."""
     linted = policy(
         filters=["SameHostFilter", "ImagePropertiesFilter", "AvailabilityZoneFilter", "IoOpsFilter"]
     )
@@ -188,7 +188,7 @@ def test_what_flavors_do_not_say_is_not_held_against_filters() -> None:
 
 
 def test_a_flavor_that_no_host_takes_for_several_reasons_is_told_of() -> None:
-    """Each filter leaves some hosts, and all of them together leave none."""
+    """A flavor that only all filters together exclude is reported."""
     boxes = [Box("a", traits=frozenset({"T"}), used={"VCPU": 8}), Box("b")]
     flavor = Flavor("1", "f", 1, 512, extra_specs={"trait:T": "required"})
     linted = policy(filters=["TraitsFilter"])
@@ -200,7 +200,7 @@ def test_a_flavor_that_no_host_takes_for_several_reasons_is_told_of() -> None:
 
 
 def test_weights_that_cannot_matter_on_a_fleet_are_told_of() -> None:
-    """A choice among all hosts, and a multiplier that no aggregate raises."""
+    """Weights without effect on the fleet are reported."""
     linted = policy(("NumInstancesWeigher", 0.0), head="host_subset_size = 2\n")
     snapshot = snapshot_of([Box("a"), Box("b")])
     assert said(lint_fleet(linted, table_of(snapshot), [], now_s=NOW_S)) == (
@@ -222,7 +222,7 @@ WEIGHS_TOO_MUCH = (
 
 
 def test_numbers_of_aggregates_that_are_none_are_told_of() -> None:
-    """They are passed over; so is a 0 among ratios, which is how to inherit."""
+    """Invalid or excessive numbers in aggregate metadata are reported, except a ratio of 0."""
     odd = {
         "cpu_allocation_ratio": "-1",
         "ram_allocation_ratio": "0",
@@ -250,7 +250,7 @@ def test_numbers_of_aggregates_that_are_none_are_told_of() -> None:
 
 
 def test_soft_groups_larger_than_the_fleet_are_told_of() -> None:
-    """More members than hosts cannot all be apart."""
+    """A soft anti-affinity group with more members than hosts in service is reported."""
     box = Box("a")
     group = ServerGroup("g", "web", GroupPolicy.SOFT_ANTI_AFFINITY)
     two = [resident(name, box, group_uuid="g") for name in "ij"]
@@ -262,7 +262,7 @@ def test_soft_groups_larger_than_the_fleet_are_told_of() -> None:
 
 
 def test_a_fleet_without_findings_is_silent() -> None:
-    """As one without hosts or flavors, of which nothing can be said."""
+    """A fleet without problems, or without hosts and flavors, has no warnings."""
     linted = policy()
     assert lint_fleet(linted, table_of(snapshot_of([])), [], now_s=NOW_S) == []
     hosts = table_of(snapshot_of([Box("a"), Box("b", disabled=True, used={"VCPU": 8})]))

@@ -1,4 +1,4 @@
-"""Value linting: what plugins measure is looked at; Berth's own weighers are right anywhere."""
+"""Tests for linting the values of weighers."""
 
 from dataclasses import replace
 
@@ -50,7 +50,7 @@ def giving(*values: float) -> Raw:
 def test_values_that_are_none_are_told_of_once(
     normalisation: Normalisation, values: tuple[float, ...], text: str
 ) -> None:
-    """With the first flavor for which they come."""
+    """Invalid values are reported once, with the first flavor that causes them."""
     weigher = Weigher("Odd", giving(*values), Reads((), ()), share=giving(*values))
     policy = replace(policy_of(weighers=[weigher]), normalisation=normalisation)
     flavors = [FLAVOR, replace(FLAVOR, flavor_id="2", name="other")]
@@ -66,7 +66,7 @@ def test_values_that_are_none_are_told_of_once(
 def test_sound_values_are_not_talked_about(
     normalisation: Normalisation, values: tuple[float, ...]
 ) -> None:
-    """Rounding is no fault, and raw values have no ends."""
+    """Values within rounding of a share, and any finite raw values, are not reported."""
     weigher = Weigher("Fine", giving(*values), Reads((), ()), share=giving(*values))
     policy = replace(policy_of(weighers=[weigher]), normalisation=normalisation)
     found = lint_fleet(policy, table_of(FLEET), [FLAVOR], now_s=NOW_S)
@@ -75,7 +75,7 @@ def test_sound_values_are_not_talked_about(
 
 @pytest.mark.parametrize("name", READY)
 def test_ready_policies_measure_what_they_should(name: str) -> None:
-    """On a fleet with a host that is overcommitted, too."""
+    """The weighers of ready policies return valid values, even on an overcommitted host."""
     policy = parse_policy(ready_text(name), name)
     found = lint_fleet(policy, table_of(FLEET), [FLAVOR], now_s=NOW_S)
     assert [one for one in found if "correct the plugin" in one.text] == []
@@ -83,7 +83,7 @@ def test_ready_policies_measure_what_they_should(name: str) -> None:
 
 @pytest.mark.parametrize("normalisation", Normalisation)
 def test_berths_own_weighers_measure_what_they_should(normalisation: Normalisation) -> None:
-    """All of them, raw and as shares."""
+    """All of Berth's weighers return valid values, raw and as shares."""
     weighers = [one for one in all_weighers([1.0] * 20) if one.share is not None]
     policy = replace(policy_of(weighers=weighers), normalisation=normalisation)
     found = lint_fleet(policy, table_of(FLEET), [FLAVOR], now_s=NOW_S)
@@ -91,7 +91,7 @@ def test_berths_own_weighers_measure_what_they_should(normalisation: Normalisati
 
 
 def test_an_empty_fleet_is_not_asked() -> None:
-    """No weigher has to know what to say of no hosts."""
+    """Weighers are not called on an empty fleet."""
 
     def fail(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
         raise AssertionError

@@ -1,4 +1,4 @@
-"""Capacity: how many more would fit."""
+"""Tests for the number of further instances that would fit."""
 
 from dataclasses import replace
 
@@ -31,14 +31,14 @@ SNAPSHOT = snapshot_of(
     ],
 )
 def test_the_scarcest_class_decides(flavor: Flavor, counts: list[int]) -> None:
-    """Hosts that a filter removes do not count; what asks for nothing counts once a host."""
+    """The scarcest class limits each host; a flavor without needs counts once per host."""
     found = capacity_for(table_of(SNAPSHOT), asking(flavor), policy_of(), now_s=NOW_S)
     assert found.counts.tolist() == counts
     assert found.total == sum(counts)
 
 
 def test_without_the_filter_for_resources_a_full_host_takes_none() -> None:
-    """Never less than none, and none of a class that nobody has."""
+    """Without ResourcesFilter a full host counts 0, and a class that no host has gives 0."""
     request = asking(Flavor("1", "f", 1, 1024))
     found = capacity_for(table_of(SNAPSHOT), request, policy_of(filters=[]), now_s=NOW_S)
     assert found.counts.tolist() == [8, 1, 8, 0]
@@ -49,7 +49,7 @@ def test_without_the_filter_for_resources_a_full_host_takes_none() -> None:
 
 
 def test_shares_of_devices_are_counted_on_each_host() -> None:
-    """Each instance takes what fits it best; hosts without devices take none."""
+    """Shares of devices are counted on each host."""
     boxes = [Box("a", children=gpus(1000, 700)), Box("b", children=gpus(300)), Box("none")]
     flavor = Flavor("1", "f", 1, 512, extra_specs={f"resources1:{GPU_MILLI}": "300"})
     found = capacity_for(table_of(snapshot_of(boxes)), asking(flavor), policy_of(), now_s=NOW_S)

@@ -1,4 +1,4 @@
-"""Counterfactuals: who would have won without one of the weighers."""
+"""Tests for the host that would win without one of the weighers."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ REQUEST = asking()
 
 
 def ranking(**values: tuple[float, float, float]) -> FullRanking:
-    """Rank b, a and c by some weighers."""
+    """Return a ranking of b, a and c by these weighers' values."""
 
     def fixed(name: str, given: tuple[float, float, float]) -> Weigher:
         def raw(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:
@@ -32,7 +32,7 @@ def ranking(**values: tuple[float, float, float]) -> FullRanking:
 
 
 def test_without_a_weigher_another_host_wins() -> None:
-    """Each weigher is left out in turn; the others stay as they are."""
+    """Each weigher is left out in turn, with the winner and its score."""
     ranked = ranking(X=(0.0, 4.0, 3.0), Y=(1.0, 0.0, 0.9))
     assert [scored.host for scored in ranked.scored(ranked.best(3))] == ["c", "a", "b"]
     assert inspection.counterfactuals(ranked) == (
@@ -42,13 +42,13 @@ def test_without_a_weigher_another_host_wins() -> None:
 
 
 def test_without_the_only_weigher_the_first_by_name_wins() -> None:
-    """All are equal then."""
+    """Without the only weigher all scores are equal and the first host by name wins."""
     ranked = ranking(X=(0.0, 1.0, 2.0))
     assert inspection.counterfactuals(ranked) == (Counterfactual("X", "a", "a", 0.0),)
 
 
 def test_a_record_tells_the_same_of_its_hosts() -> None:
-    """From the parts of the scores that it holds."""
+    """The counterfactuals of a record follow from the parts of its scores."""
     ranked = ranking(X=(0.0, 4.0, 3.0), Y=(1.0, 0.0, 0.9))
     recorded = ranked.scored(ranked.best(3))
     found = counterfactuals(recorded)

@@ -1,4 +1,4 @@
-"""Group keeping: hard policies need their filter; everything else is the driver's."""
+"""Tests for hard group policies, which need their filter in the policy."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -43,7 +43,7 @@ def _without(names: Iterable[str]) -> Policy:
 def test_a_hard_policy_without_its_filter_is_refused(
     group_policy: GroupPolicy, forced: tuple[str, ...], choose: object
 ) -> None:
-    """By any driver, and for forced hosts too; the message names the filter."""
+    """A hard group policy without its filter is refused by any driver, even for forced hosts."""
     assert callable(choose)
     hosts, asked = _hosts(group_policy), _request(force_hosts=forced)
     policy = choose(_without([GROUP_FILTERS[group_policy]]))
@@ -63,7 +63,7 @@ def test_a_hard_policy_without_its_filter_is_refused(
 def test_with_the_filter_or_without_need_for_it_the_driver_plans(
     group_policy: GroupPolicy,
 ) -> None:
-    """Soft policies only weigh; the filter of the other hard policy is not missed."""
+    """With its filter, or with a soft policy, the plan is that of the driver."""
     hosts, asked = _hosts(group_policy), _request()
     others = [name for one, name in GROUP_FILTERS.items() if one is not group_policy]
     policy = _without(others)
@@ -73,7 +73,7 @@ def test_with_the_filter_or_without_need_for_it_the_driver_plans(
 
 
 def test_no_group_and_an_unknown_one_need_no_filter() -> None:
-    """Nothing is known that would have to be kept."""
+    """Requests without a group or with an unknown group need no filter."""
     hosts, bare = _hosts(GroupPolicy.AFFINITY), _without(GROUP_FILTERS.values())
     assert unsupported_group(hosts, asking(), bare) is None
     assert unsupported_group(hosts, _request(group_uuid="elsewhere"), bare) is None
@@ -83,7 +83,7 @@ def test_no_group_and_an_unknown_one_need_no_filter() -> None:
 @pytest.mark.parametrize("name", READY)
 @pytest.mark.parametrize("group_policy", GROUP_FILTERS)
 def test_ready_policies_keep_groups(name: str, group_policy: GroupPolicy) -> None:
-    """All that come with Berth have both filters."""
+    """All ready policies have both group filters."""
     policy = parse_policy(ready_text(name), name)
     assert unsupported_group(_hosts(group_policy), _request(), policy) is None
 
@@ -104,7 +104,7 @@ def test_ready_policies_keep_groups(name: str, group_policy: GroupPolicy) -> Non
 def test_a_forced_host_is_looked_at_before_the_claim(
     group_policy: GroupPolicy, most: int, count: int, forced: str, *, fits: bool
 ) -> None:
-    """Filters do not see it; one member of the group is on `a`."""
+    """A forced host that would break the group policy is refused before the claim."""
     group = ServerGroup(GROUP, "group", group_policy, max_server_per_host=most)
     hosts = table_of(
         snapshot_of(

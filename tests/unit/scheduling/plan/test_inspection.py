@@ -1,4 +1,4 @@
-"""Inspecting: filters that a driver adds are told of like the policy's own."""
+"""Tests for inspecting plans, including filters that a driver adds."""
 
 from dataclasses import replace
 
@@ -55,7 +55,7 @@ IN_ZONE = replace(asking(), availability_zone="az1")
 def test_the_drivers_own_filters_are_explained_and_counted(
     text: str, request_: Request, added: dict[str, int], removed: set[str]
 ) -> None:
-    """In the verdicts of hosts, in the counts of plan and explanation, and in capacities."""
+    """A driver's filters appear in verdicts, counts and capacities."""
     policy, hosts = parse_policy(text, "p"), table_of(FLEET)
     plan = policy.driver.plan(hosts, request_, policy, now_s=NOW_S, seed=0)
     found = inspect(hosts, request_, policy, now_s=NOW_S, seed=0)
@@ -75,7 +75,7 @@ def test_the_drivers_own_filters_are_explained_and_counted(
 
 
 def test_each_operation_has_the_filters_of_its_driver() -> None:
-    """What `multi` hands to another driver is not held to the limit."""
+    """Each operation of `multi` has the filters of its own driver."""
     policy = parse_policy(BY_HAND % "simple", "p")
     assert [rule.name for rule in policy.effective(Operation.CREATE).filters] == [
         "ResourcesFilter",
@@ -88,7 +88,7 @@ def test_each_operation_has_the_filters_of_its_driver() -> None:
 
 @pytest.mark.parametrize("driver", ["availability_zone", "multi"])
 def test_the_default_zone_of_a_policy_is_that_of_its_driver_too(driver: str) -> None:
-    """So that the API can show the zone that new instances get; a filter's own comes first."""
+    """The default zone of the driver's filter is that of the policy, unless a filter sets it."""
     options = {
         "availability_zone": 'default_availability_zone = "here"\n',
         "multi": 'default = "availability_zone"\n'
@@ -101,7 +101,7 @@ def test_the_default_zone_of_a_policy_is_that_of_its_driver_too(driver: str) -> 
 
 
 def _zone_of(policy: Policy) -> str:
-    """Return the default zone, which is the one where hosts of no zone are found."""
+    """Return the policy's default zone and check that hosts without a zone are in it."""
     name = policy.default_availability_zone
     lone = table_of(snapshot_of([Box("alone")]))
     for asked, hosts in ((name, 1), ("another", 0)):
@@ -111,7 +111,7 @@ def _zone_of(policy: Policy) -> str:
 
 
 def test_the_linter_asks_the_drivers_own_filters_too() -> None:
-    """A flavor above the limit of the driver is placed nowhere."""
+    """The linter applies the driver's filters."""
     policy = parse_policy(SIMPLE, "p")
     flavor = replace(asking().flavor, name="wide", vcpus=4)
     found = lint_fleet(policy, table_of(FLEET), [flavor], now_s=NOW_S)
@@ -121,7 +121,7 @@ def test_the_linter_asks_the_drivers_own_filters_too() -> None:
 
 
 def test_later_instances_see_the_earlier_ones_at_the_limit() -> None:
-    """The limit is asked again for each instance, as the driver does."""
+    """The driver's limit is applied again to each instance."""
     policy, hosts = parse_policy(SIMPLE, "p"), table_of(FLEET)
     found = inspect(hosts, asking(count=4), policy, now_s=NOW_S, seed=0)
     plan = policy.driver.plan(hosts, asking(count=4), policy, now_s=NOW_S, seed=0)

@@ -1,4 +1,4 @@
-"""Instance rules: hosts of which nobody knows what they have take nothing."""
+"""Tests for excluding hosts whose instance list is in doubt."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of
 
 @pytest.mark.parametrize("force_hosts", [(), ("a",)])
 def test_a_host_that_is_left_out_takes_nothing(force_hosts: tuple[str, ...]) -> None:
-    """Not by force either: the policy of a server group holds for forced hosts, too."""
+    """An excluded host takes no instance, even if it is forced."""
     hosts = table_of(snapshot_of([Box("a")]))
     policy = policy_of(filters=[fits_resources.build()])
     request = replace(asking(), force_hosts=force_hosts)

@@ -1,4 +1,4 @@
-"""Planning: n instances, one after another, all or none."""
+"""Tests for planning the instances of a request, all or none."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ TRIO = snapshot_of([Box("c"), Box("a"), Box("b")], groups=GROUPS)
 
 
 def plan(request: Request, policy: Policy | None = None, seed: int = 0) -> Plan:
-    """Plan on three equal hosts."""
+    """Return a plan on three equal hosts."""
     policy = policy or policy_of(runners_up=3)
     return policy.driver.plan(table_of(TRIO), request, policy, now_s=NOW_S, seed=seed)
 
@@ -39,7 +39,7 @@ def hosts_of(found: Plan) -> list[str]:
 
 
 def test_a_placement_says_all_about_its_choice() -> None:
-    """The host, its provider, how many there were, and who came next."""
+    """A placement has the host, its provider, the number of candidates and the runners-up."""
     (first,) = plan(asking()).placements
     assert (first.instance_uuid, first.host, first.node) == ("new-0", "a", "a")
     assert (first.provider_uuid, first.candidates) == ("a/a", 3)
@@ -48,7 +48,7 @@ def test_a_placement_says_all_about_its_choice() -> None:
 
 
 def test_instances_spread_as_they_consume() -> None:
-    """Each sees those placed before it; with negative multipliers they pack."""
+    """Each instance sees those placed before it; negative multipliers pack them."""
     assert hosts_of(plan(asking(count=4))) == ["a", "b", "c", "a"]
     packing = policy_of(weighers=all_weighers([-1.0] * 5))
     assert hosts_of(plan(asking(count=4), packing)) == ["a", "a", "a", "a"]
@@ -64,7 +64,7 @@ def test_instances_spread_as_they_consume() -> None:
     ],
 )
 def test_groups_hold_within_a_request(group: str, count: int, hosts: list[str] | None) -> None:
-    """Instances of one request see each other as members."""
+    """Hard group policies hold among the instances of one request."""
     policy = policy_of(weighers=all_weighers([-1.0] * 5))
     found = plan(replace(asking(count=count), group_uuid=group), policy)
     assert hosts_of(found) == (hosts or [])
@@ -72,7 +72,7 @@ def test_groups_hold_within_a_request(group: str, count: int, hosts: list[str] |
 
 
 def test_soft_groups_weigh_within_a_request() -> None:
-    """Together or apart against the pull of free resources."""
+    """Soft group policies weigh among the instances of one request."""
     strong = policy_of(weighers=all_weighers([1, 1, 1, 10, 10]))
     together = replace(asking(count=3), group_uuid="soft-affinity")
     assert hosts_of(plan(together, strong)) == ["a", "a", "a"]
@@ -82,7 +82,7 @@ def test_soft_groups_weigh_within_a_request() -> None:
 
 
 def test_counts_are_those_of_the_last_instance() -> None:
-    """Also of a refused request: along the chain until nothing was left."""
+    """A plan and a refusal have the filter counts of the last instance."""
     found = plan(asking(count=2))
     assert found.filters[0] == FilterCount("ComputeFilter", 3, 3)
     assert len(found.filters) == len(all_filters())
@@ -91,7 +91,7 @@ def test_counts_are_those_of_the_last_instance() -> None:
 
 
 def test_all_or_none() -> None:
-    """When the last instance finds no host, no placement is left of the others."""
+    """If the last instance finds no host, the plan has no placements."""
     found = plan(asking(count=25))
     assert found.placements == ()
     assert found.refusal is not None
@@ -100,13 +100,13 @@ def test_all_or_none() -> None:
 
 
 def test_a_spec_that_cannot_be_read_is_refused_by_its_name() -> None:
-    """Before anything is looked at."""
+    """An unreadable extra spec is refused by name."""
     with pytest.raises(InvalidInputError, match="resources:VCPU"):
         plan(asking(specs={"resources:VCPU": "many"}))
 
 
 def test_a_request_that_needs_nothing_fits_everywhere() -> None:
-    """Even on hosts without inventories."""
+    """A request without needs fits hosts without inventories."""
     snapshot = snapshot_of([Box("bare", inventories={})])
     nothing = asking(replace(asking().flavor, vcpus=0, memory_mb=0, root_gb=0), count=2)
     policy = policy_of()
@@ -115,7 +115,7 @@ def test_a_request_that_needs_nothing_fits_everywhere() -> None:
 
 
 def test_a_removed_host_is_never_chosen() -> None:
-    """Not even when no filter runs."""
+    """A removed host is never chosen, even without filters."""
     hosts = table_of(TRIO)
     hosts.remove_host("a/a")
     policy = policy_of(filters=[])
@@ -124,7 +124,7 @@ def test_a_removed_host_is_never_chosen() -> None:
 
 
 def test_the_chance_scheduler_takes_any_host_that_passes() -> None:
-    """Every host comes up with some seed; filters still hold; nobody is runner-up."""
+    """The chance scheduler picks any host that passes the filters and has no runners-up."""
     policy = by_chance(policy_of())
     found = [plan(asking(), policy, seed) for seed in range(40)]
     assert {one.placements[0].host for one in found} == {"a", "b", "c"}
@@ -134,7 +134,7 @@ def test_the_chance_scheduler_takes_any_host_that_passes() -> None:
 
 
 def test_chance_does_not_depend_on_rows() -> None:
-    """The same seed takes the same name in another order of rows."""
+    """The same seed picks the same host in another order of rows."""
     policy = by_chance(policy_of())
     other = table_of(replace(TRIO, hosts=TRIO.hosts[::-1]))
     for seed in range(10):
@@ -143,7 +143,7 @@ def test_chance_does_not_depend_on_rows() -> None:
 
 
 def test_a_host_that_one_instance_could_not_use_is_looked_at_for_the_next() -> None:
-    """Survivors are not narrowed: what the affinity makes fit is found."""
+    """A host that one instance cannot use is considered again for the next."""
     snapshot = snapshot_of([Box("a", inventories=sized(1)), Box("b")], groups=GROUPS)
     policy = policy_of()
     request = replace(asking(count=2), group_uuid="affinity")
@@ -152,6 +152,6 @@ def test_a_host_that_one_instance_could_not_use_is_looked_at_for_the_next() -> N
 
 
 def test_a_seed_is_63_bits_and_always_the_same() -> None:
-    """So it fits a signed column, and a decision can be replayed anywhere."""
+    """The seed of a request has 63 bits and depends only on the request id."""
     assert seed_of("req-1") == seed_of("req-1") != seed_of("req-2")
     assert all(0 <= seed_of(f"req-{number}") < 2**63 for number in range(100))

@@ -1,4 +1,4 @@
-"""What the metadata of aggregates says about a request."""
+"""Tests for the metadata of aggregates that rules read."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ HOSTS = table_of(
 
 
 def test_a_word_on_any_list_admits() -> None:
-    """Of any aggregate, under any of the keys."""
+    """A host admits a word in any list of its aggregates, or without a list."""
     everyone = HOSTS.all_rows
     assert admits(HOSTS, ["for"], "x", everyone).tolist() == [True, True, True]
     assert admits(HOSTS, ["for"], "z", everyone).tolist() == [False, True, True]
@@ -44,12 +44,12 @@ def test_a_word_on_any_list_admits() -> None:
 
 
 def test_an_empty_word_is_on_no_list() -> None:
-    """Though a list may have a comma at its end."""
+    """The empty word is in no list, even if a list ends with a comma."""
     assert admits(HOSTS, ["for"], "", HOSTS.all_rows).tolist() == [False, False, True]
 
 
 def test_lists_are_said_in_order() -> None:
-    """Of all aggregates of the host; empty words are left out."""
+    """The words of all lists of a host are sorted, without empty ones."""
     assert listed(HOSTS, ["for"], 1) == "w, x, z"
     assert listed(HOSTS, ["for", "also"], 0) == "x, y"
     assert listed(HOSTS, ["for"], 2) == "nothing"
@@ -63,12 +63,12 @@ REQUEST = replace(asking(), project_id="p1", availability_zone="az1")
 
 
 def query_of(request: Request) -> Query:
-    """Make a request ready."""
+    """Return the query of a request."""
     return Query(request, request.needs, NOW_S, None, "new-0")
 
 
 def test_aggregates_without_hosts_count_too() -> None:
-    """A project does not get out of its aggregate by the last host that leaves it."""
+    """Aggregates without hosts count for projects and zones."""
     hosts = table_of(snapshot_of([Box("a")], aggregates=[BOTH, OTHER]))
     assert project_aggregates(hosts, query_of(REQUEST)) == {2, 7}
     assert zone_aggregates(hosts, query_of(REQUEST)) == {7}
@@ -88,13 +88,13 @@ POLICY = policy_of(
 
 
 def is_placed(hosts: HostTable) -> bool:
-    """Tell whether the request finds a host, by rules that keep what they know."""
+    """Return whether the request finds a host with cached rules."""
     plan = POLICY.driver.plan(hosts, REQUEST, POLICY, now_s=NOW_S, seed=0)
     return bool(plan.placements)
 
 
 def test_an_engine_notices_an_aggregate_without_hosts() -> None:
-    """It concerns no row, and yet every verdict of the project's requests."""
+    """Cached verdicts follow changes of an aggregate without hosts."""
     hosts = table_of(snapshot_of([Box("a"), Box("b")]))
     assert all(is_placed(hosts) for _ in range(3))
     apply_event(hosts, BOTH)

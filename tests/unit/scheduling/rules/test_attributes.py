@@ -1,4 +1,4 @@
-"""Attributes of hosts by the names that flavors use."""
+"""Tests for the host attributes that flavors name."""
 
 import pytest
 
@@ -39,14 +39,14 @@ BOX = Box(
     ],
 )
 def test_numbers_are_those_of_nova(name: str, value: float) -> None:
-    """What is reserved counts as used; free is physical; disk is in MB where the name says so."""
+    """The numbers are those of Nova: reserved counts as used, and free is physical."""
     hosts = table_of(snapshot_of([BOX], instances=[resident("i", BOX)]))
     assert ROW_ATTRIBUTES[name](hosts).tolist() == [value]
 
 
 @pytest.mark.parametrize("name", ROW_ATTRIBUTES)
 def test_a_table_without_hosts_or_classes_has_zeros(name: str) -> None:
-    """Nothing is missing, there is just nothing."""
+    """Attributes of an empty table are empty, and those of a host without inventories are 0."""
     assert ROW_ATTRIBUTES[name](HostTable()).tolist() == []
     bare = table_of(snapshot_of([Box("bare", inventories={})]))
     assert ROW_ATTRIBUTES[name](bare).tolist() == [0]
@@ -71,7 +71,7 @@ def test_a_table_without_hosts_or_classes_has_zeros(name: str) -> None:
     ],
 )
 def test_paths_open_texts_and_mappings(path: str, value: object) -> None:
-    """An attribute hides a stat of its name."""
+    """Paths lead into nested values; an attribute hides a stat of the same name."""
     hosts = table_of(snapshot_of([BOX]))
     profile = hosts.profiles.all[int(hosts.profile[0])]
     assert profile is not None
@@ -89,5 +89,5 @@ def test_paths_open_texts_and_mappings(path: str, value: object) -> None:
     ],
 )
 def test_aliases_have_one_name(name: str, canonical: str) -> None:
-    """Whatever their case."""
+    """Architecture aliases have one canonical name, whatever their case."""
     assert canonical_architecture(name) == canonical

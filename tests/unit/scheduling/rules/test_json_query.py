@@ -1,4 +1,4 @@
-"""JSON queries: what they mean, and what is no query."""
+"""Tests for JSON queries: their meaning and their validation."""
 
 import json
 
@@ -34,7 +34,7 @@ HOSTS = table_of(snapshot_of([A, B], instances=[resident("i", B)]))
 
 
 def kept(query: object, hosts: HostTable = HOSTS) -> str:
-    """Return the names of the hosts that satisfy a query, put together."""
+    """Return the joined names of the hosts that satisfy a query."""
     parsed = parse(json.dumps(query))
     assert parsed is not None
     mask = satisfies(parsed, hosts, hosts.all_rows)
@@ -71,7 +71,7 @@ def kept(query: object, hosts: HostTable = HOSTS) -> str:
     ],
 )
 def test_operators_hold_the_first_against_all_others(query: object, hosts: str) -> None:
-    """A text and a number are never equal and have no order; `not` holds when any is false."""
+    """Operators compare the first argument with all others; texts and numbers never match."""
     assert kept(query) == hosts
 
 
@@ -97,7 +97,7 @@ def test_operators_hold_the_first_against_all_others(query: object, hosts: str) 
     ],
 )
 def test_attributes_are_opened_at_keys(query: object, hosts: str) -> None:
-    """Numbers, names, what many hosts share, and what it holds."""
+    """Attributes are read by name and nested key."""
     assert kept(query) == hosts
 
 
@@ -116,12 +116,12 @@ def test_attributes_are_opened_at_keys(query: object, hosts: str) -> None:
     ],
 )
 def test_what_is_missing_is_left_out(query: object, hosts: str) -> None:
-    """Host by host; a null and an empty text are missing on all of them."""
+    """Missing attributes, nulls and empty texts are left out of an operator's arguments."""
     assert kept(query) == hosts
 
 
 def test_a_verdict_does_not_depend_on_the_other_rows() -> None:
-    """Nor on rows without a host."""
+    """A row's verdict does not depend on other rows."""
     hosts = table_of(snapshot_of([A, B, Box("gone")]))
     hosts.remove_host("gone/gone")
     query = parse('["or", ["=", "$host", "a"], ["=", "$rack", "r2"]]')
@@ -133,7 +133,7 @@ def test_a_verdict_does_not_depend_on_the_other_rows() -> None:
 
 
 def test_many_distinct_values_are_told_apart() -> None:
-    """Also when there are more of them than are counted one by one."""
+    """Comparisons are right for many distinct values."""
     boxes = [Box(f"h{n:03}", inventories=sized(n + 1, 1000 + n, 10)) for n in range(100)]
     hosts = table_of(snapshot_of(boxes))
     query = parse(
@@ -144,7 +144,7 @@ def test_many_distinct_values_are_told_apart() -> None:
 
 
 def test_a_query_falls_into_what_has_to_hold() -> None:
-    """The parts of an `and` at the top, or the whole."""
+    """The demands of a query are the parts of a top-level `and`, or the whole query."""
     query = parse('["and", ["=", "$rack", "r1"], ["or", ["<", 1, "$a.b"]]]')
     assert query is not None
     assert [str(one) for one in demands_of(query)] == [
@@ -158,7 +158,7 @@ def test_a_query_falls_into_what_has_to_hold() -> None:
 
 
 def test_attributes_and_their_values_are_named() -> None:
-    """For whoever explains a verdict."""
+    """The attributes of a query are listed with a host's values."""
     query = parse('["and", ["=", "$rack", "r1", 5], ["<", "$cpu_info.arch", "$vcpus_total"]]')
     assert query is not None
     names = [
@@ -172,7 +172,7 @@ def test_attributes_and_their_values_are_named() -> None:
 
 
 def test_an_empty_query_is_none() -> None:
-    """Every host satisfies it."""
+    """An empty query parses to None."""
     assert parse(" [] ") is None
 
 
@@ -203,7 +203,7 @@ def test_an_empty_query_is_none() -> None:
     ],
 )
 def test_what_is_no_query_is_refused(text: str, reason: str) -> None:
-    """With what is wrong, and no host is asked."""
+    """An invalid query is refused with its flaw."""
     with pytest.raises(InvalidInputError) as caught:
         parse(text)
     assert caught.value.field == "hints.query"
@@ -211,7 +211,7 @@ def test_what_is_no_query_is_refused(text: str, reason: str) -> None:
 
 
 def test_the_largest_queries_are_taken() -> None:
-    """As deep and as long as is allowed."""
+    """Queries at the limits of depth and length are accepted."""
     assert kept(json.loads('["and", ' * DEPTH_MAX + "1" + "]" * DEPTH_MAX)) == "ab"
     assert kept(["and", *[1] * (TERMS_MAX - 1)]) == "ab"
     assert kept(["not", 10**400]) == ""

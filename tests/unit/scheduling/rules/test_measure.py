@@ -1,4 +1,4 @@
-"""Measures: a rule is read alike of one host and of many; shares are in [0, 1], in order."""
+"""Tests for measures, which give the same values for one host and for many."""
 
 import math
 
@@ -26,12 +26,12 @@ from berth.testing.fleets import NOW_S, asking
 VALUES = st.lists(st.floats(allow_nan=False), min_size=2, max_size=6).map(np.array)
 SCALES = st.floats(1e-6, 1e12)
 ROUNDING = 1e-15
-"""Two shares near 1 may differ in the last bit, either way."""
+"""The tolerance for shares near 1, which may differ in the last bit."""
 
 
 @given(free=VALUES, whole=st.floats(-5.0, 1e300))
 def test_a_part_is_between_nothing_and_all(free: np.ndarray, whole: float) -> None:
-    """Less than nothing is nothing; where there is no whole there is no part."""
+    """A part is between 0 and 1, and 0 if the whole is not positive."""
     with np.errstate(over="ignore", invalid="ignore"):
         wholes = np.full(free.size, whole)
         shares = part(ARRAYS, free, wholes)
@@ -41,14 +41,14 @@ def test_a_part_is_between_nothing_and_all(free: np.ndarray, whole: float) -> No
 
 
 def test_a_part_is_exact() -> None:
-    """Integers are divided as numbers."""
+    """Integers are divided exactly."""
     free, whole = np.array([3, -1, 0, 5, 1]), np.array([4, 4, 0, 4, 0])
     assert part(ARRAYS, free, whole).tolist() == [0.75, 0.0, 0.0, 1.0, 0.0]
 
 
 @given(counts=st.lists(st.integers(-5, 2**53), min_size=1).map(np.array), scale=SCALES)
 def test_filled_rises_from_0_towards_1(counts: np.ndarray, scale: float) -> None:
-    """More never counts less."""
+    """`filled` rises monotonically from 0 towards 1 and is 1/2 at the scale."""
     shares = filled(ARRAYS, np.sort(counts), scale)
     assert ((shares >= 0) & (shares <= 1)).all()
     assert (np.diff(shares) >= -ROUNDING).all()
@@ -57,20 +57,20 @@ def test_filled_rises_from_0_towards_1(counts: np.ndarray, scale: float) -> None
 
 @given(values=VALUES, scale=SCALES)
 def test_tilted_rises_from_0_to_1(values: np.ndarray, scale: float) -> None:
-    """More never counts less, infinities too."""
+    """`tilted` rises monotonically within [0, 1], even for infinities."""
     shares = tilted(np.sort(values), scale)
     assert ((shares >= 0) & (shares <= 1)).all()
     assert (np.diff(shares) >= -ROUNDING).all()
 
 
 def test_tilted_is_a_half_at_0() -> None:
-    """And what is no number is the least."""
+    """`tilted` is 1/2 at 0, and 0 for NaN."""
     shares = tilted(np.array([0.0, 2.0, -2.0, math.nan]), 2.0)
     assert shares.tolist() == [0.5, 0.75, 0.25, 0.0]
 
 
 def test_a_scale_is_above_0() -> None:
-    """The message names the option."""
+    """A scale must be above 0."""
     assert check_scale(0.5) == 0.5
     with pytest.raises(ValueError, match=r"builds: 0\.0 must be above 0"):
         check_scale(0.0, "builds")
@@ -81,7 +81,7 @@ NUMBER = st.floats(-1e300, 1e300) | st.integers(-(2**53), 2**53)
 
 @given(value=NUMBER, other=NUMBER)
 def test_numbers_and_arrays_have_one_arithmetic(value: float, other: float) -> None:
-    """Every operation gives the same to the last bit."""
+    """The operations for numbers and for arrays give identical results."""
     one, many = np.array([value]), np.array([other])
     with np.errstate(over="ignore"):
         assert NUMBERS.least(value, other) == ARRAYS.least(one, many)[0]
@@ -91,14 +91,14 @@ def test_numbers_and_arrays_have_one_arithmetic(value: float, other: float) -> N
 
 
 def test_halves_are_rounded_to_even() -> None:
-    """In both forms."""
+    """Halves are rounded to even in both forms."""
     halves = [0.5, 1.5, 2.5, -0.5]
     assert [NUMBERS.rounded(one) for one in halves] == ARRAYS.rounded(np.array(halves)).tolist()
 
 
 @pytest.mark.parametrize("columns", [1, 2, 5])
 def test_few_rows_many_rows_and_one_row_agree(columns: int) -> None:
-    """Whichever way a measure takes."""
+    """A measure gives equal values for one row, few rows and many rows."""
     made = [np.arange(40.0) * (number + 1) for number in range(columns)]
     measure = BoundMeasure(made, lambda ops, *values: ops.ratio(sum(values), values[0], -1.0))
     everyone = measure.of_rows(slice(0, 40))
@@ -109,7 +109,7 @@ def test_few_rows_many_rows_and_one_row_agree(columns: int) -> None:
 
 
 def test_a_column_may_be_computed() -> None:
-    """One row of it by an array of one element, unless there is a faster way."""
+    """A computed column is read by rows or with its own function for one row."""
     column = Computed(lambda rows: np.arange(9)[rows] * 2)
     assert BoundMeasure((column,)).of_row()(4) == 8.0
     assert BoundMeasure((Computed(column.of, lambda row: row * 2),)).of_row()(4) == 8.0
@@ -118,7 +118,7 @@ def test_a_column_may_be_computed() -> None:
 
 
 def test_a_rule_may_not_apply() -> None:
-    """Then it has no values, and neither has what follows from it."""
+    """A rule that does not apply has no values, nor do rules derived from it."""
     query = Query(asking(), asking().needs, NOW_S, None, "new-0")
     silent = Rule(lambda _hosts, _query: None)
     for rule in (silent, silent.then(lambda _, value: value + 1)):
@@ -127,7 +127,7 @@ def test_a_rule_may_not_apply() -> None:
 
 
 def test_a_formula_may_follow_another() -> None:
-    """It gets the value of the rule."""
+    """Derived rules receive the value of the previous rule."""
     query = Query(asking(), asking().needs, NOW_S, None, "new-0")
     plain = Rule(lambda _hosts, _query: BoundMeasure((np.array([1.0, 2.0]),)))
     doubled = plain.then(lambda _, value: value * 2)

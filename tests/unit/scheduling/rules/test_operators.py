@@ -1,4 +1,4 @@
-"""The operators of extra specs, each with its odd inputs."""
+"""Tests for the operators of extra specs."""
 
 import itertools
 import math
@@ -69,13 +69,13 @@ FALSE = [
 
 @pytest.mark.parametrize(("value", "requirement"), TRUE)
 def test_it_matches(value: object, requirement: str) -> None:
-    """The first word is the operator; without one both texts have to be equal."""
+    """The first word is the operator; without one, both texts must be equal."""
     assert matches(value, requirement)
 
 
 @pytest.mark.parametrize(("value", "requirement"), FALSE)
 def test_it_does_not_match(value: object, requirement: str) -> None:
-    """There is no numeric < or >, and a list holds words, not parts of them."""
+    """Values that differ, numeric < and >, and parts of list entries do not match."""
     assert not matches(value, requirement)
 
 
@@ -85,28 +85,28 @@ SETS = ["<in>", "<all-in>", "<or>"]
 
 @pytest.mark.parametrize("sign", [*OPERATORS, *SETS])
 def test_an_operator_without_operand_never_matches(sign: str) -> None:
-    """Not even a value that is the operator itself."""
+    """An operator without an operand matches nothing, not even itself."""
     assert not matches(sign, sign)
     assert not matches("", f" {sign} ")
 
 
 @pytest.mark.parametrize("sign", [*OPERATORS, *SETS, ""])
 def test_no_value_never_matches(sign: str) -> None:
-    """An attribute that is not there meets nothing."""
+    """A missing value matches nothing."""
     assert not matches(None, f"{sign} None".strip())
 
 
 @pytest.mark.parametrize("sign", ["=", "==", "!=", ">=", "<="])
 @pytest.mark.parametrize("odd", ["x", "", "nan", "inf", "-inf", "1e999", "1,5", "0x10", "٣x"])
 def test_a_number_that_cannot_be_read_never_matches(sign: str, odd: str) -> None:
-    """Neither as value nor as operand, and nothing is raised."""
+    """An unreadable number never matches as a value or as an operand."""
     assert not matches(odd, f"{sign} 1")
     assert not matches("1", f"{sign} {odd}")
 
 
 @pytest.mark.parametrize("blanks", ["  >=   4  ", "\t>=\n4", ">= 4 and more"])
 def test_blanks_do_not_matter_and_the_second_word_is_the_operand(blanks: str) -> None:
-    """As Nova splits at blanks."""
+    """Blanks are ignored and the second word is the operand, as in Nova."""
     assert matches("4", blanks)
 
 
@@ -115,13 +115,13 @@ def test_blanks_do_not_matter_and_the_second_word_is_the_operand(blanks: str) ->
     [("1", 1.0), (" 2 ", 2.0), (3, 3.0), (True, 1.0), ("x", None), (None, None), ([], None)],
 )
 def test_numbers_are_finite_or_none(value: object, number: float | None) -> None:
-    """What is no number is None."""
+    """A value that is not a number gives None."""
     assert number_of(value) == number
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 10**400, "9" * 400])
 def test_numbers_beyond_all_bounds_are_none(value: object) -> None:
-    """Comparing them would say nothing."""
+    """Numbers that are not finite give None."""
     assert number_of(value) is None
 
 
@@ -139,14 +139,14 @@ def test_numbers_beyond_all_bounds_are_none(value: object) -> None:
     ],
 )
 def test_what_no_value_satisfies_is_told(requirement: str, flaw: str) -> None:
-    """With the reason."""
+    """An invalid requirement is reported with its flaw and matches nothing."""
     assert flaw_of(requirement) == flaw
     if flaw:
         assert not any(matches(value, requirement) for value in ("", "abc", "4", 4, ["abc"]))
 
 
 def test_what_looks_like_an_operator_and_is_none_is_told() -> None:
-    """Texts that begin otherwise are texts."""
+    """Texts that begin like an operator but have none are reported."""
     assert all(is_mistaken(text) for text in ("> 4", "< 4", "=4", "s=a", "<all_in> a", "!x"))
     assert not any(is_mistaken(text) for text in ("", "4", "sse", "a > b", ">= 4", "<in> a"))
 
@@ -160,7 +160,7 @@ VALUES = ("a", "b", "ab", "3", "4", "4.0", "3.5", 3, 4, 5.0)
 
 
 def test_requirements_that_contradict_have_no_value_in_common() -> None:
-    """Whatever is said to contradict, no value satisfies both."""
+    """No value satisfies two requirements that are reported as contradictory."""
     said = 0
     for one, other in itertools.product(REQUIREMENTS, repeat=2):
         assert contradict(one, other) is contradict(other, one)

@@ -1,4 +1,4 @@
-"""Quantities: sizes of a flavor, and how to say what less or more of them would do."""
+"""Tests for the sizes of a flavor and the relaxations about them."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ ROWS = np.arange(3)
 
 
 def test_sizes_are_those_of_the_flavor() -> None:
-    """In the unit of the class; disk is root, ephemeral and swap to the MB."""
+    """The requested sizes are those of the flavor; disk includes ephemeral and swap."""
     specs = {"resources:VCPU": "7", "resources:DISK_GB": "0"}
     flavor = Flavor("1", "f", 2, 512, root_gb=10, ephemeral_gb=5, swap_mb=512, extra_specs=specs)
     assert [one.asked(flavor) for one in (CPUS, MEMORY, DISK)] == [2, 512, 15.5]
@@ -31,7 +31,7 @@ def test_sizes_are_those_of_the_flavor() -> None:
     ],
 )
 def test_amounts_are_rounded_down(amount: float, said: str) -> None:
-    """What is free is never said to be more than it is."""
+    """Amounts are shown rounded towards zero to two decimals."""
     assert say(amount) == said
 
 
@@ -47,7 +47,7 @@ def test_amounts_are_rounded_down(amount: float, said: str) -> None:
 def test_the_least_less_is_said_in_whole_units(
     most: list[float], said: list[tuple[str, int, tuple[str, ...]]]
 ) -> None:
-    """With every host for which it is enough."""
+    """The smallest reduction in whole units is named, with the hosts for which it is enough."""
     found = Shortfall("F", CPUS, 4, ROWS).asking_for_less(HOSTS, np.array(most))
     assert [(one.text, one.change, one.examples) for one in found] == said
     assert all((one.filter, one.subject) == ("F", "VCPU") for one in found)
@@ -65,12 +65,12 @@ def test_the_least_less_is_said_in_whole_units(
 def test_the_nearest_change_is_said(
     free: list[float], said: list[tuple[str, int, tuple[str, ...]]]
 ) -> None:
-    """Less rather than more."""
+    """The nearest change is named, and a reduction is preferred."""
     found = Shortfall("F", CPUS, 4, ROWS).asking_for_exactly(HOSTS, np.array(free))
     assert [(one.text, one.change, one.examples) for one in found] == said
 
 
 def test_a_change_by_parts_of_a_unit_is_no_number_of_units() -> None:
-    """It stands in the text alone."""
+    """A change of less than a unit has no numeric change."""
     found = Shortfall("F", DISK, 1.5, ROWS).asking_for_exactly(HOSTS, np.array([1.0, 9.0, 9.0]))
     assert [(one.text, one.change) for one in found] == [("0.50 GB less disk: 1 host", None)]

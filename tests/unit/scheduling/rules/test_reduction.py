@@ -1,4 +1,4 @@
-"""Reduction: which hosts a request allows by name."""
+"""Tests for the hosts that a request allows by name."""
 
 from dataclasses import replace
 from typing import Any
@@ -42,7 +42,7 @@ BOXES = (Box("Big", "n1"), Box("Big", "n2"), Box("a"), Box("b"), Box("gone"))
     ],
 )
 def test_names_are_compared_as_nova_does(changes: dict[str, Any], left: str, what: str) -> None:
-    """Ignored and forced hosts without case, nodes and destinations with it."""
+    """Ignored and forced hosts ignore case; nodes and destinations do not, as in Nova."""
     hosts = table_of(snapshot_of(BOXES))
     hosts.remove_host("gone/gone")
     reduction = reduce_hosts(hosts, replace(asking(), **changes))
@@ -52,6 +52,6 @@ def test_names_are_compared_as_nova_does(changes: dict[str, Any], left: str, wha
 
 
 def test_an_empty_fleet_is_reduced_to_nothing() -> None:
-    """Whatever was named."""
+    """The mask of an empty fleet is empty."""
     request = replace(asking(), ignore_hosts=("a",), force_nodes=("b",))
     assert reduce_hosts(table_of(snapshot_of([])), request).mask.tolist() == []

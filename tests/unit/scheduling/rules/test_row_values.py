@@ -1,4 +1,4 @@
-"""Row values: worked out once, and again only for rows that changed."""
+"""Tests for row values, which are computed again only for changed rows."""
 
 import numpy as np
 import pytest
@@ -13,13 +13,13 @@ BOXES = [Box(f"host-{number:02d}") for number in range(20)]
 
 
 class Read:
-    """What is used of a host's processors and memory; it counts the rows that it was asked for."""
+    """A reader of used amounts that records the number of rows of each call."""
 
     def __init__(self) -> None:
         self.asked: list[int] = []
 
     def __call__(self, hosts: HostTable, rows: Selection) -> Matrix:
-        """Return two values a row."""
+        """Return two values per row."""
         self.asked.append(count_of(rows))
         found = [
             np.zeros(count_of(rows)) if columns is None else columns.used[rows]
@@ -30,12 +30,12 @@ class Read:
 
 @pytest.fixture
 def hosts() -> HostTable:
-    """Twenty hosts that nobody uses."""
+    """Return a table of twenty unused hosts."""
     return table_of(snapshot_of(BOXES))
 
 
 def test_only_rows_that_changed_are_read_again(hosts: HostTable) -> None:
-    """Each once, however often it changed; and none when no row did."""
+    """Only changed rows are read again, and none if no row changed."""
     read = Read()
     assert row_values(hosts, "key", "used", read).shape == (2, 20)
     hosts.hold(3, {"VCPU": 2})
@@ -48,7 +48,7 @@ def test_only_rows_that_changed_are_read_again(hosts: HostTable) -> None:
 
 
 def test_changes_of_other_columns_are_not_looked_at(hosts: HostTable) -> None:
-    """The journal tells them apart."""
+    """Changes in other groups of the journal cause no reading."""
     read = Read()
     row_values(hosts, "key", "used", read)
     hosts.put_seen([box.name for box in BOXES], 5.0)
@@ -57,7 +57,7 @@ def test_changes_of_other_columns_are_not_looked_at(hosts: HostTable) -> None:
 
 
 def test_much_that_changed_is_read_at_once(hosts: HostTable) -> None:
-    """More than a quarter of the rows."""
+    """If more than a quarter of the rows changed, all rows are read."""
     read = Read()
     row_values(hosts, "key", "used", read)
     for row in range(6):
@@ -67,7 +67,7 @@ def test_much_that_changed_is_read_at_once(hosts: HostTable) -> None:
 
 
 def test_a_host_that_comes_has_values(hosts: HostTable) -> None:
-    """All are read anew, as there are more rows."""
+    """A new host causes all rows to be read."""
     read = Read()
     row_values(hosts, "key", "used", read)
     box = Box("late", used={"VCPU": 5})
@@ -78,7 +78,7 @@ def test_a_host_that_comes_has_values(hosts: HostTable) -> None:
 
 
 def test_changes_that_are_forgotten_are_read_anew(hosts: HostTable) -> None:
-    """The journal keeps so many."""
+    """All rows are read if the journal no longer has the changes."""
     read = Read()
     row_values(hosts, "key", "used", read)
     hosts.hold(1, {"VCPU": 1})
@@ -89,7 +89,7 @@ def test_changes_that_are_forgotten_are_read_anew(hosts: HostTable) -> None:
 
 
 def test_keys_and_stamps_tell_values_apart(hosts: HostTable) -> None:
-    """What else a value depends on is said by its stamp."""
+    """Values are cached by key, and another stamp causes all rows to be read."""
     read, other = Read(), Read()
     row_values(hosts, "key", "used", read, stamp=1)
     row_values(hosts, "other", "used", other, stamp=1)
@@ -99,7 +99,7 @@ def test_keys_and_stamps_tell_values_apart(hosts: HostTable) -> None:
 
 
 def test_who_fails_half_way_is_asked_again(hosts: HostTable) -> None:
-    """Nothing is kept that was not read."""
+    """After a failed reading the changed rows are read again."""
     read = Read()
     row_values(hosts, "key", "used", read)
     hosts.hold(1, {"VCPU": 1})

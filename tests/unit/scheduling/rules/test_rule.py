@@ -1,4 +1,4 @@
-"""Rules say what they read, and name hosts in an order of their own."""
+"""Tests for the declarations of rules and for examples of hosts."""
 
 from dataclasses import replace
 
@@ -16,26 +16,26 @@ RULES = [*all_filters(), *all_weighers((1.0,) * WEIGHERS)]
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_what_a_rule_reads_exists(rule: Filter | Weigher) -> None:
-    """Columns are groups of the journal, request fields are fields of the query's parts."""
+    """Every path and column that a rule declares exists."""
     assert unknown_reads(rule) == ()
 
 
 def test_what_is_nowhere_to_be_read_is_told() -> None:
-    """So that a plugin with a slip in its declaration is refused, not cached wrongly."""
+    """Unknown paths and columns of a rule are listed."""
     paths = ("flavour", "flavor.colour", "hints.x", "needs.amounts", "image", "now_s", "hints")
     rule = replace(all_filters()[0], reads=Reads(request=paths, columns=("used", "rooms")))
     assert unknown_reads(rule) == ("flavour", "flavor.colour", "rooms")
 
 
 def test_examples_are_the_first_by_name() -> None:
-    """Not the first rows; and not more than three."""
+    """Examples are the first three hosts by name."""
     assert example_names(HOSTS, HOSTS.alive_rows()) == ("a", "b", "c")
     assert example_names(HOSTS, np.array([0, 2])) == ("d", "f")
     assert example_names(HOSTS, np.array([], dtype=np.intp)) == ()
 
 
 def test_without_counts_hosts() -> None:
-    """No hosts, no relaxation."""
+    """The relaxation counts the hosts; without hosts there is none."""
     (relaxation,) = without("F", "s", "the thing", HOSTS, np.array([3, 0]))
     assert (relaxation.text, relaxation.hosts) == ("without the thing: 2 hosts", 2)
     assert relaxation.examples == ("a", "f")
@@ -46,5 +46,5 @@ def test_without_counts_hosts() -> None:
     ("count", "words"), [(0, "0 hosts"), (1, "1 host"), (1_234, "1,234 hosts")]
 )
 def test_hosts_are_counted_in_words(count: int, words: str) -> None:
-    """With the singular, and thousands apart."""
+    """Hosts are counted with singular and plural and thousands separators."""
     assert count_hosts(count) == words

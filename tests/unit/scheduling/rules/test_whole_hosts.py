@@ -1,4 +1,4 @@
-"""Whole hosts: a class is what the root and all children have of it."""
+"""Tests for the amounts of a class summed over a host's root and children."""
 
 from dataclasses import replace
 
@@ -26,14 +26,14 @@ SNAPSHOT = snapshot_of(
 
 
 def free(hosts: HostTable, name: str, rows: Selection) -> list[float]:
-    """Return what is free of a class on some rows."""
+    """Return the free amounts of a class on some rows."""
     capacity, used = whole_hosts(hosts)[name]
     left: list[float] = (capacity[rows] - used[rows]).tolist()
     return left
 
 
 def test_children_add_to_the_root() -> None:
-    """Whatever the order of the rows; a host without the class has a capacity of 0."""
+    """The capacity of a host includes its children; a host without the class has 0."""
     hosts = table_of(SNAPSHOT)
     rows = np.array([2, 0, 1])
     assert free(hosts, GPU_MILLI, rows) == [600, 1400, 0]
@@ -42,7 +42,7 @@ def test_children_add_to_the_root() -> None:
 
 
 def test_hosts_come_one_by_one_too() -> None:
-    """What is used, and the capacity; 0 is none of the class."""
+    """Used amounts and capacities can be read for a single row."""
     found = whole_hosts(table_of(SNAPSHOT))
     gpus_of, cpus_of = found[GPU_MILLI], found["VCPU"]
     assert [(gpus_of.used.item(row), gpus_of.capacity.item(row)) for row in (2, 1)] == [
@@ -53,7 +53,7 @@ def test_hosts_come_one_by_one_too() -> None:
 
 
 def test_what_children_have_left_is_followed() -> None:
-    """Claims, children that come and go, and hosts that come later."""
+    """Free amounts follow claims and children and hosts that come and go."""
     hosts = table_of(SNAPSHOT)
     assert free(hosts, GPU_MILLI, hosts.all_rows) == [1400, 0, 600]
     slot = hosts.trees.on_row(0)[0]
@@ -71,12 +71,12 @@ def test_what_children_have_left_is_followed() -> None:
 
 
 def test_a_class_that_no_host_has_is_not_there() -> None:
-    """Neither under a host nor under a child."""
+    """A class that no provider has is not listed."""
     assert "CUSTOM_NONE" not in whole_hosts(table_of(SNAPSHOT))
 
 
 def test_a_bound_measure_sees_a_class_that_a_child_gets_later() -> None:
-    """The number of children stays the same, and so does the table's structure."""
+    """A bound measure sees a class that a child gets later."""
     hosts = table_of(SNAPSHOT)
     query = Query(asking(), asking().needs, NOW_S, None, "new-0")
 
@@ -95,14 +95,14 @@ def test_a_bound_measure_sees_a_class_that_a_child_gets_later() -> None:
 
 
 def test_every_class_of_the_table_is_named_once() -> None:
-    """Those that only children have come last."""
+    """Each class is listed once, with those of children only last."""
     assert tuple(whole_hosts(table_of(SNAPSHOT))) == ("VCPU", "MEMORY_MB", "DISK_GB", GPU_MILLI)
     bare = table_of(snapshot_of([Box("a", inventories={"VCPU": Inventory(1)})]))
     assert tuple(whole_hosts(bare)) == ("VCPU",)
 
 
 def test_groups_ask_on_top_of_the_rest() -> None:
-    """A class may be asked for by several groups and without suffix."""
+    """The requested amount of a class includes that of all groups."""
     groups = (ResourceGroup("1", {"VCPU": 1, "CUSTOM_A": 2}), ResourceGroup("2", {"CUSTOM_A": 3}))
     assert asked_of(Needs({"VCPU": 4}, groups=groups)) == {"VCPU": 5, "CUSTOM_A": 5}
     assert asked_of(Needs({})) == {}

@@ -1,4 +1,4 @@
-"""BuildFailureWeigher: failed builds, and how they are forgotten."""
+"""Tests for BuildFailureWeigher."""
 
 import pytest
 
@@ -18,7 +18,7 @@ SNAPSHOT = snapshot_of(
 
 
 def test_failures_count_until_a_success(ask: Ask) -> None:
-    """By default however old they are, as in Nova."""
+    """Failures count fully until a success, as in Nova."""
     asked = ask(SNAPSHOT, asking())
     assert asked.raw(build_failures.build()) == [4.0, 4.0, 1.0, 2.0, 0.0]
     shares = [4 / 5, 4 / 5, 1 / 2, 2 / 3, 0.0]
@@ -26,7 +26,7 @@ def test_failures_count_until_a_success(ask: Ask) -> None:
 
 
 def test_failures_decay(ask: Ask) -> None:
-    """Evenly, from the newest failure on; a clock that runs ahead makes no failure graver."""
+    """Failures decay linearly with age; a time in the future counts as now."""
     asked = ask(SNAPSHOT, asking())
     weigher = build_failures.build(decay_s=100.0)
     assert asked.raw(weigher) == pytest.approx([4.0, 0.4, 0.0, 2.0, 0.0])
@@ -34,7 +34,7 @@ def test_failures_decay(ask: Ask) -> None:
 
 
 def test_by_tenant_the_agents_level_is_read(ask: Ask) -> None:
-    """Nova's count is left alone, and so is the time: the level fades in the ledger."""
+    """With `by_tenant` the failure level is read instead of the count and the time."""
     asked = ask(snapshot_of([Box("a", failed_builds=9), Box("b", failure_level=1.5)]), asking())
     weigher = build_failures.build(by_tenant=True)
     assert asked.raw(weigher) == [0.0, 1.5]
@@ -45,7 +45,7 @@ def test_by_tenant_the_agents_level_is_read(ask: Ask) -> None:
 
 
 def test_the_multiplier_is_negated() -> None:
-    """Failures count against a host, in the words of policies and aggregates alike."""
+    """The multiplier is negated, as failures count against a host."""
     weigher = build_failures.build(multiplier=3.0)
     assert (weigher.name, weigher.multiplier) == ("BuildFailureWeigher", -3.0)
     assert (weigher.multiplier_key, weigher.is_penalty) == ("build_failure_weight_multiplier", True)
@@ -53,12 +53,12 @@ def test_the_multiplier_is_negated() -> None:
 
 
 def test_only_decay_reads_the_time() -> None:
-    """Without it what an engine has kept holds until the next build."""
+    """The weigher reads the time only with `decay_s`."""
     assert build_failures.build().reads.request == ()
     assert build_failures.build(decay_s=1.0).reads.request == ("now_s",)
 
 
 def test_a_decay_is_not_below_0() -> None:
-    """It is a time."""
+    """A negative `decay_s` is refused."""
     with pytest.raises(ValueError, match="decay_s: -1"):
         build_failures.build(decay_s=-1.0)

@@ -1,4 +1,4 @@
-"""PCIWeigher: devices are kept for those who need them."""
+"""Tests for PCIWeigher."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ POOLS: Mapping[str, tuple[PciPool, ...]] = {"few": (GPUS, NICS), "many": (GPUS, 
 
 
 def test_free_devices_of_all_kinds_count(ask: Ask) -> None:
-    """Those of instances do not, and more than 99 count as 99."""
+    """Hosts with fewer free devices of any kind are preferred, up to 99 devices."""
     boxes = [Box(name, pci_pools=pools) for name, pools in POOLS.items()]
     taken = Assignment(devices=(DeviceShare(GPUS.key, 2),))
     snapshot = snapshot_of(boxes, instances=[replace(resident("1", boxes[0]), assignment=taken)])
@@ -27,13 +27,13 @@ def test_free_devices_of_all_kinds_count(ask: Ask) -> None:
 
 
 def test_a_fleet_without_devices(ask: Ask) -> None:
-    """All hosts are alike."""
+    """Hosts without devices have equal values."""
     asked = ask(snapshot_of([Box("a"), Box("b")]), asking())
     assert asked.raw(free_devices.build()) == [100.0, 100.0]
 
 
 def test_defaults_are_those_of_nova() -> None:
-    """It cannot be turned round."""
+    """The defaults are those of Nova, and a negative multiplier is refused."""
     weigher = free_devices.build()
     assert (weigher.name, weigher.multiplier) == ("PCIWeigher", 1.0)
     assert weigher.multiplier_key == "pci_weight_multiplier"

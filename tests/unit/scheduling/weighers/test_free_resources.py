@@ -1,4 +1,4 @@
-"""RAMWeigher, CPUWeigher and DiskWeigher: what is free."""
+"""Tests for RAMWeigher, CPUWeigher and DiskWeigher."""
 
 from collections.abc import Callable
 
@@ -31,19 +31,19 @@ SNAPSHOT = snapshot_of(
 
 
 def test_memory_and_disk_are_physical(ask: Ask) -> None:
-    """Ratios do not count; an overcommitted host has less than nothing; disk is in MB."""
+    """Memory and disk are free without their ratios and may be negative; disk is in MB."""
     asked = ask(SNAPSHOT, asking())
     assert asked.raw(free_resources.build_ram()) == [2560.0, -808.0, 0.0]
     assert asked.raw(free_resources.build_disk()) == [70 * 1024.0, -1024.0, 0.0]
 
 
 def test_processors_count_their_ratio(ask: Ask) -> None:
-    """Total x ratio - reserved - used."""
+    """Free CPUs are the total times the ratio, less reserved and used."""
     assert ask(SNAPSHOT, asking()).raw(free_resources.build_cpu()) == [7.0, -12.0, 0.0]
 
 
 def test_shares_are_of_what_instances_may_use(ask: Ask) -> None:
-    """An overcommitted host and one without the class have nothing to share."""
+    """Shares are of the usable amount, and 0 for overcommitted hosts and missing classes."""
     asked = ask(SNAPSHOT, asking())
     assert asked.shares(free_resources.build_ram()) == [2560 / 3584, 0.0, 0.0]
     assert asked.shares(free_resources.build_disk()) == [70 / 90, 0.0, 0.0]
@@ -51,7 +51,7 @@ def test_shares_are_of_what_instances_may_use(ask: Ask) -> None:
 
 
 def test_an_empty_host_shares_all_it_has(ask: Ask) -> None:
-    """Whatever its size, ratio and reserve; one that keeps everything back shares nothing."""
+    """An empty host has a share of 1, and one that reserves everything a share of 0."""
     sizes = [Inventory(8), Inventory(5, reserved=2, allocation_ratio=0.7), Inventory(4, reserved=4)]
     boxes = [
         Box(str(n), inventories={"VCPU": one, "MEMORY_MB": one, "DISK_GB": one})
@@ -63,7 +63,7 @@ def test_an_empty_host_shares_all_it_has(ask: Ask) -> None:
 
 
 def test_processors_may_be_of_another_class(ask: Ask) -> None:
-    """The class is an option; its name is checked."""
+    """The class of CPUWeigher is an option whose name is checked."""
     inventories = {"CUSTOM_MILLI": Inventory(64_000)}
     snapshot = snapshot_of([Box("a", inventories=inventories)])
     asked = ask(snapshot, asking())
@@ -74,7 +74,7 @@ def test_processors_may_be_of_another_class(ask: Ask) -> None:
 
 
 def test_a_class_that_no_host_has_does_not_weigh(ask: Ask) -> None:
-    """Every host has nothing of it; that may change with any report."""
+    """A class that no host has gives 0 for every host."""
     asked = ask(snapshot_of([Box("bare", inventories={})]), asking())
     for build in BUILDS:
         assert asked.raw(build()) == [0.0]
@@ -82,7 +82,7 @@ def test_a_class_that_no_host_has_does_not_weigh(ask: Ask) -> None:
 
 
 def test_the_largest_disk_does_not_overflow(ask: Ask) -> None:
-    """In MB it has more than 63 bits when it is used up twice."""
+    """The largest disk does not overflow in MB."""
     inventories = {"DISK_GB": Inventory(AMOUNT_MAX)}
     snapshot = snapshot_of([Box("a", inventories=inventories, used={"DISK_GB": 2 * AMOUNT_MAX})])
     raw = ask(snapshot, asking()).raw(free_resources.build_disk())
@@ -98,7 +98,7 @@ def test_the_largest_disk_does_not_overflow(ask: Ask) -> None:
     ],
 )
 def test_the_scale_begins_at_nothing(build: Callable[..., Weigher], name: str, key: str) -> None:
-    """The share of a host is free / most free, whoever else is in the list."""
+    """The floor is 0 and the ceiling is open, with Nova's names and multipliers."""
     weigher = build(multiplier=-2.5)
     assert (weigher.name, weigher.multiplier) == (name, -2.5)
     assert weigher.multiplier_key == key

@@ -1,4 +1,4 @@
-"""IoOpsWeigher and NumInstancesWeigher: what a host is busy with."""
+"""Tests for IoOpsWeigher and NumInstancesWeigher."""
 
 from collections.abc import Callable
 
@@ -22,21 +22,21 @@ SNAPSHOT = snapshot_of(
 
 
 def test_builds_are_counted(ask: Ask) -> None:
-    """Only instances that are being built make work; the share is 1/2 at `scale`."""
+    """IoOpsWeigher counts instances that are being built; the share is 1/2 at the scale."""
     asked = ask(SNAPSHOT, asking())
     assert asked.raw(host_load.build_io_ops()) == [2.0, 0.0, 0.0]
     assert asked.shares(host_load.build_io_ops(scale=2.0)) == [0.5, 0.0, 0.0]
 
 
 def test_instances_are_counted(ask: Ask) -> None:
-    """Whatever is being done to them."""
+    """NumInstancesWeigher counts all instances."""
     asked = ask(SNAPSHOT, asking())
     assert asked.raw(host_load.build_num_instances()) == [2.0, 4.0, 0.0]
     assert asked.shares(host_load.build_num_instances(scale=4.0)) == [2 / 6, 0.5, 0.0]
 
 
 def test_defaults_are_those_of_nova() -> None:
-    """Fewer builds are better; the number of instances counts only when somebody says so."""
+    """The defaults are those of Nova."""
     builds, instances = host_load.build_io_ops(), host_load.build_num_instances()
     assert (builds.name, builds.multiplier, builds.floor) == ("IoOpsWeigher", -1.0, 0.0)
     assert builds.multiplier_key == "io_ops_weight_multiplier"
@@ -47,6 +47,6 @@ def test_defaults_are_those_of_nova() -> None:
 
 @pytest.mark.parametrize("build", [host_load.build_io_ops, host_load.build_num_instances])
 def test_a_scale_is_above_0(build: Callable[..., Weigher]) -> None:
-    """Otherwise a share would say nothing."""
+    """A scale of 0 is refused."""
     with pytest.raises(ValueError, match="scale: 0"):
         build(scale=0.0)

@@ -1,4 +1,4 @@
-"""HostLotWeigher: an order of hosts that is fixed, and is not that of their names."""
+"""Tests for HostLotWeigher."""
 
 from dataclasses import replace
 
@@ -11,20 +11,20 @@ BOXES = [Box(f"rack-{number // 20}-{number:03d}") for number in range(200)]
 
 
 def lots(ask: Ask, boxes: list[Box]) -> dict[str, float]:
-    """Return the lot of each box by name."""
+    """Return the name hash of each box, by name."""
     drawn = ask(snapshot_of(boxes), asking()).shares(host_lot.build())
     assert drawn is not None
     return dict(zip((box.name for box in boxes), drawn, strict=True))
 
 
 def test_a_host_keeps_its_lot(ask: Ask) -> None:
-    """Whoever else is there, and in whatever order they came."""
+    """A host's value does not depend on other hosts or on their order."""
     everyone = lots(ask, BOXES)
     assert lots(ask, BOXES[150:20:-1]) == {box.name: everyone[box.name] for box in BOXES[21:151]}
 
 
 def test_lots_are_spread_out(ask: Ask) -> None:
-    """All different, from 0 to below 1, and each rack has some in each half."""
+    """Values are distinct, within [0, 1) and spread in every rack."""
     everyone = lots(ask, BOXES)
     assert len(set(everyone.values())) == len(BOXES)
     assert all(0 <= lot < 1 for lot in everyone.values())
@@ -34,7 +34,7 @@ def test_lots_are_spread_out(ask: Ask) -> None:
 
 
 def test_nodes_of_one_name_draw_for_themselves(ask: Ask) -> None:
-    """A host with another node is another host; one that is renamed draws anew."""
+    """Values depend on the node as well as on the name."""
     boxes = [Box("host", node="node-1"), Box("host", node="node-2")]
     asked = ask(snapshot_of(boxes), asking())
     first, second = asked.shares(host_lot.build()) or []
@@ -44,7 +44,7 @@ def test_nodes_of_one_name_draw_for_themselves(ask: Ask) -> None:
 
 
 def test_its_name_and_scale() -> None:
-    """By default it only decides between equals."""
+    """The default multiplier is small enough to decide only between equal hosts."""
     weigher = host_lot.build()
     assert (weigher.name, weigher.multiplier) == ("HostLotWeigher", 0.001)
     assert (weigher.floor, weigher.ceiling) == (0.0, 1.0)

@@ -1,4 +1,4 @@
-"""MetricsWeigher: what hosts measure of themselves."""
+"""Tests for MetricsWeigher."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ SNAPSHOT = snapshot_of(
 
 
 def test_metrics_add_up_in_their_ratios(ask: Ask) -> None:
-    """A host that lacks one of them is put last, whatever else it reports."""
+    """The value is the weighted sum of metrics; a missing metric gives a fixed low value."""
     asked = ask(SNAPSHOT, asking())
     weigher = host_metrics.build(weight_setting={"cpu.percent": -2.0, "temperature": 0.1})
     assert asked.raw(weigher) == [3.0, -10_000.0, -10_000.0]
@@ -30,14 +30,14 @@ def test_metrics_add_up_in_their_ratios(ask: Ask) -> None:
 
 
 def test_a_metric_without_a_ratio_is_not_missed(ask: Ask) -> None:
-    """As in Nova, 0 leaves it out."""
+    """A metric with a ratio of 0 may be missing, as in Nova."""
     asked = ask(SNAPSHOT, asking())
     weigher = host_metrics.build(weight_setting={"cpu.percent": 1.0, "temperature": 0.0})
     assert asked.raw(weigher) == [0.5, 0.25, -10_000.0]
 
 
 def test_a_host_is_not_marked_down_where_the_weigher_is_off(ask: Ask) -> None:
-    """As in Nova: by the policy, or by the aggregates of the host."""
+    """A missing metric does not count where the multiplier is 0, as in Nova."""
     both = {"cpu.percent": 2.0, "temperature": 0.1}
     off = host_metrics.build(multiplier=0.0, weight_setting=both)
     assert ask(SNAPSHOT, asking()).raw(off) == [5.0, 0.5, 0.0]
@@ -51,7 +51,7 @@ def test_a_host_is_not_marked_down_where_the_weigher_is_off(ask: Ask) -> None:
 
 
 def test_the_share_has_a_scale(ask: Ask) -> None:
-    """In the unit of the metrics."""
+    """The share has a scale, which must be above 0."""
     asked = ask(SNAPSHOT, asking())
     weigher = host_metrics.build(weight_setting={"temperature": 1.0}, scale=40.0)
     assert asked.shares(weigher) == [3 / 4, 0.0, 0.0]
@@ -60,14 +60,14 @@ def test_the_share_has_a_scale(ask: Ask) -> None:
 
 
 def test_without_settings_it_stands_aside(ask: Ask) -> None:
-    """There is nothing to add up."""
+    """Without weighed metrics the weigher does not apply."""
     asked = ask(SNAPSHOT, asking())
     assert asked.raw(host_metrics.build()) is None
     assert asked.shares(host_metrics.build(weight_setting={"temperature": 0.0})) is None
 
 
 def test_defaults_are_those_of_nova() -> None:
-    """The key of aggregates is not that of the option, which has a section of its own."""
+    """The defaults are those of Nova."""
     weigher = host_metrics.build()
     assert (weigher.name, weigher.multiplier) == ("MetricsWeigher", 1.0)
     assert weigher.multiplier_key == "metrics_weight_multiplier"

@@ -1,4 +1,4 @@
-"""HypervisorVersionWeigher: newer hypervisors."""
+"""Tests for HypervisorVersionWeigher."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.unit.scheduling.conftest import Ask
 
 
 def test_versions_are_numbers(ask: Ask) -> None:
-    """An unknown version is 0; the share is 1/2 at version 10."""
+    """The value is the version number; the share is 1/2 at version 10."""
     versions = (6_002_000, 10_000_000, 0)
     boxes = [Box(str(version), hypervisor_version=version) for version in versions]
     asked = ask(snapshot_of(boxes), asking())
@@ -19,13 +19,13 @@ def test_versions_are_numbers(ask: Ask) -> None:
 
 
 def test_a_version_beyond_all_numbers_is_cut(ask: Ask) -> None:
-    """Nothing says how large the number that a driver reports may be."""
+    """A version beyond the range of the column is clipped."""
     asked = ask(snapshot_of([Box("a", hypervisor_version=10**400)]), asking())
     assert asked.raw(hypervisor_version.build()) == [float(AMOUNT_MAX)]
 
 
 def test_defaults_are_those_of_nova() -> None:
-    """Newer is better, and no end of the scale is fixed."""
+    """The defaults are those of Nova, without fixed ends."""
     weigher = hypervisor_version.build()
     assert (weigher.name, weigher.multiplier) == ("HypervisorVersionWeigher", 1.0)
     assert weigher.multiplier_key == "hypervisor_version_weight_multiplier"

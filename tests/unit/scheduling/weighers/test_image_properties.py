@@ -1,4 +1,4 @@
-"""ImagePropertiesWeigher: instances with images like the one asked for."""
+"""Tests for ImagePropertiesWeigher."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ LINUX = {"os_distro": "linux", "hw_machine_type": "q35"}
 
 
 def running(uuid: str, box: Box, properties: Mapping[str, str] | None) -> Instance:
-    """Return an instance of an image with these properties; None is no image."""
+    """Return an instance with these image properties, or without an image for None."""
     image = None if properties is None else Image("i", properties=properties)
     return replace(resident(uuid, box), image=image)
 
@@ -37,19 +37,19 @@ SNAPSHOT = snapshot_of(
 
 
 def of(properties: Mapping[str, str]) -> Request:
-    """Return a request for an instance of such an image."""
+    """Return a request with these image properties."""
     return replace(asking(), image=Image("i", properties=properties))
 
 
 def test_equal_values_count_alike(ask: Ask) -> None:
-    """Each instance counts once for each property that it shares."""
+    """Each instance counts once for each property value that it shares with the request."""
     asked = ask(SNAPSHOT, of(WINDOWS))
     assert asked.raw(image_properties.build()) == [2 + 3, 1.0, 0.0]
     assert asked.shares(image_properties.build()) == pytest.approx([11 / 12, 3 / 4, 1 / 2])
 
 
 def test_ratios_say_what_counts(ask: Ask) -> None:
-    """A property without a ratio does not count, nor does one with 0."""
+    """With ratios only the listed properties count, each by its ratio."""
     asked = ask(SNAPSHOT, of(WINDOWS))
     settings = {"os_distro": 2.0, "hw_machine_type": -1.0, "other": 5.0}
     weigher = image_properties.build(image_props_weight_setting=settings)
@@ -62,7 +62,7 @@ def test_ratios_say_what_counts(ask: Ask) -> None:
 
 
 def test_values_that_no_instance_has(ask: Ask) -> None:
-    """They count nothing, and an index of other properties is not in the way."""
+    """Property values that no instance has count 0."""
     asked = ask(SNAPSHOT, of({"os_distro": "bsd", "os_version": "7"}))
     named = image_properties.build(image_props_weight_setting={"os_distro": 1.0})
     assert asked.raw(named) == [0.0, 0.0, 0.0]
@@ -70,7 +70,7 @@ def test_values_that_no_instance_has(ask: Ask) -> None:
 
 
 def test_it_stands_aside_when_nothing_is_asked(ask: Ask) -> None:
-    """No image, no properties, none that has a ratio."""
+    """The weigher does not apply without a property that counts."""
     weigher = image_properties.build(image_props_weight_setting={"os_distro": 1.0})
     for request in (asking(), of({}), of({"hw_machine_type": "q35"})):
         assert ask(SNAPSHOT, request).raw(weigher) is None
@@ -78,7 +78,7 @@ def test_it_stands_aside_when_nothing_is_asked(ask: Ask) -> None:
 
 
 def test_defaults_are_those_of_nova() -> None:
-    """It is off unless a policy or an aggregate turns it on."""
+    """The defaults are those of Nova, with a multiplier of 0."""
     weigher = image_properties.build()
     assert (weigher.name, weigher.multiplier) == ("ImagePropertiesWeigher", 0.0)
     assert weigher.multiplier_key == "image_props_weight_multiplier"

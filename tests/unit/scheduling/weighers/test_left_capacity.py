@@ -1,4 +1,4 @@
-"""LeftCapacityWeigher: the mean share that is left of what is asked for."""
+"""Tests for LeftCapacityWeigher, which measures the mean share that is left."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ HALF = asking(Flavor("1", "half", vcpus=4, memory_mb=2048))
 
 
 def test_it_is_what_is_left_afterwards(ask: Ask) -> None:
-    """Of 8 CPUs 4, of 8 GB 6; on a host of twice the size 12 of 16 and 14 of 16."""
+    """The value is the mean of the shares that are left of the requested classes."""
     boxes = [Box("a"), Box("b", inventories=sized(16, 16_384))]
     assert ask(snapshot_of(boxes), HALF).shares(left_capacity.build()) == [
         (0.5 + 0.75) / 2,
@@ -21,26 +21,26 @@ def test_it_is_what_is_left_afterwards(ask: Ask) -> None:
 
 
 def test_what_is_not_asked_for_does_not_count(ask: Ask) -> None:
-    """The disk is full, and the instance has none."""
+    """Classes that are not requested do not count."""
     boxes = [Box("a", used={"DISK_GB": 100})]
     assert ask(snapshot_of(boxes), HALF).shares(left_capacity.build()) == [0.625]
 
 
 def test_devices_count_wherever_they_hang(ask: Ask) -> None:
-    """A share of one of two GPUs leaves three quarters of them."""
+    """Devices of child providers count for the whole host."""
     request = asking(Flavor("1", "gpu", 0, 0), specs={f"resources1:{GPU_MILLI}": "500"})
     boxes = [Box("a", children=gpus(1000, 1000)), Box("without")]
     assert ask(snapshot_of(boxes), request).shares(left_capacity.build()) == [0.75, 0.0]
 
 
 def test_less_than_nothing_is_nothing(ask: Ask) -> None:
-    """An overcommitted host is not worse than a full one."""
+    """An overcommitted host has a value of 0."""
     boxes = [Box("a", used={"VCPU": 20, "MEMORY_MB": 9000})]
     assert ask(snapshot_of(boxes), HALF).shares(left_capacity.build()) == [0.0]
 
 
 def test_many_hosts_are_weighed_as_each_of_them(ask: Ask) -> None:
-    """Some without GPUs, which have none left, and some overcommitted."""
+    """Values for many hosts equal those for each host alone."""
     request = asking(Flavor("1", "gpu", 1, 512), specs={f"resources1:{GPU_MILLI}": "500"})
     boxes = [
         Box(
@@ -61,13 +61,13 @@ def test_many_hosts_are_weighed_as_each_of_them(ask: Ask) -> None:
 
 
 def test_who_asks_for_nothing_is_not_weighed(ask: Ask) -> None:
-    """The weigher stands aside."""
+    """The weigher does not apply to a request without amounts."""
     nothing = asking(Flavor("1", "nothing", 0, 0))
     assert ask(snapshot_of([Box("a")]), nothing).shares(left_capacity.build()) is None
 
 
 def test_its_name_and_scale() -> None:
-    """It packs with a multiplier below 0."""
+    """The ends of the scale are 0 and 1, and a negative multiplier is allowed."""
     weigher = left_capacity.build(multiplier=-1.0)
     assert (weigher.name, weigher.multiplier) == ("LeftCapacityWeigher", -1.0)
     assert (weigher.floor, weigher.ceiling) == (0.0, 1.0)

@@ -1,4 +1,4 @@
-"""ServerGroupSoftAffinityWeigher and ServerGroupSoftAntiAffinityWeigher: members on the host."""
+"""Tests for ServerGroupSoftAffinityWeigher and ServerGroupSoftAntiAffinityWeigher."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ REQUEST = replace(asking(), group_uuid="g")
 
 
 def fleet(policy: GroupPolicy) -> Snapshot:
-    """Two members on a, one on b, an outsider on c."""
+    """Return two members on a, one on b and another group's instance on c."""
     members = [resident(uuid, box, group_uuid="g") for uuid, box in (("1", A), ("2", A), ("3", B))]
     return snapshot_of(
         [A, B, C],
@@ -25,7 +25,7 @@ def fleet(policy: GroupPolicy) -> Snapshot:
 
 
 def test_members_count_for_or_against_a_host(ask: Ask) -> None:
-    """Under its own policy each counts the members on every host."""
+    """The value is the number of members on the host, negated for anti-affinity."""
     together = ask(fleet(GroupPolicy.SOFT_AFFINITY), REQUEST)
     assert together.raw(soft_groups.build_affinity()) == [2.0, 1.0, 0.0]
     apart = ask(fleet(GroupPolicy.SOFT_ANTI_AFFINITY), REQUEST)
@@ -33,7 +33,7 @@ def test_members_count_for_or_against_a_host(ask: Ask) -> None:
 
 
 def test_shares_count_members_against_one(ask: Ask) -> None:
-    """No end is fixed, and a host is judged by itself."""
+    """The share depends only on the members on the host itself."""
     together = ask(fleet(GroupPolicy.SOFT_AFFINITY), REQUEST)
     assert together.shares(soft_groups.build_affinity()) == [2 / 3, 1 / 2, 0.0]
     apart = ask(fleet(GroupPolicy.SOFT_ANTI_AFFINITY), REQUEST)
@@ -42,7 +42,7 @@ def test_shares_count_members_against_one(ask: Ask) -> None:
 
 @pytest.mark.parametrize("policy", GroupPolicy)
 def test_other_policies_do_not_weigh(ask: Ask, policy: GroupPolicy) -> None:
-    """Neither does a request without a group."""
+    """The weighers do not apply to other policies or to requests without a group."""
     asked = ask(fleet(policy), REQUEST)
     assert (asked.raw(soft_groups.build_affinity()) is None) == (policy != "soft-affinity")
     assert (asked.raw(soft_groups.build_anti_affinity()) is None) == (
@@ -56,7 +56,7 @@ def test_other_policies_do_not_weigh(ask: Ask, policy: GroupPolicy) -> None:
 
 
 def test_the_scale_is_that_of_the_hosts_at_hand() -> None:
-    """No end is fixed, as in Nova."""
+    """The scale has no fixed ends, and names and keys are those of Nova."""
     for build in (soft_groups.build_affinity, soft_groups.build_anti_affinity):
         weigher = build(multiplier=7.0)
         assert (weigher.multiplier, weigher.floor, weigher.ceiling) == (7.0, None, None)

@@ -1,4 +1,4 @@
-"""UnaskedFeaturesWeigher: what is special about a host, for nothing."""
+"""Tests for UnaskedFeaturesWeigher."""
 
 from dataclasses import replace
 
@@ -18,12 +18,12 @@ BOXES = [PLAIN, FAST, GPUS]
 
 
 def specs(**given: str) -> dict[str, str]:
-    """Return extra specs; `__` stands for the colon."""
+    """Return extra specs, with `__` replaced by a colon."""
     return {key.replace("__", ":"): value for key, value in given.items()}
 
 
 def test_traits_of_the_operator_and_devices_count(ask: Ask) -> None:
-    """Standard traits and classes do not."""
+    """Custom traits and uncommon resource classes count; standard ones do not."""
     asked = ask(snapshot_of(BOXES), asking())
     assert asked.raw(unasked_features.build()) == [0.0, 2.0, 1.0]
     assert asked.shares(unasked_features.build(many=4)) == [0.0, 0.5, 0.25]
@@ -31,7 +31,7 @@ def test_traits_of_the_operator_and_devices_count(ask: Ask) -> None:
 
 
 def test_what_is_asked_for_does_not_count(ask: Ask) -> None:
-    """Required, as one of several, or by a group; amounts with or without suffix."""
+    """Requested traits and classes do not count."""
     weigher = unasked_features.build()
     for asked in (
         specs(trait__CUSTOM_FAST="required"),
@@ -44,13 +44,13 @@ def test_what_is_asked_for_does_not_count(ask: Ask) -> None:
 
 
 def test_devices_that_are_all_taken_are_nothing_special(ask: Ask) -> None:
-    """Who needs one cannot go there anyway."""
+    """Devices without free amounts do not count."""
     boxes = [Box("taken", children=gpus(0)), Box("some", children=gpus(0, 10))]
     assert ask(snapshot_of(boxes), asking()).raw(unasked_features.build()) == [0.0, 1.0]
 
 
 def test_pci_devices_count_until_one_is_asked_for(ask: Ask) -> None:
-    """Free ones, of whatever kind."""
+    """Free PCI devices count as a feature."""
     asked = ask(snapshot_of([PLAIN]), asking())
     pools = (PciPool("10de", "1eb8", DeviceType.STANDARD, 2),)
     apply_event(asked.hosts, replace(PLAIN.host, pci_pools=pools))
@@ -58,7 +58,7 @@ def test_pci_devices_count_until_one_is_asked_for(ask: Ask) -> None:
 
 
 def test_prefixes_and_common_classes_are_options(ask: Ask) -> None:
-    """Nothing of what hosts have has to be special."""
+    """The trait prefixes and the common classes are options."""
     inventories = {**sized(), "CUSTOM_MILLI": Inventory(8)}
     boxes = [replace(FAST, inventories=inventories)]
     asked = ask(snapshot_of(boxes), asking(Flavor("1", "small", 1, 1)))
@@ -70,7 +70,7 @@ def test_prefixes_and_common_classes_are_options(ask: Ask) -> None:
 
 
 def test_a_trait_that_comes_later_counts(ask: Ask) -> None:
-    """The set of features follows the names that the table knows."""
+    """A trait that is added later counts."""
     asked = ask(snapshot_of([PLAIN]), asking())
     assert asked.raw(unasked_features.build()) == [0.0]
     apply_event(asked.hosts, replace(PLAIN.provider, traits=frozenset({"CUSTOM_NEW"})))
@@ -78,7 +78,7 @@ def test_a_trait_that_comes_later_counts(ask: Ask) -> None:
 
 
 def test_many_traits_are_counted(ask: Ask) -> None:
-    """More than fit in one word of bits."""
+    """More than 64 traits are counted."""
     traits = frozenset(f"CUSTOM_{number}" for number in range(150))
     asked = ask(snapshot_of([replace(PLAIN, traits=traits)]), asking())
     assert asked.raw(unasked_features.build()) == [150.0]
@@ -86,7 +86,7 @@ def test_many_traits_are_counted(ask: Ask) -> None:
 
 
 def test_its_name_and_scale() -> None:
-    """It keeps special hosts free unless told otherwise."""
+    """The default multiplier is -1, and the floor is 0."""
     weigher = unasked_features.build()
     assert (weigher.name, weigher.multiplier) == ("UnaskedFeaturesWeigher", -1.0)
     assert (weigher.floor, weigher.ceiling) == (0.0, None)

@@ -1,4 +1,4 @@
-"""UsableCapacityWeigher: what an instance takes, beside what it makes useless."""
+"""Tests for UsableCapacityWeigher."""
 
 import numpy as np
 import pytest
@@ -24,19 +24,19 @@ def values(ask: Ask, boxes: list[Box], request: Request = SMALL, steps: int = 20
 
 
 def test_an_idle_host_loses_what_is_taken(ask: Ask) -> None:
-    """Whatever its size; so all idle hosts are equal."""
+    """Idle hosts of different sizes have equal values."""
     assert values(ask, [Box("a"), Box("b", inventories=sized(64, 65_536, 800))]) == [0.5, 0.5]
 
 
 def test_nothing_is_lost_where_something_else_is_scarce(ask: Ask) -> None:
-    """A host whose disk is full has CPUs and memory that nobody with a disk can use."""
+    """A host whose unrequested class is full loses nothing."""
     diskless = asking(Flavor("1", "diskless", vcpus=2, memory_mb=1024))
     full = Box("full", used={"DISK_GB": 90})
     assert values(ask, [full, Box("idle")], diskless) == [1.0, 0.5]
 
 
 def test_the_ratio_of_what_is_left_counts(ask: Ask) -> None:
-    """The instance goes where it takes least of the scarcest class."""
+    """The instance goes where it takes the smaller part of the scarcest class."""
     scarce_cpu = Box("scarce-cpu", used={"VCPU": 4})
     scarce_memory = Box("scarce-memory", used={"MEMORY_MB": 4096})
     # 2 of 8 CPUs and 1 of 8 GB: a quarter is taken, and lost where CPUs are scarce; where memory
@@ -45,7 +45,7 @@ def test_the_ratio_of_what_is_left_counts(ask: Ask) -> None:
 
 
 def test_devices_are_what_is_taken(ask: Ask) -> None:
-    """A share of a GPU on a host with few CPUs for each loses more than that share."""
+    """A share of a GPU is worth less on a host with few CPUs for each GPU."""
     many, few = sized(vcpus=32, memory_mb=65_536), sized(vcpus=2, memory_mb=65_536)
     boxes = [
         Box("many", inventories=many, children=gpus(1000, 1000)),
@@ -55,7 +55,7 @@ def test_devices_are_what_is_taken(ask: Ask) -> None:
 
 
 def test_any_class_may_be_common(ask: Ask) -> None:
-    """Then the class that is asked for most is what is taken."""
+    """If all classes are common, the most requested class is what is taken."""
     boxes = [Box("few", inventories=sized(vcpus=2, memory_mb=65_536), children=gpus(1000, 1000))]
     asked = ask(snapshot_of(boxes), SHARE)
     common = ("VCPU", "MEMORY_MB", "DISK_GB", GPU_MILLI)
@@ -63,7 +63,7 @@ def test_any_class_may_be_common(ask: Ask) -> None:
 
 
 def test_values_come_in_steps(ask: Ask) -> None:
-    """Hosts that are about as good are equal."""
+    """Values are rounded to steps, so hosts of nearly equal value are equal."""
     boxes = [Box("a", used={"MEMORY_MB": 4096}), Box("b", used={"MEMORY_MB": 4100})]
     fine, coarse = values(ask, boxes, steps=1000), values(ask, boxes, steps=20)
     assert fine[0] == 0.667
@@ -71,7 +71,7 @@ def test_values_come_in_steps(ask: Ask) -> None:
 
 
 def test_a_host_without_what_is_asked_is_worth_nothing(ask: Ask) -> None:
-    """It is removed by the filters; the weigher only has to answer."""
+    """A host without the requested class has a value of 0."""
     assert values(ask, [Box("bare", inventories={})]) == [0.0]
     over = Box("over", used={"VCPU": 20, "MEMORY_MB": 20_000})
     assert values(ask, [over, Box("empty", inventories={"VCPU": Inventory(4, reserved=4)})]) == [
@@ -82,7 +82,7 @@ def test_a_host_without_what_is_asked_is_worth_nothing(ask: Ask) -> None:
 
 @pytest.mark.parametrize("request_", [SMALL, SHARE], ids=["small", "share of a GPU"])
 def test_many_hosts_are_weighed_as_each_of_them(ask: Ask, request_: Request) -> None:
-    """Some without GPUs, some overcommitted, some without anything."""
+    """Values for many hosts equal those for each host alone."""
     boxes = [
         Box(
             f"host-{number:02d}",
@@ -100,12 +100,12 @@ def test_many_hosts_are_weighed_as_each_of_them(ask: Ask, request_: Request) -> 
 
 
 def test_who_asks_for_nothing_is_not_weighed(ask: Ask) -> None:
-    """The weigher stands aside."""
+    """The weigher does not apply to a request without amounts."""
     assert ask(snapshot_of([Box("a")]), NOTHING).shares(usable_capacity.build()) is None
 
 
 def test_its_scale_is_fixed() -> None:
-    """Values are shares under either normalisation."""
+    """The ends of the scale are 0 and 1, and the raw value is the share."""
     weigher = usable_capacity.build(multiplier=2.0)
     assert (weigher.name, weigher.multiplier) == ("UsableCapacityWeigher", 2.0)
     assert (weigher.floor, weigher.ceiling) == (0.0, 1.0)

@@ -1,4 +1,4 @@
-"""An auditor, and a ledger in which damage is made on purpose."""
+"""An auditor and a ledger in which tests cause damage."""
 
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status
@@ -12,12 +12,12 @@ from tests.unit.services.wiring import Desk, Fleet, open_desk, order_of
 
 DOWN_S = 60.0
 FULL = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1}
-"""What an instance of flavor 1 needs."""
+"""The needs of an instance of flavor 1."""
 LONG_S = 10_000.0
 
 
 class Office:
-    """Audits one ledger again and again."""
+    """An audit service with its ledger, and helpers that change the ledger."""
 
     def __init__(self, desk: Desk, ledger: Ledger | None = None) -> None:
         self.desk = desk
@@ -38,7 +38,7 @@ class Office:
         host: str | None = None,
         **ages: float,
     ) -> AuditReport:
-        """Audit; services stay up for long unless told otherwise."""
+        """Return the report of an audit; by default all services count as up."""
         return await self.auditing.audit(
             AuditAges(**ages), service_down_time_s=down_s, mends=mends, host=host
         )
@@ -46,13 +46,13 @@ class Office:
     async def only(
         self, code: DiscrepancyCode, *, mends: bool = False, down_s: float = LONG_S * 10
     ) -> Discrepancy:
-        """Audit, and return the one discrepancy that there is."""
+        """Return the only discrepancy of an audit and check its code."""
         (found,) = (await self.audit(mends=mends, down_s=down_s)).discrepancies
         assert found.code is code
         return found
 
     async def place(self, number: int = 1) -> Instance:
-        """Place an instance, as it is when it has been built; a while ago."""
+        """Place an instance, make it ACTIVE, let some time pass, and return it."""
         await self.beat()
         order = order_of(make_request(number))
         await self.desk.placer.place(order)
@@ -62,13 +62,13 @@ class Office:
         return await self.get(placed.uuid)
 
     async def beat(self) -> None:
-        """Have the agents of all hosts be alive now."""
+        """Record a heartbeat of all hosts."""
         names = tuple(service.host for service in await self.ledger.all(Service))
         await self.ledger.write(Heartbeats(names, self.desk.clock.now_s()))
         await self.desk.follower.catch_up()
 
     async def get(self, uuid: str) -> Instance:
-        """Return an instance as the ledger has it."""
+        """Return an instance as recorded in the ledger."""
         found = await self.ledger.get(Instance, uuid)
         assert found is not None
         return found
@@ -79,5 +79,5 @@ class Office:
 
 
 async def open_office(hosts: int = 2, vcpus: int = 16) -> Office:
-    """Make a ledger with some hosts, and who audits it."""
+    """Return an office on a ledger with this many hosts."""
     return Office(await open_desk(Fleet(hosts=hosts, vcpus=vcpus)))

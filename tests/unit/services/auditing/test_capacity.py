@@ -1,4 +1,4 @@
-"""Providers of which more is used than there is, or than anybody holds."""
+"""Tests for providers whose usage exceeds their capacity or their allocations."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ OVER = DiscrepancyCode.OVER_CAPACITY
 
 
 async def offer(office: Office, inventory: Inventory | None) -> None:
-    """Have the one host offer VCPUs anew."""
+    """Set the VCPU inventory of the host, or remove it."""
     provider = make_provider(vcpus=2)
     rest = {name: one for name, one in provider.inventories.items() if name != VCPU}
     mine = {} if inventory is None else {VCPU: inventory}
@@ -25,7 +25,7 @@ async def offer(office: Office, inventory: Inventory | None) -> None:
 
 
 async def office_of_two(**ratios: float) -> Office:
-    """Make a host whose two VCPUs are stretched to four, of which three are used."""
+    """Return an office with one host of four VCPUs, three of which are used."""
     office = await open_office(hosts=1, vcpus=4)
     for number in (1, 2, 3):
         await office.place(number)
@@ -43,7 +43,7 @@ async def office_of_two(**ratios: float) -> Office:
     ],
 )
 async def test_a_host_that_became_smaller_is_told(inventory: Inventory | None, said: str) -> None:
-    """Its instances stay; why there is too little is told."""
+    """A host whose capacity fell below its usage is reported with the cause and not repaired."""
     office = await office_of_two(VCPU=1.0)
     await offer(office, inventory)
     found = await office.only(OVER, mends=True)
@@ -52,7 +52,7 @@ async def test_a_host_that_became_smaller_is_told(inventory: Inventory | None, s
 
 
 async def test_the_aggregate_that_changed_a_ratio_is_named() -> None:
-    """And what the ratio would be without."""
+    """The report names the aggregate that set the ratio and the ratio without it."""
     office = await office_of_two(VCPU=4.0)
     await offer(office, Inventory(total=2, allocation_ratio=4.0))
     assert (await office.audit()).discrepancies == ()
@@ -65,7 +65,7 @@ async def test_the_aggregate_that_changed_a_ratio_is_named() -> None:
 
 
 async def test_a_part_of_a_host_that_became_smaller_is_told() -> None:
-    """It has the ratio that it was given, and is on the host that it is below."""
+    """A child provider whose capacity fell below its usage is reported for its host."""
     office = await office_of_two()
     child = Provider(make_uuid("child", 1), "gpu", parent_uuid=make_uuid("host", 1))
     share = make_share(1, on_1={VCPU: 1})
@@ -82,7 +82,7 @@ async def test_a_part_of_a_host_that_became_smaller_is_told() -> None:
 
 
 async def test_what_counts_as_used_and_nobody_holds_is_told() -> None:
-    """No unit can do that: it would be a fault, or a hand in the database."""
+    """Usage that no consumer holds is reported."""
     office = await office_of_two()
     rooms = office.ledger._working_set.capacities
     room = rooms[make_uuid("host", 1)]

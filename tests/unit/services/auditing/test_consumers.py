@@ -1,4 +1,4 @@
-"""Room that nobody has: orphaned allocations, and what others hold through the Placement API."""
+"""Tests for orphaned allocations and foreign consumers."""
 
 import pytest
 
@@ -21,7 +21,7 @@ ORPHAN = DiscrepancyCode.ORPHANED_ALLOCATION
 
 
 async def test_a_cloud_in_order_has_no_discrepancies() -> None:
-    """Instances on hosts hold what they need, and nobody else holds anything."""
+    """A ledger in which instances hold what they need has no discrepancies."""
     office = await open_office()
     for number in (1, 2, 3):
         await office.place(number)
@@ -31,7 +31,7 @@ async def test_a_cloud_in_order_has_no_discrepancies() -> None:
 
 
 async def test_what_a_deleted_instance_holds_is_freed() -> None:
-    """It is told first; then it is freed, in a version of its own."""
+    """The allocation of a deleted instance is reported, and freed by a repair."""
     office = await open_office()
     vm = await office.place()
     await office.write_instance(vm, status=Status.DELETED, terminated_at_s=vm.updated_at_s)
@@ -49,7 +49,7 @@ async def test_what_a_deleted_instance_holds_is_freed() -> None:
 
 
 async def test_what_has_just_been_deleted_is_not_told() -> None:
-    """It may not be over yet; after the grace it is told."""
+    """The allocation of a deleted instance is reported only after the grace period."""
     office = await open_office()
     vm = await office.place()
     now_s = office.desk.clock.now_s()
@@ -61,7 +61,7 @@ async def test_what_has_just_been_deleted_is_not_told() -> None:
 
 @pytest.mark.parametrize("task", [None, Task.SCHEDULING])
 async def test_an_instance_on_no_host_holds_nothing(task: Task | None) -> None:
-    """One that failed and one that is to be placed anew; it could not be, holding something."""
+    """An instance without a host must not hold anything."""
     office = await open_office()
     vm = await office.place()
     status = Status.BUILD if task else Status.ERROR
@@ -72,7 +72,7 @@ async def test_an_instance_on_no_host_holds_nothing(task: Task | None) -> None:
 
 
 async def test_what_an_ended_move_holds_is_freed() -> None:
-    """The move is named by its number."""
+    """The allocation of an ended move is freed, and the report has the move's number."""
     office = await open_office()
     vm = await office.place()
     await office.ledger.write(
@@ -90,7 +90,7 @@ async def test_what_an_ended_move_holds_is_freed() -> None:
 
 
 async def test_nobody_knows_how_old_a_stranger_is() -> None:
-    """So it is freed only when this process has seen it for as long as the grace."""
+    """An unknown consumer is freed only after this process has seen it for the grace period."""
     office = await open_office()
     await office.ledger.write(make_take(9))
     found = await office.only(ORPHAN, mends=True)
@@ -102,7 +102,7 @@ async def test_nobody_knows_how_old_a_stranger_is() -> None:
 
 
 async def test_consumers_of_the_placement_api_are_others() -> None:
-    """They are listed apart and never touched, whatever type they have."""
+    """Consumers of the Placement API are listed separately and never changed."""
     office = await open_office()
     move = fast_replace(make_share(2, on_1=1), consumer=make_moving_consumer(2))
     await office.ledger.write(Reallocate((make_share(1, on_1=2), move)))
@@ -116,7 +116,7 @@ async def test_consumers_of_the_placement_api_are_others() -> None:
 
 
 async def test_a_race_loses_nothing() -> None:
-    """What a consumer holds is replaced just before it would be freed: that is what counts."""
+    """A repair is not made if the consumer's allocation is replaced meanwhile."""
     office = await open_office()
     vm = await office.place()
     await office.write_instance(vm, status=Status.DELETED)
@@ -138,7 +138,7 @@ async def test_a_race_loses_nothing() -> None:
 
 
 async def test_a_waiting_instance_that_is_placed_meanwhile_is_left_alone() -> None:
-    """Its revision stands in the unit that would free what it holds."""
+    """A repair is not made if the waiting instance is placed meanwhile."""
     office = await open_office()
     vm = await office.place()
     await office.write_instance(vm, host=None, node=None, task=Task.SCHEDULING)

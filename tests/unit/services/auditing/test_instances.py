@@ -1,4 +1,4 @@
-"""Instances: what they hold against what they need, where they are, and how they get on."""
+"""Tests for instances whose allocation, host, task, disks or group is wrong."""
 
 from dataclasses import replace
 
@@ -18,14 +18,14 @@ MISSING = DiscrepancyCode.MISSING_ALLOCATION
 
 
 async def bare(office: Office) -> Instance:
-    """Make an instance that is on a host and holds nothing."""
+    """Return an instance that is on a host and holds nothing."""
     vm = await office.place()
     await office.ledger.write(Free(vm.uuid))
     return vm
 
 
 async def test_a_missing_allocation_is_claimed_again() -> None:
-    """What its flavor needs of its own host."""
+    """A missing allocation is claimed again on the instance's host."""
     office = await open_office()
     vm = await bare(office)
     found = await office.only(MISSING)
@@ -37,7 +37,7 @@ async def test_a_missing_allocation_is_claimed_again() -> None:
 
 
 async def test_nothing_is_claimed_where_there_is_no_room() -> None:
-    """How much is short is told, and it is told again the next time."""
+    """A missing allocation is not claimed without room, and the outcome says how much is short."""
     office = await open_office(hosts=1, vcpus=2)
     await bare(office)
     await office.ledger.write(make_take(8, amounts={"VCPU": 2}))
@@ -49,7 +49,7 @@ async def test_nothing_is_claimed_where_there_is_no_room() -> None:
 
 
 async def test_what_is_freed_is_room_for_what_is_claimed() -> None:
-    """Orphans are freed first."""
+    """Orphaned allocations are freed before missing ones are claimed."""
     office = await open_office(hosts=1, vcpus=1)
     vm = await bare(office)
     await office.ledger.write(make_take(8, amounts={"VCPU": 1}))
@@ -61,7 +61,7 @@ async def test_what_is_freed_is_room_for_what_is_claimed() -> None:
 
 
 async def test_an_instance_that_changes_is_not_claimed_for() -> None:
-    """It may have been moved: its revision stands in the unit."""
+    """A missing allocation is not claimed if the instance changes meanwhile."""
     office = await open_office()
     vm = await bare(office)
 
@@ -85,7 +85,7 @@ async def test_an_instance_that_changes_is_not_claimed_for() -> None:
 async def test_a_wrong_allocation_is_told(
     amounts: dict[str, int], on_other: bool, code: DiscrepancyCode, lost: dict[str, int]
 ) -> None:
-    """What is right is not known well enough to be written by itself."""
+    """A wrong allocation is reported and not repaired."""
     office = await open_office()
     vm = await bare(office)
     here = int((vm.host or "").removeprefix("host-"))
@@ -95,7 +95,7 @@ async def test_a_wrong_allocation_is_told(
 
 
 async def test_an_instance_on_a_host_that_is_not_there_is_told() -> None:
-    """With the name of the host."""
+    """An instance on an unknown host is reported with the host's name."""
     office = await open_office()
     vm = await office.place()
     await office.ledger.write(Free(vm.uuid))
@@ -116,7 +116,7 @@ async def test_an_instance_on_a_host_that_is_not_there_is_told() -> None:
 async def test_a_task_that_stands_for_long_is_told(
     task: Task, action: str, is_up: bool, said: str
 ) -> None:
-    """With the host that has its turn, or that nobody has it, as no request is pending."""
+    """A task that lasts too long is reported with the host that must act, if any."""
     office = await open_office(hosts=1)
     vm = await office.place()
     asked = Action(vm.uuid, "req-2", action, "project-1", "user-1", vm.updated_at_s)
@@ -132,7 +132,7 @@ async def test_a_task_that_stands_for_long_is_told(
 
 
 async def test_shelved_instances_have_disks() -> None:
-    """One whose disks are nowhere is told."""
+    """A shelved instance without stored disks is reported."""
     office = await open_office()
     vm = await office.place()
     shelved = {"status": Status.SHELVED_OFFLOADED, "host": None, "node": None}
@@ -145,7 +145,7 @@ async def test_shelved_instances_have_disks() -> None:
 
 @pytest.mark.parametrize("policy", ["affinity", "anti-affinity"])
 async def test_members_that_break_a_hard_policy_are_told(policy: str) -> None:
-    """Those of soft ones may be anywhere."""
+    """Members that break a hard group policy are reported."""
     office = await open_office()
     group = make_server_group()
     one, two = await office.place(1), await office.place(2)
@@ -171,7 +171,7 @@ async def test_members_that_break_a_hard_policy_are_told(policy: str) -> None:
 
 
 async def test_flavors_are_those_of_the_instances() -> None:
-    """What became of a flavor since does not count."""
+    """The needs of an instance follow from its own flavor, not from the current record."""
     office = await open_office()
     await office.place()
     await office.ledger.write(Put(make_flavor(vcpus=5)))
@@ -179,7 +179,7 @@ async def test_flavors_are_those_of_the_instances() -> None:
 
 
 async def test_a_rebuild_of_an_image_that_wants_other_cpus_is_told() -> None:
-    """It claims nothing, so what is held is what the image before needed."""
+    """A rebuild with an image that needs other resources is reported as a wrong allocation."""
     town = await open_town()
     vm = await town.create()
     pinned = Image("pinned", properties={"hw_cpu_policy": "dedicated"})
@@ -194,7 +194,7 @@ async def test_a_rebuild_of_an_image_that_wants_other_cpus_is_told() -> None:
 
 
 async def test_what_a_task_is_about_to_change_is_not_claimed() -> None:
-    """An agent that works on an instance may be about to write that it holds nothing."""
+    """A missing allocation is not claimed while a task of the instance is in progress."""
     office = await open_office()
     vm = await bare(office)
     await office.write_instance(vm, task=Task.DELETING)

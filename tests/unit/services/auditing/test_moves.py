@@ -1,4 +1,4 @@
-"""Moves that nobody works on, and requests that nobody takes up."""
+"""Tests for moves without progress and requests that stay pending."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ ARRIVED = (Stage.ARRIVED, Stage.CONFIRMING, Stage.RETURNING)
 
 
 async def moving(office: Office, stage: Stage, **changes: object) -> tuple[Instance, Migration]:
-    """Make a move to the other host, as far as its destination's claim."""
+    """Return an instance and its move to the other host in the given stage."""
     vm = await office.place()
     here = int((vm.host or "").removeprefix("host-"))
     other = f"host-{3 - here}"
@@ -52,7 +52,7 @@ async def moving(office: Office, stage: Stage, **changes: object) -> tuple[Insta
 
 
 async def silence(office: Office, *silent: str) -> None:
-    """Have the services of some hosts be down, and all others up."""
+    """Let the services of these hosts be down and all others up."""
     now_s = office.desk.clock.now_s()
     for number in (1, 2):
         last_seen_s = now_s - LONG_S if f"host-{number}" in silent else now_s
@@ -75,7 +75,7 @@ async def silence(office: Office, *silent: str) -> None:
 async def test_a_move_that_waits_for_a_host_that_is_down_is_told(
     stage: Stage, waits_for: str, said: str
 ) -> None:
-    """Since when, what it holds beside its instance, and what can be done."""
+    """A move that waits for a host that is down is reported with advice."""
     office = await open_office()
     _, migration = await moving(office, stage)
     host = getattr(migration, waits_for).host
@@ -91,7 +91,7 @@ async def test_a_move_that_waits_for_a_host_that_is_down_is_told(
 
 
 async def test_a_service_that_is_gone_is_no_service() -> None:
-    """Its record was removed, and the move still waits for it."""
+    """A move that waits for a host without a service is reported."""
     office = await open_office()
     _, migration = await moving(office, Stage.ARRIVING)
     await office.ledger.write(Remove(Kind.SERVICE, migration.destination.host))
@@ -100,7 +100,7 @@ async def test_a_service_that_is_gone_is_no_service() -> None:
 
 
 async def test_a_move_of_an_instance_that_does_not_know_it_is_told() -> None:
-    """No agent looks at it; the instance holds what is on the other host."""
+    """A move that its instance does not refer to is reported."""
     office = await open_office()
     await moving(office, Stage.ARRIVING, migration_uuid=None, task=None)
     found = (await office.audit()).discrepancies
@@ -111,7 +111,7 @@ async def test_a_move_of_an_instance_that_does_not_know_it_is_told() -> None:
 
 
 async def test_what_an_evacuation_left_behind_is_told() -> None:
-    """At once while its host is down; when that is up, after as long as a task may take."""
+    """What an evacuation left is reported if its host is down, or up for too long."""
     office = await open_office()
     vm, migration = await moving(office, Stage.LEFT_BEHIND, migration_uuid=None, task=None)
     host = migration.destination.host
@@ -129,7 +129,7 @@ async def test_what_an_evacuation_left_behind_is_told() -> None:
 
 
 async def test_what_was_left_on_a_host_that_was_removed_is_nobodys() -> None:
-    """Somebody has freed the room, so that the host could be removed; nothing is lost."""
+    """A move left on a removed host is not reported if its allocation was freed."""
     office = await open_office()
     vm, migration = await moving(office, Stage.LEFT_BEHIND, migration_uuid=None, task=None)
     host = migration.destination.host
@@ -141,7 +141,7 @@ async def test_what_was_left_on_a_host_that_was_removed_is_nobodys() -> None:
 
 
 async def test_a_request_that_waits_for_long_is_told() -> None:
-    """With what was said of its instance before; its task is not told beside."""
+    """A request that stays pending is reported with the last fault of its instance."""
     office = await open_office()
     vm = await office.place()
     request = replace(make_request(2), instance_uuids=(vm.uuid,))
@@ -156,7 +156,7 @@ async def test_a_request_that_waits_for_long_is_told() -> None:
 
 
 async def test_a_request_that_was_refused_before_says_why() -> None:
-    """The refusal is that of the newest decision about its instance."""
+    """A request that stays pending is reported with the refusal of the last decision."""
     office = await open_office(vcpus=1)
     order = replace(make_request(1), flavor=make_flavor(vcpus=9))
     await office.ledger.write(Put(PendingRequest(order, 0.0)))
@@ -174,7 +174,7 @@ async def test_a_request_that_was_refused_before_says_why() -> None:
 
 
 async def test_what_goes_on_meanwhile_is_not_told() -> None:
-    """Each suspicion is looked at again: here its agent has come back."""
+    """A suspicion that a second look does not confirm is not reported."""
     office = await open_office()
     _, migration = await moving(office, Stage.LEAVING)
     await silence(office, migration.source.host)

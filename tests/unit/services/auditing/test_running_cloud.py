@@ -1,4 +1,4 @@
-"""Audits of a cloud that goes on meanwhile, and of one with more damage than can be told."""
+"""Tests for audits of a ledger that changes meanwhile or has much damage."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.unit.services.wiring import order_of
 
 
 class Busy:
-    """Places an instance and deletes another one each time the ledger is read."""
+    """Places an instance and deletes another one at each read of the ledger."""
 
     def __init__(self, office: Office) -> None:
         self.office = office
@@ -22,7 +22,7 @@ class Busy:
         self.reads = 0
 
     async def happen(self) -> None:
-        """Let the cloud go on."""
+        """Place an instance and delete an older one."""
         self.number += 1
         office = self.office
         request = make_request(self.number)
@@ -33,7 +33,7 @@ class Busy:
             await office.ledger.write(Free(old.uuid), gone)
 
     def watch(self) -> None:
-        """Have something happen before and after what an audit reads."""
+        """Change the ledger around each read of an audit."""
         ledger = self.office.ledger
         read_snapshot, read_allocations = ledger.snapshot, ledger.allocations
 
@@ -56,7 +56,7 @@ class Busy:
 
 
 async def test_a_cloud_that_never_stands_still_gives_no_false_alarm() -> None:
-    """What was read does not go together; what seems wrong is not so when looked at again."""
+    """An audit of a ledger that keeps changing reports no discrepancies."""
     office = await open_office()
     for number in (101, 102):
         await office.place(number)
@@ -72,7 +72,7 @@ async def test_a_cloud_that_never_stands_still_gives_no_false_alarm() -> None:
 
 
 async def test_a_host_that_never_stands_still_gives_no_false_alarm() -> None:
-    """What holds something of it is read in many steps, and everything goes on in between."""
+    """An audit of one host reports no discrepancies while the ledger keeps changing."""
     office = await open_office()
     for number in (101, 102):
         await office.place(number)
@@ -98,7 +98,7 @@ async def test_a_host_that_never_stands_still_gives_no_false_alarm() -> None:
 
 
 async def test_damage_is_found_in_a_cloud_that_never_stands_still() -> None:
-    """All of it, and nothing else."""
+    """An audit finds exactly the damage in a ledger that keeps changing."""
     office = await open_office()
     vm = await office.place(101)
     await office.ledger.write(Free(vm.uuid))
@@ -111,7 +111,7 @@ async def test_damage_is_found_in_a_cloud_that_never_stands_still() -> None:
 
 
 async def test_there_is_an_end_to_what_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer says that there was more; what is mended makes way for it."""
+    """A report with too many discrepancies is cut and says so."""
     monkeypatch.setattr(audit_service, "DISCREPANCIES_MAX", 2)
     office = await open_office()
     for number in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""Bytes as texts with the characters of URLs."""
+"""Tests for base64url texts."""
 
 from base64 import urlsafe_b64encode
 
@@ -11,7 +11,7 @@ from berth.services.crypto.base64url import raw_of, url_text_of
 
 @given(st.binary(max_size=100))
 def test_it_is_base64_for_urls_without_padding(raw: bytes) -> None:
-    """As others write it, and it is read again."""
+    """The text is base64url without padding, and decodes to the same bytes."""
     text = url_text_of(raw)
     assert text == urlsafe_b64encode(raw).decode().rstrip("=")
     assert raw_of(text) == raw
@@ -19,6 +19,6 @@ def test_it_is_base64_for_urls_without_padding(raw: bytes) -> None:
 
 @pytest.mark.parametrize("text", ["a", "abcde", "é", "\ud800"])
 def test_what_is_none_is_refused(text: str) -> None:
-    """With an error that callers turn into theirs."""
+    """An invalid text raises ValueError."""
     with pytest.raises(ValueError, match=r".+"):
         raw_of(text)

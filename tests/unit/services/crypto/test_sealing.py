@@ -1,4 +1,4 @@
-"""Sealed texts."""
+"""Tests for sealed texts."""
 
 import itertools
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -12,20 +12,20 @@ OLD, NEW, OTHER = (bytes([number]) * KEY_BYTES for number in (1, 2, 3))
 
 
 class FixedKeys:
-    """Keys in memory."""
+    """Keys that are kept in memory."""
 
     def __init__(self, *keys: bytes) -> None:
         self.newest_first: Sequence[bytes] = keys
 
 
 def sealer(*keys: bytes) -> Sealer:
-    """Make a sealer whose nonces count up."""
+    """Return a sealer with counting nonces."""
     numbers = itertools.count()
     return Sealer(FixedKeys(*keys), lambda length: next(numbers).to_bytes(length, "big"))
 
 
 def test_what_was_sealed_comes_back() -> None:
-    """Unreadable meanwhile, and each time another text."""
+    """A sealed text is unreadable, differs each time, and unseals to its content."""
     one = sealer(NEW)
     first, second = one.seal("p", b"content"), one.seal("p", b"content")
     assert first != second
@@ -34,7 +34,7 @@ def test_what_was_sealed_comes_back() -> None:
 
 
 def test_a_rotated_key_still_opens() -> None:
-    """The newest seals; without the old one its texts are void."""
+    """The newest key seals, and older keys still unseal."""
     text = sealer(OLD).seal("p", b"x")
     assert sealer(NEW, OLD).unseal("p", text) == b"x"
     assert sealer(OLD).unseal("p", sealer(NEW, OLD).seal("p", b"x")) is None
@@ -42,13 +42,13 @@ def test_a_rotated_key_still_opens() -> None:
 
 
 def test_another_purpose_does_not_open() -> None:
-    """What was sealed as one thing is never taken for another."""
+    """A text sealed for one purpose cannot be unsealed for another."""
     one = sealer(NEW)
     assert one.unseal("q", one.seal("p", b"x")) is None
 
 
 def test_no_changed_bit_is_taken() -> None:
-    """Not in the head, the nonce, the content or the tag."""
+    """A text with any changed bit cannot be unsealed."""
     one = sealer(NEW)
     text = one.seal("p", b"some content")
     raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
@@ -60,12 +60,12 @@ def test_no_changed_bit_is_taken() -> None:
 
 @pytest.mark.parametrize("text", ["", "A", "AQ", "!!!!", "é", "AQ" * 20, "A" * 5000, "admin:admin"])
 def test_anything_else_is_nothing(text: str) -> None:
-    """Whatever a client sends."""
+    """An arbitrary text cannot be unsealed."""
     assert sealer(NEW, OTHER).unseal("p", text) is None
 
 
 def test_one_sealed_thing_has_one_text() -> None:
-    """A decoder would ignore the last bits, or characters that are none."""
+    """A sealed text with another encoding of the same bytes is refused."""
     one = sealer(NEW)
     text = one.seal("p", b"12")
     assert one.unseal("p", text + "=") is None

@@ -1,4 +1,4 @@
-"""How widely a scheduler chooses while others take what it chose."""
+"""Tests for choosing among more hosts under contention, and for the delay before requests."""
 
 from berth.services.decisions.contention import Backoff, Contention
 
@@ -6,7 +6,7 @@ _MOST = 64
 
 
 def test_who_is_alone_takes_the_best() -> None:
-    """However often it wins."""
+    """Without lost claims the best host is chosen."""
     contention = Contention()
     for _ in range(100):
         contention.note(is_lost=False, most=_MOST)
@@ -14,7 +14,7 @@ def test_who_is_alone_takes_the_best() -> None:
 
 
 def test_who_loses_chooses_among_more_up_to_what_the_policy_allows() -> None:
-    """Each loss doubles it."""
+    """Each lost claim doubles the number of hosts, up to the policy's limit."""
     contention = Contention()
     seen = []
     for _ in range(8):
@@ -25,7 +25,7 @@ def test_who_loses_chooses_among_more_up_to_what_the_policy_allows() -> None:
 
 
 def test_who_wins_again_comes_back_to_the_best() -> None:
-    """After a while, so that a lull does not bring the contention back at once."""
+    """The number of hosts returns to one after many won claims."""
     contention = Contention()
     for _ in range(6):
         contention.note(is_lost=True, most=_MOST)
@@ -37,7 +37,7 @@ def test_who_wins_again_comes_back_to_the_best() -> None:
 
 
 def test_a_policy_of_one_never_chooses_by_chance() -> None:
-    """Whatever is lost."""
+    """With a limit of one the best host is chosen in spite of lost claims."""
     contention = Contention()
     for _ in range(9):
         contention.note(is_lost=True, most=1)
@@ -48,7 +48,7 @@ _MOST_S = 0.2
 
 
 def test_who_is_alone_does_not_wait() -> None:
-    """Nor after many requests."""
+    """A scheduler without rivals does not wait."""
     turns = Backoff("me")
     for _ in range(100):
         turns.note_own()
@@ -56,7 +56,7 @@ def test_who_is_alone_does_not_wait() -> None:
 
 
 def test_rivals_wait_for_different_times() -> None:
-    """And with each request another one is first, as often as any."""
+    """Rivals wait for different times, and each is the first for about as many requests."""
     rivals = [Backoff(name) for name in ("a", "b", "c", "d")]
     for turns in rivals:
         for _ in range(9):
@@ -70,7 +70,7 @@ def test_rivals_wait_for_different_times() -> None:
 
 
 def test_who_is_alone_again_soon_waits_no_more() -> None:
-    """It gives way a little less with each request that nobody else had taken up."""
+    """A scheduler stops waiting after enough requests without rivals."""
     turns = Backoff("me")
     turns.note_rival()
     requests = 0

@@ -1,4 +1,4 @@
-"""Decisions: a dry run reports more than a record, and changes nothing."""
+"""Tests for dry runs and for decisions under contention."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,13 +20,13 @@ from tests.unit.services.wiring import Fleet, open_desk
 
 
 def _record(decision: Decision) -> Decision:
-    """Return what a record would keep, without the time that it took."""
+    """Return the decision as it is recorded, without its duration."""
     names = Decision.__dataclass_fields__
     return Decision(**{name: getattr(decision, name) for name in names} | {"duration_us": 0})
 
 
 async def test_a_dry_run_names_who_would_have_won_of_all_hosts() -> None:
-    """As the offline explanation does, and the decision is the one that would be kept."""
+    """A dry run has the counterfactuals of all hosts and otherwise equals the decision."""
     desk = await open_desk(Fleet(hosts=12, vcpus=40))
     request = make_request(1, count=2)
     tried = desk.decision_service.try_out(request)
@@ -44,7 +44,7 @@ async def test_a_dry_run_names_who_would_have_won_of_all_hosts() -> None:
 
 
 async def test_only_the_first_instance_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The work does not grow with the number of instances."""
+    """A dry run weighs the hosts again only for the first instance."""
     desk = await open_desk(Fleet(hosts=12, vcpus=40))
     weighed: list[str] = []
 
@@ -65,7 +65,7 @@ async def test_only_the_first_instance_is_gone_through(monkeypatch: pytest.Monke
 
 
 async def test_nothing_is_told_where_no_weigher_chose(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a refusal, and of a driver that goes by something else."""
+    """A dry run has no counterfactuals for a refusal or a driver without weighers."""
     desk = await open_desk(Fleet(hosts=3))
     wide = replace(make_request(1), flavor=make_flavor(vcpus=9_999))
     refused = desk.decision_service.try_out(wide)
@@ -77,7 +77,7 @@ async def test_nothing_is_told_where_no_weigher_chose(monkeypatch: pytest.Monkey
 
 
 async def test_who_loses_claims_to_others_chooses_among_more_hosts() -> None:
-    """By the request's seed, so the same request is decided alike; the record tells how many."""
+    """After lost claims decisions spread over more hosts, deterministically for each request."""
     desk = await open_desk(Fleet(hosts=12, vcpus=40))
     requests = [make_request(number) for number in range(1, 30)]
     calm = [desk.decision_service.decide(one) for one in requests]

@@ -1,4 +1,4 @@
-"""Hardware turns: what a decision has seen of a host, and who waits for whom."""
+"""Tests for the guards and locks of hosts on which cells or devices are chosen."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ async def seen(turns: DeviceLocks, table_version: int, *hosts: str) -> list[Guar
 
 
 def test_hosts_of_which_something_was_chosen() -> None:
-    """Cells or devices; amounts are the ledger's own business."""
+    """Only hosts with chosen cells or devices are returned, sorted and without repetition."""
     every: Sequence[Placement] = [
         placement("b", DEVICES),
         placement("a", CELLS),
@@ -39,7 +39,7 @@ def test_hosts_of_which_something_was_chosen() -> None:
 
 
 async def test_a_decision_has_seen_what_its_table_held() -> None:
-    """Each host has a guard of its own."""
+    """A decision has a guard for each host at the version of its table."""
     assert await seen(DeviceLocks(), 7, "b", "a") == [
         Guard(hardware_guard("a"), 7),
         Guard(hardware_guard("b"), 7),
@@ -48,7 +48,7 @@ async def test_a_decision_has_seen_what_its_table_held() -> None:
 
 
 async def test_and_what_its_process_has_committed_since() -> None:
-    """One's own commits join up, as long as nobody else's lies between."""
+    """A guard advances over the process's own commits if no other commit lies between."""
     turns = DeviceLocks()
     turns.note([Guard(hardware_guard("a"), 7)], 9)
     turns.note([Guard(hardware_guard("a"), 9)], 12)
@@ -62,7 +62,7 @@ async def test_and_what_its_process_has_committed_since() -> None:
 
 
 async def test_only_so_much_is_remembered() -> None:
-    """What is forgotten costs a plan made anew, and nothing else."""
+    """The number of remembered commits is limited."""
     turns = DeviceLocks()
     for number in range(5_000):
         turns.note([Guard(hardware_guard(str(number)), 1)], 2)
@@ -75,7 +75,7 @@ async def test_only_so_much_is_remembered() -> None:
 
 
 async def test_placements_on_one_host_wait_for_each_other() -> None:
-    """Those on other hosts do not, and hosts are taken in one order, so nobody waits for ever."""
+    """Placements on the same host wait for each other without deadlocks; others do not wait."""
     turns = DeviceLocks()
     done: list[str] = []
 

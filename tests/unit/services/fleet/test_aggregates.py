@@ -1,4 +1,4 @@
-"""Aggregates: sets of hosts, each host in one availability zone at most."""
+"""Tests for aggregates and their availability zones."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ async def aggregates() -> Aggregates:
 
 
 async def test_an_aggregate_is_made_read_and_removed(aggregates: Aggregates) -> None:
-    """Ids count from 1 and are not used again."""
+    """An aggregate is created, read and deleted; its id is not reused."""
     made = await aggregates.create("a", {"ssd": "true"})
     assert (made.aggregate_id, made.metadata) == (1, {"ssd": "true"})
     assert await aggregates.get(1) == made
@@ -28,7 +28,7 @@ async def test_an_aggregate_is_made_read_and_removed(aggregates: Aggregates) -> 
 
 
 async def test_a_name_is_taken_once(aggregates: Aggregates) -> None:
-    """By creating, by renaming, and by two who create at once."""
+    """An aggregate name must be unique, even among simultaneous requests."""
     await aggregates.create("a", {})
     await aggregates.create("b", {})
     with pytest.raises(ConflictError):
@@ -43,14 +43,14 @@ async def test_a_name_is_taken_once(aggregates: Aggregates) -> None:
 
 
 async def test_aggregates_are_listed_by_number(aggregates: Aggregates) -> None:
-    """Ten comes after nine."""
+    """Aggregates are listed in the order of their ids."""
     for number in range(1, 12):
         await aggregates.create(f"a-{number}", {})
     assert [one.aggregate_id for one in await aggregates.all()] == list(range(1, 12))
 
 
 async def test_hosts_come_and_go(aggregates: Aggregates) -> None:
-    """Each change is dated; wrong ones are named."""
+    """Hosts are added and removed; wrong hosts and aggregates are refused."""
     await aggregates.create("a", {})
     changed = await aggregates.add_host(1, "host-1")
     assert changed.hosts == {"host-1"}
@@ -69,21 +69,21 @@ async def test_hosts_come_and_go(aggregates: Aggregates) -> None:
 
 
 async def test_hosts_added_at_once_are_all_there(aggregates: Aggregates) -> None:
-    """No change is lost to another."""
+    """Hosts that are added simultaneously are all kept."""
     await aggregates.create("a", {})
     await asyncio.gather(*(aggregates.add_host(1, f"host-{n}") for n in (1, 2)))
     assert (await aggregates.get(1)).hosts == {"host-1", "host-2"}
 
 
 async def test_metadata_is_merged(aggregates: Aggregates) -> None:
-    """None removes a key, others are set or stay."""
+    """Metadata is merged, and a value of None removes its key."""
     await aggregates.create("a", {"one": "1", "two": "2"})
     changed = await aggregates.set_metadata(1, {"one": None, "three": "3", "none": None})
     assert changed.metadata == {"two": "2", "three": "3"}
 
 
 async def test_a_host_cannot_be_in_two_zones(aggregates: Aggregates) -> None:
-    """Neither by adding it, nor by giving its aggregate another zone, nor by both at once."""
+    """A host cannot be in two availability zones, even through simultaneous changes."""
     await aggregates.create("a", {AZ_KEY: "az-1"})
     await aggregates.create("b", {AZ_KEY: "az-2"})
     await aggregates.create("c", {})

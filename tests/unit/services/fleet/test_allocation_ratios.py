@@ -1,4 +1,4 @@
-"""Ratios: every host's inventories stand at the ratio that is in force for it."""
+"""Tests for the allocation ratios in the inventories of hosts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,14 +17,14 @@ KEY = "cpu_allocation_ratio"
 
 
 def report_of(number: int, own: dict[str, float] | None = None, ratio: float = 2.0) -> HostReport:
-    """Return what the agent of `host-N` reports: 10 CPUs, and its own ratios."""
+    """Return the report of `host-N` with 10 CPUs and its own ratios."""
     inventories = {VCPU: Inventory(10, allocation_ratio=ratio), MEMORY_MB: Inventory(1000)}
     host = replace(make_host(number), allocation_ratios=own or {})
     return HostReport(host, replace(make_provider(number), inventories=inventories))
 
 
 async def ratio(desk: Desk, number: int = 1, name: str = VCPU) -> tuple[float, str]:
-    """Return a host's ratio, the same in ledger and table, and its origin."""
+    """Return a host's ratio and its origin, checking that ledger and table agree."""
     view = await desk.hosts.get(f"host-{number}")
     provider = await desk.ledger.get(Provider, make_uuid("host", number))
     assert provider is not None
@@ -44,7 +44,7 @@ async def desk() -> Desk:
 
 
 async def test_an_aggregate_comes_before_the_host(desk: Desk) -> None:
-    """The lowest of several; when it goes, the host's own is back. Other classes stay."""
+    """The lowest ratio of a host's aggregates replaces the host's own while it applies."""
     assert await ratio(desk) == (2.0, "the host's own")
     await desk.aggregates.create("gold", {KEY: "8"})
     await desk.aggregates.create("batch", {KEY: "4.0"})
@@ -61,7 +61,7 @@ async def test_an_aggregate_comes_before_the_host(desk: Desk) -> None:
 
 
 async def test_capacity_changes_in_the_unit_of_the_aggregate(desk: Desk) -> None:
-    """Nobody ever sees the one without the other."""
+    """The inventories change in the same unit as the aggregate."""
     await desk.aggregates.create("gold", {})
     await desk.aggregates.add_host(1, "host-1")
     units: list[Unit] = []
@@ -82,7 +82,7 @@ async def test_capacity_changes_in_the_unit_of_the_aggregate(desk: Desk) -> None
 
 
 async def test_a_registration_keeps_what_is_in_force(desk: Desk) -> None:
-    """An agent that reports again does not know of aggregates."""
+    """A new report of a host keeps the ratio of its aggregates."""
     await desk.aggregates.create("gold", {KEY: "8"})
     await desk.aggregates.add_host(1, "host-1")
     await desk.hosts.register([report_of(1, ratio=5.0)])
@@ -92,7 +92,7 @@ async def test_a_registration_keeps_what_is_in_force(desk: Desk) -> None:
 
 
 async def test_a_host_that_inherits_gets_what_it_was_first_registered_with() -> None:
-    """Later settings do not change it, and a class that nobody names has the default."""
+    """A host without a ratio of its own keeps its initial ratio, or has the default."""
     desk = await open_desk(Fleet(hosts=0))
     inherits = report_of(1, own={VCPU: 0.0, MEMORY_MB: 0.0})
     await desk.hosts.register([inherits])
@@ -107,7 +107,7 @@ async def test_a_host_that_inherits_gets_what_it_was_first_registered_with() -> 
 
 
 async def test_a_setting_comes_before_what_the_host_says(desk: Desk) -> None:
-    """And below its aggregates."""
+    """The agent's setting comes before the host's own ratio."""
     ratios = AllocationRatios(
         ledger=desk.ledger, replica=desk.replica, settings=RatioSettings(own={VCPU: 6.0})
     )
@@ -118,7 +118,7 @@ async def test_a_setting_comes_before_what_the_host_says(desk: Desk) -> None:
 
 
 async def test_a_host_registered_while_its_aggregate_changes_is_right_at_last() -> None:
-    """Neither of the two sees the other, so both look again when they are done."""
+    """A host that registers while its aggregate changes gets the aggregate's ratio."""
     desk = await open_desk(Fleet(hosts=0))
     await desk.hosts.register([report_of(1)])
     await desk.aggregates.create("gold", {})

@@ -1,4 +1,4 @@
-"""Attestation: levels are in the ledger, and renewed before they expire."""
+"""Tests for writing attestation levels to the ledger and renewing them."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ VALID_S = 60.0
 
 
 def attestations(desk: Desk, **levels: str) -> tuple[AttestationService, FakeAttester]:
-    """Return the service, and the attester that it asks; `host_1` is of `host-1`."""
+    """Return the attestation service and its fake attester; `host_1` stands for `host-1`."""
     by_node = {name.replace("_", "-"): level for name, level in levels.items()}
     attester = FakeAttester(by_node, desk.clock, valid_s=VALID_S)
     service = AttestationService(
@@ -31,7 +31,7 @@ def attestations(desk: Desk, **levels: str) -> tuple[AttestationService, FakeAtt
 
 
 async def levels_of(desk: Desk) -> list[str]:
-    """Return the names of the hosts that are trusted now, by the replica."""
+    """Return the sorted names of the hosts that the replica shows as trusted."""
     await desk.follower.catch_up()
     hosts = desk.replica.hosts
     trusted = hosts.attestations.has("trusted", hosts.all_rows, desk.clock.now_s())
@@ -39,7 +39,7 @@ async def levels_of(desk: Desk) -> list[str]:
 
 
 async def test_levels_are_written_where_rules_read_them() -> None:
-    """Nodes that the service does not know are left as they are."""
+    """Levels are written to the services; hosts without a level are left unchanged."""
     desk = await open_desk()
     service, _ = attestations(desk, host_1="trusted")
     assert await service.renew() == 1
@@ -54,7 +54,7 @@ async def test_levels_are_written_where_rules_read_them() -> None:
 
 
 async def test_only_what_ends_soon_is_asked_about() -> None:
-    """So several schedulers do not ask twice, and a level that changes is seen by half time."""
+    """Only levels that expire soon are renewed, so several schedulers do not ask twice."""
     desk = await open_desk()
     service, attester = attestations(desk, host_1="trusted", host_2="trusted")
     await service.renew()
@@ -71,7 +71,7 @@ async def test_only_what_ends_soon_is_asked_about() -> None:
 
 
 async def test_levels_run_out_while_the_attestation_service_is_away() -> None:
-    """The failure is told, and hosts are trusted no more when their time is over."""
+    """Levels expire while the attestation service is away, and the failure is reported."""
     desk = await open_desk()
     service, attester = attestations(desk, host_1="trusted")
     await service.renew()
@@ -85,7 +85,7 @@ async def test_levels_run_out_while_the_attestation_service_is_away() -> None:
 
 
 async def test_what_an_operator_changes_at_the_same_time_is_kept() -> None:
-    """The attestation is refused, and written at the next look."""
+    """An operator's simultaneous change is kept, and the level is written in the next renewal."""
     desk = await open_desk()
     service, _ = attestations(desk, host_1="trusted")
 
@@ -103,7 +103,7 @@ async def test_what_an_operator_changes_at_the_same_time_is_kept() -> None:
 
 
 async def test_heartbeats_are_not_set_back() -> None:
-    """A service is put back with the newest one that the feed tells."""
+    """A renewal keeps the newest heartbeat."""
     desk = await open_desk()
     service, _ = attestations(desk, host_1="trusted")
     await desk.clock.sleep(30)
@@ -115,7 +115,7 @@ async def test_heartbeats_are_not_set_back() -> None:
 
 
 async def test_nodes_of_one_host_are_attested_apart() -> None:
-    """Those that are gone are forgotten."""
+    """Each node of a service has its own level, and levels of removed nodes are dropped."""
     desk = await open_desk(Fleet(hosts=0))
     old = {"gone": Attestation("trusted", desk.clock.now_s() + 9e9)}
     writes = [Put(replace(make_service(1), host="rack", attestations=old))]
@@ -131,7 +131,7 @@ async def test_nodes_of_one_host_are_attested_apart() -> None:
 
 
 async def test_a_host_without_service_is_passed_over() -> None:
-    """There is nowhere to write it."""
+    """A host without a service is skipped."""
     desk = await open_desk(Fleet(hosts=0))
     await desk.ledger.write(Put(make_host(1)), Put(make_provider(1)))
     service, _ = attestations(desk, host_1="trusted")
@@ -140,7 +140,7 @@ async def test_a_host_without_service_is_passed_over() -> None:
 
 @pytest.mark.parametrize("count", [ASKED_AT_ONCE, ASKED_AT_ONCE + 1])
 async def test_questions_are_not_too_long(count: int) -> None:
-    """A large fleet is asked about in several."""
+    """The attester is asked in batches."""
     desk = await open_desk(Fleet(hosts=count))
     service, attester = attestations(desk, **{f"host_{n}": "trusted" for n in range(1, count + 1)})
     assert await service.renew() == count
@@ -148,7 +148,7 @@ async def test_questions_are_not_too_long(count: int) -> None:
 
 
 async def test_it_renews_for_ever() -> None:
-    """No level ends while the attestation service answers."""
+    """The loop renews levels before they expire."""
     desk = await open_desk()
     service, _ = attestations(desk, host_1="trusted")
     async with running(service.run, desk.follower.run):

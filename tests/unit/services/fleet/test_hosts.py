@@ -1,4 +1,4 @@
-"""Hosts: registered by their agents, and looked after by operators."""
+"""Tests for the registration of hosts and the changes of operators."""
 
 import asyncio
 from dataclasses import replace
@@ -26,7 +26,7 @@ from tests.unit.services.wiring import Desk, Fleet, open_desk
 
 
 def report_of(number: int) -> HostReport:
-    """Return what the agent of `host-N` reports."""
+    """Return the report of the agent of `host-N`."""
     return HostReport(make_host(number), make_provider(number))
 
 
@@ -39,7 +39,7 @@ async def service_of(desk: Desk, number: int = 1) -> Service:
 
 @pytest.mark.parametrize("count", [1, 40, 450])
 async def test_new_hosts_are_added_with_their_services(count: int) -> None:
-    """Few or many at once, each is there with its inventory, enabled and up."""
+    """Registered hosts have an inventory and an enabled service that is up."""
     desk = await open_desk(Fleet(hosts=0))
     await desk.hosts.register([report_of(n) for n in range(1, count + 1)])
     views = await desk.hosts.all()
@@ -52,7 +52,7 @@ async def test_new_hosts_are_added_with_their_services(count: int) -> None:
 
 
 async def test_registering_again_keeps_what_an_operator_has_set() -> None:
-    """A host that was disabled stays so, whatever its agent reports anew."""
+    """A new registration keeps the operator's settings of the service."""
     desk = await open_desk(Fleet(hosts=0))
     await desk.hosts.register([report_of(1)])
     before = await desk.hosts.set_service("host-1", disabled=True, disabled_reason="broken")
@@ -65,7 +65,7 @@ async def test_registering_again_keeps_what_an_operator_has_set() -> None:
 
 
 async def test_registering_again_keeps_what_is_used() -> None:
-    """Instances outlive the agent's restart."""
+    """A new registration keeps the usage."""
     desk = await open_desk(Fleet(hosts=1))
     await desk.ledger.write(make_take(1))
     await desk.hosts.register([report_of(1)])
@@ -73,7 +73,7 @@ async def test_registering_again_keeps_what_is_used() -> None:
 
 
 async def test_two_nodes_of_one_host_share_a_service() -> None:
-    """One service host may manage many nodes."""
+    """Several nodes of one service host share a service."""
     desk = await open_desk(Fleet(hosts=0))
     nodes = [replace(make_host(n), name="host", node=f"node-{n}") for n in (1, 2)]
     await desk.hosts.register(
@@ -85,7 +85,7 @@ async def test_two_nodes_of_one_host_share_a_service() -> None:
 
 
 async def test_an_operator_who_is_faster_is_not_overruled() -> None:
-    """A service that appears while its host registers is kept as it is."""
+    """A service that is written during the registration is kept."""
     desk = await open_desk(Fleet(hosts=0))
     made = replace(make_service(1), disabled=True)
 
@@ -100,7 +100,7 @@ async def test_an_operator_who_is_faster_is_not_overruled() -> None:
 
 
 async def test_heartbeats_are_seen() -> None:
-    """Only the time changes; unknown hosts are no error."""
+    """A heartbeat changes only the time, and unknown hosts are ignored."""
     desk = await open_desk()
     before = await service_of(desk)
     await desk.clock.sleep(30)
@@ -112,7 +112,7 @@ async def test_heartbeats_are_seen() -> None:
 
 
 async def test_two_changes_at_once_are_both_kept() -> None:
-    """Each reads the service before the other has written it, and neither is lost."""
+    """Two simultaneous changes of a service are both kept."""
     desk = await open_desk()
     await asyncio.gather(
         desk.hosts.set_service("host-1", disabled=True, disabled_reason="broken"),
@@ -123,7 +123,7 @@ async def test_two_changes_at_once_are_both_kept() -> None:
 
 
 async def test_a_service_is_enabled_and_disabled() -> None:
-    """The reason goes with the state; what is not named stays."""
+    """A service is disabled with a reason and enabled; other fields stay."""
     desk = await open_desk()
     await desk.hosts.set_service("host-1", disabled=True, disabled_reason="broken")
     down = await desk.hosts.set_service("host-1", forced_down=True)
@@ -135,7 +135,7 @@ async def test_a_service_is_enabled_and_disabled() -> None:
 
 
 async def test_an_idle_host_is_removed_with_all_that_is_its() -> None:
-    """Service, host and provider go, and aggregates lose it."""
+    """Removing an idle host removes its service and provider and its place in aggregates."""
     desk = await open_desk()
     await desk.ledger.write(Put(make_aggregate(1)))
     await desk.hosts.remove("host-1")
@@ -152,7 +152,7 @@ async def test_an_idle_host_is_removed_with_all_that_is_its() -> None:
 
 
 async def test_a_host_in_use_is_not_removed() -> None:
-    """Neither with an instance nor with one that comes at the last moment."""
+    """A host with instances is not removed, even if one arrives at the last moment."""
     desk = await open_desk()
     unit: Unit = (make_take(1), Put(make_instance(1, host="host-1")))
     await desk.ledger.write(*unit)
@@ -170,7 +170,7 @@ async def test_a_host_in_use_is_not_removed() -> None:
 
 
 async def test_a_host_that_is_not_there_is_not_found() -> None:
-    """Reading and removing name what was asked for."""
+    """Reading or removing an unknown host raises NotFoundError."""
     desk = await open_desk()
     for call in (desk.hosts.get, desk.hosts.remove):
         with pytest.raises(NotFoundError, match="nobody"):
@@ -178,7 +178,7 @@ async def test_a_host_that_is_not_there_is_not_found() -> None:
 
 
 async def test_a_host_is_found_by_uuid_and_by_name() -> None:
-    """Both name the same host, with what is used of it."""
+    """A host is found by uuid and by name, with its usage."""
     desk = await open_desk()
     await desk.ledger.write(make_take(1), Put(make_instance(1, host="host-1")))
     by_name, by_uuid = await desk.hosts.get("host-1"), await desk.hosts.get(make_uuid("host", 1))
@@ -187,7 +187,7 @@ async def test_a_host_is_found_by_uuid_and_by_name() -> None:
 
 
 async def test_what_the_fake_driver_reports_can_be_registered() -> None:
-    """Totals and ratios come through to the view."""
+    """The fake driver's report can be registered."""
     desk = await open_desk(Fleet(hosts=0))
     fake = FakeHost("fake", {VCPU: 4}, ratios={VCPU: 2.0}, traits=frozenset({"CUSTOM_X"}))
     await desk.hosts.register([await FakeDriver(fake, desk.clock).report()])
@@ -196,7 +196,7 @@ async def test_what_the_fake_driver_reports_can_be_registered() -> None:
 
 
 async def test_metrics_are_those_of_the_last_report() -> None:
-    """What a host measures comes with its report, and goes when it reports it no more."""
+    """The metrics of a host are those of its last report."""
     desk = await open_desk(Fleet(hosts=0))
     for metrics in ({"cpu.percent": 40.0, "watts": 210.5}, {"cpu.percent": 41.0}):
         fake = FakeHost("fake", {VCPU: 4}, host_ip="10.0.0.7", metrics=metrics)

@@ -1,4 +1,4 @@
-"""Writing off: what waits for a host that never comes back is ended; no only copy is touched."""
+"""Tests for writing off a host that never comes back."""
 
 import pytest
 
@@ -13,31 +13,31 @@ from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 
 
 class Case:
-    """A town in which the host of an instance has died, and been evacuated."""
+    """A town in which an instance's host has died."""
 
     def __init__(self, town: Town, host: str, vm: Instance) -> None:
         self.town, self.host, self.vm = town, host, vm
 
     @property
     def writing(self) -> WriteOffService:
-        """Who writes off."""
+        """Return the write-off service."""
         return WriteOffService(self.town.ledger, self.town.desk.clock, self.town.desk.told)
 
     async def plan(self) -> WriteOffPlan:
-        """Say what would be done."""
+        """Return the plan of a write-off."""
         return await self.writing.plan(self.host, service_down_time_s=DOWN_S)
 
     async def write_off(self) -> WriteOffPlan:
-        """Do it."""
+        """Write the host off and return what was done."""
         return await self.writing.write_off(self.host, service_down_time_s=DOWN_S)
 
     async def force(self, *, down: bool = True) -> None:
-        """Have an operator say that the host is down, or not."""
+        """Set or clear the forced-down state of the host."""
         await self.town.desk.hosts.set_service(self.host, forced_down=down)
 
 
 async def evacuated() -> Case:
-    """Make an instance, kill its host and evacuate it; long ago."""
+    """Return a case whose instance was evacuated from its dead host."""
     town = await open_town()
     vm = await town.create()
     assert vm.host is not None
@@ -48,7 +48,7 @@ async def evacuated() -> Case:
 
 
 async def test_what_was_left_is_ended_and_freed() -> None:
-    """Once, and the plan says it before."""
+    """A write-off ends the move that was left and frees its allocation, as planned."""
     case = await evacuated()
     assert await case.town.used() == {case.host: 1, case.vm.host: 1}
     planned = await case.plan()
@@ -63,7 +63,7 @@ async def test_what_was_left_is_ended_and_freed() -> None:
 
 
 async def test_a_host_that_is_not_forced_down_is_not_written_off() -> None:
-    """Silence alone says nothing: only an operator knows that the machine is off."""
+    """A host that is not forced down cannot be written off."""
     case = await evacuated()
     await case.force(down=False)
     for deed in (case.plan, case.write_off):
@@ -73,7 +73,7 @@ async def test_a_host_that_is_not_forced_down_is_not_written_off() -> None:
 
 
 async def test_a_host_whose_agent_lives_is_not_written_off() -> None:
-    """It clears away what is left by itself."""
+    """A host that sends heartbeats cannot be written off."""
     case = await evacuated()
     await case.town.desk.hosts.heartbeat([case.host])
     with pytest.raises(ConflictError, match="sent a heartbeat"):
@@ -82,7 +82,7 @@ async def test_a_host_whose_agent_lives_is_not_written_off() -> None:
 
 
 async def test_a_host_that_comes_back_meanwhile_is_not_written_off() -> None:
-    """An operator takes the force away, between the plan and the deed."""
+    """A host whose forced-down state is cleared meanwhile is not written off."""
     case = await evacuated()
 
     async def come_back(_: object) -> None:
@@ -96,7 +96,7 @@ async def test_a_host_that_comes_back_meanwhile_is_not_written_off() -> None:
 
 
 async def test_nobody_is_written_off_who_is_not_there() -> None:
-    """A name that is mistyped does nothing."""
+    """An unknown host cannot be written off."""
     town = await open_town()
     writing = WriteOffService(town.ledger, town.desk.clock, town.desk.told)
     with pytest.raises(NotFoundError):
@@ -104,7 +104,7 @@ async def test_nobody_is_written_off_who_is_not_there() -> None:
 
 
 async def test_an_only_copy_is_never_touched() -> None:
-    """Instances on the host stay with their room, and so do moves that have something there."""
+    """Instances on the host, and moves with data there, keep their allocations."""
     town = await open_town()
     await town.flavor()
     vm = await town.create()
@@ -126,7 +126,7 @@ async def test_an_only_copy_is_never_touched() -> None:
 
 
 async def test_instances_that_are_there_are_named() -> None:
-    """They are to be evacuated or deleted first, if anybody wants that."""
+    """A write-off lists the instances on the host."""
     town = await open_town()
     vm = await town.create()
     assert vm.host is not None
@@ -139,7 +139,7 @@ async def test_instances_that_are_there_are_named() -> None:
 
 
 async def test_a_host_that_returns_all_the_same_loses_what_was_written_off() -> None:
-    """The guest runs elsewhere by now; its agent destroys the other one and says so."""
+    """The agent of a host that returns destroys the guest that was written off."""
     case = await evacuated()
     await case.write_off()
     town = case.town

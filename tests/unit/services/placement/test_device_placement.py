@@ -1,4 +1,4 @@
-"""Device placement: no CPU or device is assigned twice, and all are freed again."""
+"""Tests that no CPU or device is assigned twice, and that all are freed."""
 
 import asyncio
 from collections import Counter
@@ -48,7 +48,7 @@ POLICY = parse_policy(
 
 @pytest.fixture(autouse=True)
 def policy(monkeypatch: pytest.MonkeyPatch) -> Policy:
-    """Decide by a policy that packs hosts, so that schedulers want the same one."""
+    """Use a policy that packs hosts, so that schedulers choose the same one."""
     monkeypatch.setattr(wiring, "POLICY", POLICY)
     return POLICY
 
@@ -72,7 +72,7 @@ def host_unit(number: int) -> Unit:
 
 
 async def open_hardware(hosts: int = 2) -> Desk:
-    """Return a desk on hosts with cells and devices."""
+    """Return a desk whose hosts have cells and devices."""
     ledger = TappedLedger()
     for number in range(1, hosts + 1):
         await ledger.write(*host_unit(number))
@@ -91,7 +91,7 @@ def pinned(number: int, *, gpus: int = 0, vcpus: int = 2) -> PlaceOrder:
 
 
 async def given(ledger: TappedLedger) -> tuple[Counter[tuple[str, int]], Counter[str]]:
-    """Return how often each CPU of each host was given away, and how many GPUs of each host."""
+    """Return how often each CPU is assigned, and the number of assigned GPUs of each host."""
     cpus: Counter[tuple[str, int]] = Counter()
     gpus: Counter[str] = Counter()
     for one in await ledger.all(Instance):
@@ -104,7 +104,7 @@ async def given(ledger: TappedLedger) -> tuple[Counter[tuple[str, int]], Counter
 
 
 async def test_what_was_chosen_is_kept_with_the_instance() -> None:
-    """CPUs, memory and devices stand in the record of the instance and of the decision."""
+    """The assignment is recorded with the instance and the decision."""
     desk = await open_hardware(1)
     decision = await desk.placer.place(pinned(1, gpus=1))
     instance = await desk.ledger.get(Instance, make_uuid("instance", 1))
@@ -118,7 +118,7 @@ async def test_what_was_chosen_is_kept_with_the_instance() -> None:
 
 
 async def test_two_schedulers_never_give_a_cpu_or_a_device_twice() -> None:
-    """Both fill the same hosts at once, each blind to the other."""
+    """Several schedulers that fill the same hosts assign each CPU and device once."""
     desk = await open_hardware(2)
     desks = [desk, await open_second(desk), await open_second(desk)]
     desk.ledger.before_commit = lambda _: asyncio.sleep(0)
@@ -141,7 +141,7 @@ async def test_two_schedulers_never_give_a_cpu_or_a_device_twice() -> None:
 
 
 async def test_ones_own_placements_do_not_make_the_next_one_stale() -> None:
-    """A scheduler knows what it has placed before the feed tells: no plan is lost to itself."""
+    """A scheduler's own placements do not make its next plan stale."""
     desk = await open_hardware(1)
     one_by_one = [await desk.placer.place(pinned(number, vcpus=1)) for number in range(1, 5)]
     assert desk.replica.held == 4
@@ -154,7 +154,7 @@ async def test_ones_own_placements_do_not_make_the_next_one_stale() -> None:
 
 
 async def test_a_plan_is_stale_when_somebody_else_chose_on_the_host_meanwhile() -> None:
-    """The next plan knows the other's CPUs; without room elsewhere it takes what is left there."""
+    """A plan is stale if another scheduler chose hardware on the host meanwhile."""
     desk = await open_hardware(1)
     other = await open_second(desk)
     await other.placer.place(pinned(1))
@@ -164,7 +164,7 @@ async def test_a_plan_is_stale_when_somebody_else_chose_on_the_host_meanwhile() 
 
 
 async def test_ones_own_commits_do_not_hide_what_somebody_else_did_before_them() -> None:
-    """Plans older than another's commit stay stale, though one's own comes after that."""
+    """A plan older than another scheduler's commit stays stale after an own commit."""
     desk = await open_hardware(1)
     other = await open_second(desk)
     waiting = asyncio.Event()
@@ -188,7 +188,7 @@ async def test_ones_own_commits_do_not_hide_what_somebody_else_did_before_them()
 
 
 async def test_orders_without_choices_carry_no_guard() -> None:
-    """Floating instances on the same host do not get in each other's way."""
+    """An order without chosen hardware has no hardware guard."""
     desk = await open_hardware(1)
     units: list[Unit] = []
 
@@ -203,7 +203,7 @@ async def test_orders_without_choices_carry_no_guard() -> None:
 
 
 async def test_a_deleted_instance_leaves_its_cpus_and_devices() -> None:
-    """Whoever comes next may have them."""
+    """The CPUs and devices of a deleted instance can be assigned again."""
     desk = await open_hardware(1)
     await desk.placer.place(pinned(1, gpus=3, vcpus=4))
     assert (await desk.placer.place(pinned(2, gpus=1))).verdict is Verdict.REFUSED
@@ -219,7 +219,7 @@ async def test_a_deleted_instance_leaves_its_cpus_and_devices() -> None:
 
 
 async def test_a_failed_build_leaves_its_cpus_and_devices() -> None:
-    """The retry gets others, on another host."""
+    """A failed build frees its CPUs and devices."""
     desk = await open_hardware(2)
     decision = await desk.placer.place(pinned(1, gpus=3))
     name = decision.placements[0].host
@@ -239,7 +239,7 @@ async def test_a_failed_build_leaves_its_cpus_and_devices() -> None:
 
 
 async def test_a_claim_that_is_refused_leaves_its_cpus_and_devices() -> None:
-    """Holds of a lost claim do not stay behind in the table."""
+    """A refused claim leaves no CPUs or devices held."""
     desk = await open_hardware(1)
     claim = Claim("other", (Allocation("x", make_uuid("host", 1), {PCPU: 7}),))
     await desk.ledger.write(Take(claim))
@@ -251,7 +251,7 @@ async def test_a_claim_that_is_refused_leaves_its_cpus_and_devices() -> None:
 
 
 async def test_an_order_of_several_is_given_different_cpus() -> None:
-    """Each instance sees what the request's earlier ones have."""
+    """The instances of one order get different CPUs."""
     desk = await open_hardware(2)
     flavor = replace(make_flavor(vcpus=2), extra_specs={"hw:cpu_policy": "dedicated"})
     request: Request = replace(make_request(1, count=8), flavor=flavor)
@@ -262,7 +262,7 @@ async def test_an_order_of_several_is_given_different_cpus() -> None:
 
 
 async def test_a_snapshot_holds_what_was_given() -> None:
-    """A scheduler that starts later knows all of it, and a stored record reads as it was."""
+    """A scheduler that starts later knows the assigned hardware from the snapshot."""
     desk = await open_hardware(1)
     decision = await desk.placer.place(pinned(1, gpus=2))
     second = await open_second(desk)

@@ -1,4 +1,4 @@
-"""Failed builds: what the agent of a host counts, and who hears of it."""
+"""Tests for the failed builds that agents record."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,19 +23,19 @@ HOST = "host-1"
 
 
 async def service_of(desk: Desk) -> Service:
-    """Return the service of the host as the ledger has it."""
+    """Return the service of the host from the ledger."""
     service = await desk.ledger.get(Service, HOST)
     assert service is not None
     return service
 
 
 async def count(desk: Desk) -> int:
-    """Return the failed builds of the host as the ledger has them."""
+    """Return the number of failed builds of the host."""
     return (await service_of(desk)).failed_builds
 
 
 async def test_failures_add_up_until_a_success() -> None:
-    """The time is that of the newest; both are gone after a build that succeeds."""
+    """Failures add up with the time of the newest, and a success clears both."""
     desk = await open_desk()
     builds = FailedBuilds(desk.ledger, desk.clock)
     await builds.note_failure(HOST, "demo", FailureCause.DRIVER)
@@ -49,7 +49,7 @@ async def test_failures_add_up_until_a_success() -> None:
 
 
 async def test_a_success_writes_nothing_when_none_failed() -> None:
-    """It reads the count once, in case the process before it left one."""
+    """A success without earlier failures writes nothing."""
     desk = await open_desk()
     builds = FailedBuilds(desk.ledger, desk.clock)
     before = await desk.ledger.version()
@@ -59,7 +59,7 @@ async def test_a_success_writes_nothing_when_none_failed() -> None:
 
 
 async def test_a_process_goes_on_from_the_count_of_the_one_before() -> None:
-    """For one that is new on the host the count is what the ledger says."""
+    """A new process continues the count in the ledger."""
     desk = await open_desk()
     await FailedBuilds(desk.ledger, desk.clock).note_failure(HOST, "demo", FailureCause.DRIVER)
     await FailedBuilds(desk.ledger, desk.clock).note_failure(HOST, "demo", FailureCause.DRIVER)
@@ -69,7 +69,7 @@ async def test_a_process_goes_on_from_the_count_of_the_one_before() -> None:
 
 
 async def test_builds_that_fail_at_once_all_count() -> None:
-    """None of them overwrites another."""
+    """Simultaneous failures are all counted."""
     desk = await open_desk()
     builds = FailedBuilds(desk.ledger, desk.clock)
     await asyncio.gather(
@@ -79,7 +79,7 @@ async def test_builds_that_fail_at_once_all_count() -> None:
 
 
 async def test_what_an_operator_sets_meanwhile_stays() -> None:
-    """The agent and the operator change one record, and neither undoes the other."""
+    """An operator's simultaneous change of the service is kept."""
     desk = await open_desk()
 
     async def disable(units: Sequence[Unit]) -> None:
@@ -93,7 +93,7 @@ async def test_what_an_operator_sets_meanwhile_stays() -> None:
 
 
 async def test_registering_again_keeps_the_count() -> None:
-    """A host that is switched off and on is no better for it."""
+    """A new registration of the host keeps the count."""
     desk = await open_desk()
     await FailedBuilds(desk.ledger, desk.clock).note_failure(HOST, "demo", FailureCause.DRIVER)
     report = await FakeDriver(FakeHost(HOST), desk.clock).report()
@@ -102,7 +102,7 @@ async def test_registering_again_keeps_the_count() -> None:
 
 
 async def test_a_removed_service_does_not_come_back() -> None:
-    """Not even when it goes between being read and being written."""
+    """A failure does not bring a removed service back."""
     desk = await open_desk()
     builds = FailedBuilds(desk.ledger, desk.clock)
 
@@ -117,7 +117,7 @@ async def test_a_removed_service_does_not_come_back() -> None:
 
 
 async def test_a_host_that_counts_while_it_is_removed_is_removed() -> None:
-    """The removal is decided anew."""
+    """A failure during the removal of its host does not prevent the removal."""
     desk = await open_desk()
 
     async def fail(units: Sequence[Unit]) -> None:
@@ -130,7 +130,7 @@ async def test_a_host_that_counts_while_it_is_removed_is_removed() -> None:
 
 
 async def test_a_count_that_cannot_be_saved_is_given_up() -> None:
-    """Whether it was written after all is found out at the next build."""
+    """A count that cannot be saved is dropped, and the next build continues from the ledger."""
     desk = await open_desk()
     builds = FailedBuilds(desk.ledger, desk.clock)
     desk.ledger.away = 1
@@ -144,14 +144,14 @@ async def test_a_count_that_cannot_be_saved_is_given_up() -> None:
 
 
 class Refusing(FakeDriver):
-    """A driver that refuses every build, and says whether the host is to blame."""
+    """A driver that refuses every build and does or does not blame the host."""
 
     def __init__(self, desk: Desk, *, blames_host: bool) -> None:
         super().__init__(FakeHost(HOST), desk.clock)
         self.blames_host = blames_host
 
     async def spawn(self, instance: Instance) -> None:
-        """Refuse."""
+        """Raise a build error."""
         raise BuildError("it may not be here", blames_host=self.blames_host)
 
 
@@ -159,7 +159,7 @@ class Refusing(FakeDriver):
 async def test_only_what_the_host_is_to_blame_for_counts(
     *, blames_host: bool, counted: int
 ) -> None:
-    """A violated policy is no failure of the host, and no success either."""
+    """Only failures that blame the host are counted."""
     desk = await open_desk()
     driver = Refusing(desk, blames_host=blames_host)
     work = HostExecutor(HostContext(HOST, desk.ledger, driver, desk.clock))
@@ -170,7 +170,7 @@ async def test_only_what_the_host_is_to_blame_for_counts(
 
 
 async def test_every_scheduler_hears_of_it() -> None:
-    """By the feed, as a column of the host table."""
+    """The feed brings the count to the host table of every scheduler."""
     desk = await open_desk()
     driver = FakeDriver(FakeHost(HOST, fails=True), desk.clock)
     work = HostExecutor(HostContext(HOST, desk.ledger, driver, desk.clock))
@@ -187,7 +187,7 @@ async def test_every_scheduler_hears_of_it() -> None:
 
 
 async def test_failures_are_kept_by_cause_and_tenant() -> None:
-    """What is not the host's fault is kept too, and is none of Nova's failed builds."""
+    """Failures are recorded by cause and tenant, and only the host's own count in Nova's sense."""
     desk = await open_desk()
     builds = FailedBuilds(desk.ledger, desk.clock)
     await builds.note_failure(HOST, "a", FailureCause.DRIVER)
@@ -203,7 +203,7 @@ async def test_failures_are_kept_by_cause_and_tenant() -> None:
 
 
 async def test_what_speaks_against_a_host_fades_in_the_ledger() -> None:
-    """The agent writes what is left now and then, so that schedulers need no clock for it."""
+    """`fade` writes the decayed level, but only if it changed noticeably."""
     desk = await open_desk()
     builds = FailedBuilds(desk.ledger, desk.clock, 100.0)
     await builds.note_failure(HOST, "a", FailureCause.DRIVER)
@@ -226,7 +226,7 @@ async def test_what_speaks_against_a_host_fades_in_the_ledger() -> None:
 
 
 async def test_a_process_that_is_new_on_a_host_goes_on_with_the_fading() -> None:
-    """It reads once what the one before has left; each look at the host is an occasion."""
+    """A new process continues the decay when it reconciles the host."""
     desk = await open_desk()
     await FailedBuilds(desk.ledger, desk.clock, 100.0).note_failure(HOST, "a", FailureCause.DRIVER)
     await asyncio.sleep(100)
@@ -237,7 +237,7 @@ async def test_a_process_that_is_new_on_a_host_goes_on_with_the_fading() -> None
 
 
 async def test_a_time_that_ran_out_below_the_driver_is_the_cause() -> None:
-    """Drivers wrap what breaks below them; an error that is no build's has no cause."""
+    """A timeout below the driver is the cause, and an unrelated error has none."""
     error = BuildError("cannot start")
     error.__cause__ = DriverError("no answer")
     error.__cause__.__cause__ = TimeoutError("the monitor does not answer")

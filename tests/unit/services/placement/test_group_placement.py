@@ -1,4 +1,4 @@
-"""Placement on provider trees: device shares are claimed, held and freed by provider."""
+"""Tests for placing device shares on the children of hosts."""
 
 import asyncio
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ PAIR = {f"resources{n}:{GPU_MILLI}": "1000" for n in (1, 2)} | {"group_policy": 
 
 
 async def open_gpus(hosts: int = 2, gpus: int = 2) -> Desk:
-    """Return a desk on hosts with so many GPUs each."""
+    """Return a desk whose hosts have this many GPUs each."""
     desk = await open_desk(Fleet(hosts=0))
     parts = tuple(
         ChildReport(f"GPU {number}", {GPU_MILLI: Inventory(1000)}) for number in range(gpus)
@@ -49,14 +49,14 @@ def gpu(number: int, host: int = 1) -> str:
 
 
 async def used(desk: Desk) -> dict[str, int]:
-    """Return what the ledger says is used of each GPU of which something is."""
+    """Return the used amount of each GPU in use."""
     providers = await desk.ledger.all(Provider)
     found = {one.uuid: one.used.get(GPU_MILLI, 0) for one in providers}
     return {uuid: amount for uuid, amount in found.items() if amount}
 
 
 async def test_a_share_is_claimed_on_its_device() -> None:
-    """The rest of the amounts on the host; the records say which device it is."""
+    """A share is claimed on its GPU and the other amounts on the host."""
     desk = await open_gpus(1)
     decision = await desk.placer.place(asked(SHARE))
     vm = make_uuid("instance", 1)
@@ -75,7 +75,7 @@ async def test_a_share_is_claimed_on_its_device() -> None:
 
 
 async def test_shares_fill_a_device_before_the_next_is_begun() -> None:
-    """Whole devices stay whole for as long as they can."""
+    """Shares fill a device before the next one is used."""
     desk = await open_gpus(1)
     for number in (1, 2, 3):
         await desk.placer.place(asked(SHARE, number))
@@ -87,7 +87,7 @@ async def test_shares_fill_a_device_before_the_next_is_begun() -> None:
 
 
 async def test_instances_of_one_request_share_devices() -> None:
-    """Each sees what those before it got."""
+    """The instances of one request share devices."""
     desk = await open_gpus(2)
     decision = await desk.placer.place(asked(SHARE, count=8))
     assert decision.verdict is Verdict.PLACED
@@ -96,7 +96,7 @@ async def test_instances_of_one_request_share_devices() -> None:
 
 
 async def test_schedulers_never_give_more_of_a_device_than_there_is() -> None:
-    """Both fill the same devices at once; what one lost it places elsewhere."""
+    """Several schedulers never claim more of a device than it has."""
     desk = await open_gpus(2)
     desks = [desk, await open_second(desk), await open_second(desk)]
     desk.ledger.before_commit = lambda _: asyncio.sleep(0)
@@ -118,7 +118,7 @@ async def test_schedulers_never_give_more_of_a_device_than_there_is() -> None:
 
 
 async def test_what_is_decided_counts_before_it_is_committed() -> None:
-    """A second request of this process sees the device as taken."""
+    """A decision counts for later decisions before it is committed."""
     desk = await open_gpus(1)
     desk.ledger.gate = asyncio.Event()
     first = asyncio.create_task(desk.placer.place(asked(PAIR)))
@@ -130,7 +130,7 @@ async def test_what_is_decided_counts_before_it_is_committed() -> None:
 
 
 async def test_devices_are_free_again_when_the_instance_is_gone() -> None:
-    """All that it had of any provider."""
+    """Freed devices can be claimed again."""
     desk = await open_gpus(1)
     await desk.placer.place(asked(PAIR))
     await desk.ledger.write(Free(make_uuid("instance", 1)))
@@ -140,7 +140,7 @@ async def test_devices_are_free_again_when_the_instance_is_gone() -> None:
 
 
 async def test_a_failed_build_takes_its_devices_along() -> None:
-    """The instance has no assignment until it is placed anew."""
+    """A failed build frees its devices and clears the assignment."""
     desk = await open_gpus(1)
     await desk.placer.place(asked(SHARE))
     vm = await desk.ledger.get(Instance, make_uuid("instance", 1))
@@ -154,7 +154,7 @@ async def test_a_failed_build_takes_its_devices_along() -> None:
 
 
 async def test_a_flavor_that_cannot_be_read_is_refused() -> None:
-    """Several groups need a policy."""
+    """A flavor with several groups and no policy is refused."""
     desk = await open_gpus(1)
     two = {f"resources{n}:{GPU_MILLI}": "1" for n in (1, 2)}
     with pytest.raises(InvalidInputError, match="group_policy"):

@@ -1,4 +1,4 @@
-"""Pending requests: whatever happens, each is decided once or given up with a reason."""
+"""Tests that each pending request is decided once or given up with a reason."""
 
 import asyncio
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, orde
 
 
 class CountingDeciding(DecisionService):
-    """Keeps the id of each request that it decides."""
+    """A decision service that records the ids of the requests."""
 
     def __init__(self, desk: Desk, decided: list[str]) -> None:
         super().__init__(desk.replica, desk.policies, desk.clock)
@@ -33,32 +33,32 @@ class CountingDeciding(DecisionService):
 
 
 async def accept(desk: Desk, request: Request, *, at_s: float = 0.0) -> None:
-    """Keep a request in the ledger, as an API process without a scheduler does."""
+    """Write a request to the ledger, as an API process without a scheduler does."""
     instances = (Put(one) for one in order_of(request).instances)
     await desk.ledger.write(*instances, Put(PendingRequest(request, at_s)))
 
 
 async def settle(*desks: Desk, seconds: float = 60.0) -> None:
-    """Let schedulers work for a while."""
+    """Let the schedulers work for a while."""
     loops = [loop for desk in desks for loop in (desk.follower.run, desk.pending.run)]
     async with running(*loops):
         await asyncio.sleep(seconds)
 
 
 async def instance(desk: Desk, number: int = 1) -> Instance:
-    """Return `vm-N` as the ledger has it."""
+    """Return `vm-N` from the ledger."""
     found = await desk.ledger.get(Instance, make_uuid("instance", number))
     assert found is not None
     return found
 
 
 async def is_pending(desk: Desk, request_id: str = "req-1") -> bool:
-    """Tell whether a request waits in the ledger."""
+    """Return whether a request is pending in the ledger."""
     return await desk.ledger.get(PendingRequest, request_id) is not None
 
 
 async def test_what_is_pending_is_placed() -> None:
-    """A request that comes while the scheduler runs is taken up at once."""
+    """A request that comes while the scheduler runs is placed immediately."""
     desk = await open_desk()
     async with running(desk.follower.run, desk.pending.run):
         await asyncio.sleep(5)
@@ -69,7 +69,7 @@ async def test_what_is_pending_is_placed() -> None:
 
 
 async def test_what_was_pending_at_the_start_is_placed() -> None:
-    """A scheduler that starts takes up what nobody took up before."""
+    """A request that is pending at the start is placed."""
     desk = await open_desk()
     await accept(desk, make_request())
     second = await open_second(desk)
@@ -78,7 +78,7 @@ async def test_what_was_pending_at_the_start_is_placed() -> None:
 
 
 async def test_a_run_that_is_started_again_takes_up_everything() -> None:
-    """Nothing is lost when the loop is cancelled in the middle of its work."""
+    """A run that was cancelled in the middle is resumed without loss."""
     desk = await open_desk()
     for number in (1, 2):
         await accept(desk, make_request(number))
@@ -92,7 +92,7 @@ async def test_a_run_that_is_started_again_takes_up_everything() -> None:
 
 
 async def test_the_oldest_comes_first() -> None:
-    """With room for one, the one that was accepted first gets it."""
+    """The request that was accepted first is placed first."""
     desk = await open_desk(Fleet(hosts=1, vcpus=1))
     await accept(desk, make_request(1), at_s=20.0)
     await accept(desk, make_request(2), at_s=10.0)
@@ -102,7 +102,7 @@ async def test_the_oldest_comes_first() -> None:
 
 
 async def test_two_schedulers_place_a_request_once() -> None:
-    """Both take it up; the claim's key lets one of them through."""
+    """Two schedulers place each request once."""
     desk = await open_desk()
     second = await open_second(desk)
     for number in range(1, 9):
@@ -116,7 +116,7 @@ async def test_two_schedulers_place_a_request_once() -> None:
 
 
 async def test_a_deleted_instance_is_not_placed() -> None:
-    """What its owner deleted while it waited is left out; the others are placed."""
+    """An instance that is deleted while its request waits is left out."""
     desk = await open_desk()
     await accept(desk, make_request(count=2))
     await desk.instances.delete(make_uuid("instance", 1))
@@ -127,7 +127,7 @@ async def test_a_deleted_instance_is_not_placed() -> None:
 
 
 async def test_a_request_of_deleted_instances_goes_away() -> None:
-    """Nothing is left to decide, so nothing is decided, and no other scheduler was faster."""
+    """A request whose instances are all deleted is removed without a decision."""
     desk = await open_desk()
     await accept(desk, make_request())
     await desk.instances.delete(make_uuid("instance", 1))
@@ -138,7 +138,7 @@ async def test_a_request_of_deleted_instances_goes_away() -> None:
 
 
 async def test_an_instance_deleted_during_the_decision_is_not_placed() -> None:
-    """The claim meets a changed instance, and the request is read anew."""
+    """An instance that is deleted during the decision is not placed."""
     desk = await open_desk()
     await accept(desk, make_request(count=2))
     desk.ledger.gate = asyncio.Event()
@@ -154,7 +154,7 @@ async def test_an_instance_deleted_during_the_decision_is_not_placed() -> None:
 
 
 async def test_a_request_that_cannot_be_read_is_given_up_with_the_reason() -> None:
-    """Its instances are in ERROR, and their fault names the extra spec."""
+    """An invalid request is given up, and the fault names the extra spec."""
     desk = await open_desk()
     flavor = replace(make_flavor(), extra_specs={"resources:VCPU": "many"})
     await accept(desk, replace(make_request(), flavor=flavor))
@@ -167,7 +167,7 @@ async def test_a_request_that_cannot_be_read_is_given_up_with_the_reason() -> No
 
 
 async def test_a_ledger_that_is_away_for_a_while_stops_nothing() -> None:
-    """Requests are tried again until the ledger is back."""
+    """Pending requests are tried again until the ledger can be reached."""
     desk = await open_desk()
     for number in (1, 2, 3):
         await accept(desk, make_request(number))
@@ -178,7 +178,7 @@ async def test_a_ledger_that_is_away_for_a_while_stops_nothing() -> None:
 
 
 async def test_a_lost_answer_is_asked_for_again() -> None:
-    """The request was placed and nobody heard; it is not placed twice."""
+    """A commit whose answer is lost is not placed twice."""
     desk = await open_desk()
     await accept(desk, make_request())
     desk.ledger.silent = 1
@@ -189,7 +189,7 @@ async def test_a_lost_answer_is_asked_for_again() -> None:
 
 
 async def test_a_mistake_in_the_code_stops_only_its_request() -> None:
-    """The loop goes on with the others, and tries the unlucky one again."""
+    """An unexpected error stops only its own request, which is tried again."""
     desk = await open_desk()
     desk.policies.mistakes = 2
     for number in (1, 2, 3):
@@ -200,7 +200,7 @@ async def test_a_mistake_in_the_code_stops_only_its_request() -> None:
 
 
 async def test_a_request_that_always_fails_is_given_up() -> None:
-    """After some mistakes its owner is told, instead of nobody for ever."""
+    """A request that keeps failing is given up with an error."""
     desk = await open_desk()
     desk.policies.mistakes = 10**6
     await accept(desk, make_request())
@@ -212,7 +212,7 @@ async def test_a_request_that_always_fails_is_given_up() -> None:
 
 
 async def test_a_request_id_that_was_used_before_is_given_up() -> None:
-    """The answer of another request is not taken for its own."""
+    """A request whose id belongs to another decision is given up."""
     desk = await open_desk()
     await desk.ledger.write(Put(make_decision(1)))
     await accept(desk, make_request(1))
@@ -224,7 +224,7 @@ async def test_a_request_id_that_was_used_before_is_given_up() -> None:
 
 
 async def test_a_request_that_another_has_finished_is_dropped() -> None:
-    """Once it is gone from the ledger, nobody goes on trying it."""
+    """A request that is removed from the ledger is not tried again."""
     desk = await open_desk()
     await accept(desk, make_request())
     desk.ledger.away = 10**6
@@ -240,7 +240,7 @@ async def test_a_request_that_another_has_finished_is_dropped() -> None:
 
 @pytest.mark.parametrize("count", [400])
 async def test_a_flood_is_worked_off(count: int) -> None:
-    """More requests than are taken up at once all end."""
+    """More requests than are processed simultaneously are all decided."""
     desk = await open_desk(Fleet(hosts=4, vcpus=64))
     for number in range(1, count + 1):
         await accept(desk, make_request(number))
@@ -252,7 +252,7 @@ async def test_a_flood_is_worked_off(count: int) -> None:
 
 
 async def test_an_operation_that_only_a_newer_version_knows_waits_for_one() -> None:
-    """It is neither placed nor given up, and what comes after it is placed."""
+    """A request with an unknown operation stays pending and does not block others."""
     desk = await open_desk()
     await accept(desk, replace(make_request(1), operation=Operation("teleport")))
     await accept(desk, make_request(2), at_s=1.0)
@@ -263,7 +263,7 @@ async def test_an_operation_that_only_a_newer_version_knows_waits_for_one() -> N
 
 
 async def test_of_several_schedulers_few_take_up_a_request_in_vain() -> None:
-    """Once they know of each other they give way: most requests are decided by one alone."""
+    """Several schedulers decide most requests only once."""
     desk = await open_desk(Fleet(hosts=12, vcpus=400))
     everybody = [desk, *[await open_second(desk) for _ in range(3)]]
     decided: list[str] = []

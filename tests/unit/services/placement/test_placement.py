@@ -1,4 +1,4 @@
-"""Placement: decisions, claims, lost races, and a ledger that does not answer."""
+"""Tests for placing orders: decisions, claims, races and an unreachable ledger."""
 
 import asyncio
 from collections import Counter
@@ -22,7 +22,7 @@ from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, orde
 
 
 def wanted(number: int = 1, *, count: int = 1, vcpus: int = 1) -> PlaceOrder:
-    """Return an order of instances with so many VCPUs each."""
+    """Return an order of instances with this many VCPUs each."""
     request = make_request(number, count=count)
     return order_of(replace(request, flavor=make_flavor(vcpus=vcpus)))
 
@@ -38,12 +38,12 @@ def member(number: int, group: ServerGroup) -> PlaceOrder:
 
 
 async def free_vcpus(desk: Desk, hosts: int = 2) -> list[int]:
-    """Return how many VCPUs the ledger counts as used on each host."""
+    """Return the VCPUs in use on each host."""
     return [(await desk.ledger.used(n)).get(VCPU, 0) for n in range(1, hosts + 1)]
 
 
 async def test_an_order_is_placed_and_recorded() -> None:
-    """One unit makes the claim, the instances with their hosts, and the decision."""
+    """An order is placed and recorded in one unit."""
     desk = await open_desk()
     order = wanted(count=2)
     before = await desk.ledger.version()
@@ -60,7 +60,7 @@ async def test_an_order_is_placed_and_recorded() -> None:
 
 
 async def test_a_claim_counts_for_the_next_decision_before_the_feed_tells_it() -> None:
-    """The replica is ahead of the feed by its own claims, and equal to it afterwards."""
+    """A claim counts in the replica before the feed delivers it, and only once afterwards."""
     desk = await open_desk(Fleet(hosts=1))
     await desk.placer.place(wanted())
     assert (desk.used(1)[VCPU], desk.replica.held) == (1, 1)
@@ -69,7 +69,7 @@ async def test_a_claim_counts_for_the_next_decision_before_the_feed_tells_it() -
 
 
 async def test_a_refusal_is_recorded_and_says_why() -> None:
-    """The instance is in ERROR with the reason, and nothing is allocated."""
+    """A refused order is recorded, its instance is in ERROR, and nothing is held."""
     desk = await open_desk()
     decision = await desk.placer.place(wanted(vcpus=100))
     assert decision.refusal is not None
@@ -83,7 +83,7 @@ async def test_a_refusal_is_recorded_and_says_why() -> None:
 
 
 async def test_all_or_nothing() -> None:
-    """When one instance of an order finds no room, none is placed."""
+    """If one instance of an order finds no room, none is placed."""
     desk = await open_desk(Fleet(hosts=2, vcpus=4))
     decision = await desk.placer.place(wanted(count=3, vcpus=3))
     assert decision.verdict is Verdict.REFUSED
@@ -91,7 +91,7 @@ async def test_all_or_nothing() -> None:
 
 
 async def test_a_refusal_does_not_rest_on_an_old_table() -> None:
-    """Room that came free before the order is found, although the feed has not told it yet."""
+    """A refusal is decided on the newest state of the ledger."""
     desk = await open_desk(Fleet(hosts=1, vcpus=4))
     await desk.ledger.write(make_take(9, amounts={VCPU: 4}))
     await desk.follower.catch_up()
@@ -101,7 +101,7 @@ async def test_a_refusal_does_not_rest_on_an_old_table() -> None:
 
 
 async def test_a_refusal_is_not_decided_again_without_need() -> None:
-    """News that no rule reads do not make a refused order be decided twice."""
+    """News that no rule reads do not cause a second decision."""
     desk = await open_desk()
     await desk.ledger.write(Put(make_flavor(7)))
     decision = await desk.placer.place(wanted(vcpus=100))
@@ -110,7 +110,7 @@ async def test_a_refusal_is_not_decided_again_without_need() -> None:
 
 
 async def test_a_stale_plan_is_made_anew() -> None:
-    """The ledger refuses a claim on room that is gone; the next plan knows, and takes another."""
+    """A claim on capacity that is gone is planned again elsewhere."""
     desk = await open_desk(Fleet(hosts=2, vcpus=4))
     first = await desk.placer.place(wanted(1, vcpus=1))
     taken = first.placements[0].host
@@ -126,7 +126,7 @@ async def test_a_stale_plan_is_made_anew() -> None:
 
 
 async def test_endless_contention_ends_in_a_refusal_that_says_so() -> None:
-    """After so many lost claims the order is refused, by name of the cause."""
+    """After too many lost claims the order is refused for contention."""
     desk = await open_desk(Fleet(hosts=9, vcpus=1), attempts_max=3)
 
     async def snatch(units: Sequence[Unit]) -> None:
@@ -145,7 +145,7 @@ async def test_endless_contention_ends_in_a_refusal_that_says_so() -> None:
 
 
 async def test_two_schedulers_never_overcommit() -> None:
-    """Both fill the same hosts at once, each blind to the other, and all room is used once."""
+    """Two schedulers fill the same hosts without overcommitting them."""
     desk = await open_desk(Fleet(hosts=2, vcpus=4))
     second = await open_second(desk)
     orders = [wanted(n) for n in range(1, 13)]
@@ -163,7 +163,7 @@ async def test_two_schedulers_never_overcommit() -> None:
 
 @pytest.mark.parametrize("policy", [GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY])
 async def test_two_schedulers_keep_a_groups_policy(policy: GroupPolicy) -> None:
-    """Members that are placed at once, each blind to the other, are together or apart as asked."""
+    """Two schedulers keep the policy of a group whose members they place simultaneously."""
     desk = await open_desk(Fleet(hosts=12, vcpus=40))
     group = ServerGroup(make_uuid("group", 1), "g", policy)
     await desk.ledger.write(Put(group))
@@ -191,7 +191,7 @@ async def test_two_schedulers_keep_a_groups_policy(policy: GroupPolicy) -> None:
 async def test_a_member_of_a_group_that_no_filter_keeps_is_refused(
     monkeypatch: pytest.MonkeyPatch, policy: GroupPolicy, keeper: str
 ) -> None:
-    """With a word of the filter that is missing; once it is there the next one is placed."""
+    """A member of a group is refused if the policy lacks the group's filter."""
     desk = await open_desk()
     group = ServerGroup(make_uuid("group", 1), "g", policy)
     await desk.ledger.write(Put(group))
@@ -214,7 +214,7 @@ async def test_a_member_of_a_group_that_no_filter_keeps_is_refused(
 
 
 async def test_a_group_that_is_newer_than_the_replica_is_kept() -> None:
-    """A group that was made a moment ago is looked for before its first member is placed."""
+    """A group that the replica does not know yet is looked up before its members are placed."""
     desk = await open_desk(Fleet(hosts=2, vcpus=40))
     second = await open_second(desk)
     group = ServerGroup(make_uuid("group", 1), "g", GroupPolicy.AFFINITY)
@@ -228,7 +228,7 @@ async def test_a_group_that_is_newer_than_the_replica_is_kept() -> None:
 
 @pytest.mark.parametrize("vcpus", [1, 100])
 async def test_a_repeated_order_is_answered_with_the_first_decision(vcpus: int) -> None:
-    """Once decided, placed or refused, an order is never decided anew."""
+    """A repeated order gets the first decision, placed or refused."""
     desk = await open_desk()
     first = await desk.placer.place(wanted(vcpus=vcpus))
     again = await desk.placer.place(wanted(vcpus=vcpus))
@@ -238,7 +238,7 @@ async def test_a_repeated_order_is_answered_with_the_first_decision(vcpus: int) 
 
 
 async def test_a_repeat_leaves_the_replica_as_it_is() -> None:
-    """Its instance is counted once: before the feed tells it, and after."""
+    """A repeated order does not change the replica."""
     desk = await open_desk()
     first = await desk.placer.place(wanted())
     number = int(first.placements[0].host.removeprefix("host-"))
@@ -250,7 +250,7 @@ async def test_a_repeat_leaves_the_replica_as_it_is() -> None:
 
 
 async def test_an_order_that_comes_twice_at_once_is_decided_once() -> None:
-    """The second waits for the first, and gets its answer."""
+    """An order that comes several times simultaneously is decided once."""
     desk = await open_desk()
     desk.ledger.gate = asyncio.Event()
     calls = [asyncio.create_task(desk.placer.place(wanted())) for _ in range(3)]
@@ -263,7 +263,7 @@ async def test_an_order_that_comes_twice_at_once_is_decided_once() -> None:
 
 
 async def test_when_the_first_of_two_fails_the_second_goes_on() -> None:
-    """Waiting for another does not make its failure one's own."""
+    """If the first of two equal orders fails, the second is still decided."""
     desk = await open_desk()
     desk.ledger.away = 1
     calls = [asyncio.create_task(desk.placer.place(wanted())) for _ in range(2)]
@@ -273,7 +273,7 @@ async def test_when_the_first_of_two_fails_the_second_goes_on() -> None:
 
 
 async def test_an_instance_that_changed_meanwhile_is_a_conflict() -> None:
-    """The claim is not made, and nothing is held."""
+    """An order whose instance has changed is a conflict and holds nothing."""
     desk = await open_desk()
     order = wanted()
     await desk.ledger.write(Put(order.instances[0]))
@@ -283,7 +283,7 @@ async def test_an_instance_that_changed_meanwhile_is_a_conflict() -> None:
 
 
 async def test_a_ledger_that_is_away_leaves_no_holds() -> None:
-    """The order can be placed again, and is placed then."""
+    """An unreachable ledger leaves no holds, and the order can be repeated."""
     desk = await open_desk()
     desk.ledger.away = 1
     with pytest.raises(UnavailableError):
@@ -293,7 +293,7 @@ async def test_a_ledger_that_is_away_leaves_no_holds() -> None:
 
 
 async def test_a_lost_answer_claims_once_and_holds_nothing() -> None:
-    """The claim was committed and nobody heard: the repeat hears the first decision."""
+    """A commit whose answer is lost is found by the repeated order."""
     desk = await open_desk()
     desk.ledger.silent = 1
     with pytest.raises(UnavailableError):
@@ -307,7 +307,7 @@ async def test_a_lost_answer_claims_once_and_holds_nothing() -> None:
 
 
 async def test_a_cancelled_order_holds_nothing() -> None:
-    """Who goes away while the ledger works leaves no holds; the feed tells how it ended."""
+    """A cancelled order leaves no holds."""
     desk = await open_desk()
     desk.ledger.gate = asyncio.Event()
     call = asyncio.create_task(desk.placer.place(wanted()))
@@ -322,7 +322,7 @@ async def test_a_cancelled_order_holds_nothing() -> None:
 
 
 async def test_an_order_without_one_of_its_instances_holds_nothing() -> None:
-    """A broken order fails as it is; what was held on the way is let go."""
+    """An order without one of its instances raises KeyError and leaves no holds."""
     desk = await open_desk()
     order = wanted(count=2)
     with pytest.raises(KeyError):
@@ -332,7 +332,7 @@ async def test_an_order_without_one_of_its_instances_holds_nothing() -> None:
 
 
 async def test_an_accepted_order_is_pending_no_more() -> None:
-    """The unit that places it removes it from what is pending."""
+    """Placing an accepted order removes its pending request."""
     desk = await open_desk()
     request = make_request()
     await desk.ledger.write(Put(PendingRequest(request, 0.0)), Put(order_of(request).instances[0]))
@@ -341,7 +341,7 @@ async def test_an_accepted_order_is_pending_no_more() -> None:
 
 
 async def test_a_flavor_that_cannot_be_read_is_refused_before_anything_is_done() -> None:
-    """The error names the extra spec; nothing is recorded."""
+    """An unreadable extra spec is refused, and nothing is recorded."""
     desk = await open_desk()
     flavor = replace(make_flavor(), extra_specs={"resources:VCPU": "many"})
     before = await desk.ledger.version()
@@ -351,7 +351,7 @@ async def test_a_flavor_that_cannot_be_read_is_refused_before_anything_is_done()
 
 
 async def test_an_operation_that_only_a_newer_version_knows_is_left_to_it() -> None:
-    """Placed as if it were a create, it would be claimed beside what the instance has."""
+    """An order with an unknown operation is refused without a write."""
     desk = await open_desk()
     before, order = await desk.ledger.version(), wanted()
     newer = replace(order, request=replace(order.request, operation=Operation("teleport")))

@@ -1,4 +1,4 @@
-"""Allocations: claims by the Placement API, and the rule that a refusal names."""
+"""Tests for claims through the Placement API and the rules that refuse them."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ HOST = make_uuid("host", 1)
 
 @pytest.fixture
 async def desk() -> PlacementDesk:
-    """Return services with two providers: 16 VCPUs each, of which one request may have 4."""
+    """Return services with two providers of 16 VCPUs, of which one request may have 4."""
     desk = PlacementDesk()
     for number in (1, 2):
         provider = make_provider(number)
@@ -37,7 +37,7 @@ async def desk() -> PlacementDesk:
 
 
 async def refusal(desk: PlacementDesk, *shares: ConsumerUpdate) -> AllocationRefusedError:
-    """Return why shares are refused, and check that nothing was changed by it."""
+    """Return the error that refuses these updates, and check that nothing changed."""
     before = await dump(desk.ledger)
     with pytest.raises(AllocationRefusedError) as refused:
         await desk.allocation_service.put(shares)
@@ -46,7 +46,7 @@ async def refusal(desk: PlacementDesk, *shares: ConsumerUpdate) -> AllocationRef
 
 
 async def test_what_a_consumer_holds_is_replaced(desk: PlacementDesk) -> None:
-    """All of it, in one unit; the provider's generation goes up by one each time."""
+    """A consumer's allocations are replaced in one unit, and the provider's generation rises."""
     await desk.allocation_service.put([share()])
     assert await desk.held() == {HOST: {VCPU: 1}}
     assert (await desk.provider()).generation == 1
@@ -60,7 +60,7 @@ async def test_what_a_consumer_holds_is_replaced(desk: PlacementDesk) -> None:
 
 
 async def test_several_consumers_change_together(desk: PlacementDesk) -> None:
-    """One gives room to another in the same step, or neither changes."""
+    """Several consumers change together or not at all."""
     await desk.allocation_service.put([share(n, {VCPU: 4}) for n in (1, 2, 3, 4)])
     assert (await refusal(desk, share(5, {VCPU: 4}))).rule is AllocationRule.CAPACITY
     await desk.allocation_service.put([share(1, {}, seen=1), share(5, {VCPU: 4})])
@@ -68,7 +68,7 @@ async def test_several_consumers_change_together(desk: PlacementDesk) -> None:
 
 
 async def test_a_refused_consumer_leaves_nothing(desk: PlacementDesk) -> None:
-    """So the next request of the same client, which is right, is taken."""
+    """A refused consumer leaves no record."""
     await refusal(desk, share(on=9))
     await desk.allocation_service.put([share(amounts={}, seen=None)])
     await desk.allocation_service.put([share()])
@@ -93,27 +93,27 @@ async def test_the_first_rule_is_told(
     rule: AllocationRule,
     names: Sequence[str],
 ) -> None:
-    """In the order of the request, after what can never be; with the provider and the class."""
+    """The first broken rule is reported with its provider and classes."""
     error = await refusal(desk, share(amounts=amounts, on=on))
     assert (error.rule, error.subject, error.names) == (rule, make_uuid("host", on), names)
 
 
 async def test_the_first_amount_that_is_wrong_is_told(desk: PlacementDesk) -> None:
-    """Another of the same class and provider may be right."""
+    """The first amount that breaks a rule is reported."""
     first, second = share(1, {VCPU: 4}), share(2, {DISK_GB: 5001})
     error = await refusal(desk, first, second, share(3, {VCPU: 5}))
     assert (error.rule, error.names) == (AllocationRule.UNITS, (DISK_GB,))
 
 
 async def test_amounts_are_summed_in_the_order_of_the_request(desk: PlacementDesk) -> None:
-    """With the first of a class there is room still, so it is not what is told."""
+    """Amounts are summed in the order of the request."""
     amounts = ({DISK_GB: 600}, {MEMORY_MB: 20_000}, {MEMORY_MB: 20_000}, {DISK_GB: 600})
     error = await refusal(desk, *(share(n, one) for n, one in enumerate(amounts, 1)))
     assert (error.rule, error.names) == (AllocationRule.CAPACITY, (MEMORY_MB,))
 
 
 async def test_a_class_that_one_provider_has_not(desk: PlacementDesk) -> None:
-    """It is told of that class alone, while the provider has others that are asked for."""
+    """Only the class that the provider lacks is reported."""
     small = Provider(make_uuid("host", 3), "bare", inventories={VCPU: Inventory(1)})
     await desk.ledger.write(Put(small))
     error = await refusal(desk, share(amounts={VCPU: 1, DISK_GB: 1}, on=3))
@@ -123,7 +123,7 @@ async def test_a_class_that_one_provider_has_not(desk: PlacementDesk) -> None:
 async def test_a_consumer_that_has_changed_is_told_with_both_generations(
     desk: PlacementDesk,
 ) -> None:
-    """The one that it has, and the one that the client saw."""
+    """A wrong consumer generation is reported with the actual and the seen one."""
     error = await refusal(desk, share(seen=3))
     assert (error.rule, error.actual, error.seen) == (AllocationRule.CONSUMER_GENERATION, None, 3)
     await desk.allocation_service.put([share()])
@@ -132,13 +132,13 @@ async def test_a_consumer_that_has_changed_is_told_with_both_generations(
 
 
 async def test_a_consumer_named_twice_is_refused(desk: PlacementDesk) -> None:
-    """There is no telling which of the two counts."""
+    """A consumer that is named twice is refused."""
     with pytest.raises(ConflictError, match="named twice"):
         await desk.allocation_service.put([share(), share()])
 
 
 async def test_all_is_freed_at_once_or_there_was_nothing(desk: PlacementDesk) -> None:
-    """Freeing raises no generation, and a consumer that holds nothing is told so."""
+    """Freeing a consumer keeps the generation, and is refused if it holds nothing."""
     consumer = make_uuid("consumer", 1)
     await desk.allocation_service.put([share(amounts={VCPU: 2})])
     await desk.allocation_service.release(consumer)
@@ -151,7 +151,7 @@ async def test_all_is_freed_at_once_or_there_was_nothing(desk: PlacementDesk) ->
 
 
 async def test_many_claims_of_one_provider_at_once() -> None:
-    """None hears of another; the sum is right, and each raises the generation by one."""
+    """Many simultaneous claims of one provider are all counted."""
     desk = PlacementDesk()
     await desk.ledger.write(Put(make_provider(1, vcpus=200)))
     await desk.follower.start()

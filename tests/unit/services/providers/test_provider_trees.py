@@ -1,4 +1,4 @@
-"""Provider trees: the parts that hosts report, registered and removed with them."""
+"""Tests for the child providers that hosts report."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,23 +25,23 @@ PART = ChildReport("slice", {"CUSTOM_SLICE": Inventory(2)}, parent="GPU 0")
 
 
 def report(*children: ChildReport, number: int = 1) -> HostReport:
-    """Return what `host-N` reports, with these parts."""
+    """Return the report of `host-N` with these children."""
     return HostReport(make_host(number), make_provider(number), children)
 
 
 async def names(desk: Desk) -> list[str]:
-    """Return the names of the parts of `host-1`, as schedulers see them."""
+    """Return the names of the children of `host-1`."""
     return [child.name for child in (await desk.hosts.get("host-1")).children]
 
 
 async def use(desk: Desk, uuid: str, consumer: str = "vm") -> None:
-    """Have a consumer take 300 of a GPU."""
+    """Let a consumer take 300 of a GPU."""
     allocation = Allocation(consumer, uuid, {GPU_MILLI: 300})
     await desk.ledger.write(Take(Claim(key=f"of {consumer}", allocations=(allocation,))))
 
 
 async def test_parts_are_registered_below_their_host() -> None:
-    """With inventories and traits, by uuids that their names decide."""
+    """Children are registered below their host, with uuids derived from their names."""
     desk = await open_desk(Fleet(hosts=0))
     await desk.hosts.register([report(GPU, PART)])
     view = await desk.hosts.get("host-1")
@@ -55,7 +55,7 @@ async def test_parts_are_registered_below_their_host() -> None:
 
 
 async def test_registering_again_keeps_what_is_used_of_a_part() -> None:
-    """Its inventory may change meanwhile."""
+    """A new registration keeps the usage of a child and updates its inventory."""
     desk = await open_desk(Fleet(hosts=0))
     await desk.hosts.register([report(GPU)])
     await use(desk, child_uuid(ROOT, "GPU 0"))
@@ -66,7 +66,7 @@ async def test_registering_again_keeps_what_is_used_of_a_part() -> None:
 
 
 async def test_a_part_that_is_gone_is_removed_once_it_is_free() -> None:
-    """Until then it has nothing more to give."""
+    """A child that is no longer reported is removed once it is free; until then it has no room."""
     desk = await open_desk(Fleet(hosts=0))
     await desk.hosts.register([report(GPU, PART)])
     await use(desk, child_uuid(ROOT, "GPU 0"))
@@ -85,7 +85,7 @@ async def test_a_part_that_is_gone_is_removed_once_it_is_free() -> None:
 
 
 async def test_a_part_that_somebody_has_removed_is_no_error() -> None:
-    """There is nothing left to do away with."""
+    """A report after the removal of a child raises no error."""
     desk = await open_desk(Fleet(hosts=0))
     await desk.hosts.register([report(GPU)])
     host = await desk.ledger.get(Host, ROOT)
@@ -96,7 +96,7 @@ async def test_a_part_that_somebody_has_removed_is_no_error() -> None:
 
 
 async def test_what_others_have_added_is_left_alone() -> None:
-    """Only what the agent had reported goes when it is not reported any more."""
+    """Children that the agent did not report are kept."""
     desk = await open_desk(Fleet(hosts=0))
     await desk.hosts.register([report(GPU)])
     from_elsewhere = Provider("other", "bandwidth", ROOT, inventories={"NET": Inventory(1)})
@@ -106,7 +106,7 @@ async def test_what_others_have_added_is_left_alone() -> None:
 
 
 async def test_a_host_is_removed_with_its_parts() -> None:
-    """Also with those that others have added; no provider is left behind."""
+    """Removing a host removes all of its children."""
     desk = await open_desk(Fleet(hosts=0))
     await desk.hosts.register([report(GPU, PART), report(number=2)])
     await desk.ledger.write(Put(Provider("other", "bandwidth", ROOT)))
@@ -117,7 +117,7 @@ async def test_a_host_is_removed_with_its_parts() -> None:
 
 
 async def test_a_host_of_which_a_part_is_used_is_not_removed() -> None:
-    """The refusal names the provider, and all stays as it was."""
+    """A host with a child in use is not removed, and the error names the child."""
     desk = await open_desk(Fleet(hosts=0))
     await desk.hosts.register([report(GPU)])
     await use(desk, child_uuid(ROOT, "GPU 0"))
@@ -127,7 +127,7 @@ async def test_a_host_of_which_a_part_is_used_is_not_removed() -> None:
 
 
 async def test_a_host_that_is_removed_while_it_registers_leaves_no_part_behind() -> None:
-    """Either it is gone with all its parts, or it is there with them."""
+    """A host removed while it registers is either complete or gone."""
     desk = await open_desk(Fleet(hosts=0))
     await desk.hosts.register([report(GPU)])
     await asyncio.gather(desk.hosts.remove("host-1"), desk.hosts.register([report(GPU, PART)]))
@@ -137,7 +137,7 @@ async def test_a_host_that_is_removed_while_it_registers_leaves_no_part_behind()
 
 
 async def test_many_hosts_register_their_parts_at_once() -> None:
-    """And again, when they are all known."""
+    """Many hosts register their children simultaneously, and again."""
     desk = await open_desk(Fleet(hosts=0))
     reports = [report(GPU, number=number) for number in range(1, 41)]
     for _ in range(2):
@@ -148,7 +148,7 @@ async def test_many_hosts_register_their_parts_at_once() -> None:
 
 
 async def test_nodes_of_one_service_host_have_parts_of_their_own() -> None:
-    """They are registered in one go."""
+    """Each node of a service host has its own children."""
     desk = await open_desk(Fleet(hosts=0))
     nodes = [replace(make_host(n), name="host", node=f"node-{n}") for n in (1, 2, 3, 4)]
     await desk.hosts.register(
@@ -174,7 +174,7 @@ async def test_nodes_of_one_service_host_have_parts_of_their_own() -> None:
 async def test_parts_that_make_no_tree_are_refused(
     children: Sequence[ChildReport], reason: str
 ) -> None:
-    """Nothing is written of the host, and the error names the part."""
+    """Invalid children are refused, and the error names the child."""
     desk = await open_desk(Fleet(hosts=0))
     with pytest.raises(InvalidInputError, match=reason) as caught:
         await desk.hosts.register([report(*children)])
@@ -194,7 +194,7 @@ async def test_parts_that_make_no_tree_are_refused(
 async def test_inventories_that_only_the_api_takes_are_refused(
     inventory: Inventory, reason: str
 ) -> None:
-    """Of the host and of its parts, and nothing is written."""
+    """Inventories that only the Placement API accepts are refused for hosts and children."""
     desk = await open_desk(Fleet(hosts=0))
     root = report()
     root = replace(root, provider=replace(root.provider, inventories={VCPU: inventory}))
@@ -205,7 +205,7 @@ async def test_inventories_that_only_the_api_takes_are_refused(
 
 
 async def test_a_fake_host_reports_its_parts() -> None:
-    """As they stand in the file of a made-up fleet."""
+    """A fake host reports its children."""
     desk = await open_desk(Fleet(hosts=0))
     driver = FakeDriver(FakeHost("fake", {VCPU: 4}, children=(GPU, PART)), desk.clock)
     names = [child.name for child in children_of(await driver.report())]

@@ -1,4 +1,4 @@
-"""Writes decided on the provider table: anew after each race, and refused with a reason."""
+"""Tests for writes that are decided on the provider table and repeated after races."""
 
 from collections.abc import Sequence
 
@@ -35,7 +35,7 @@ GUARD = "something"
 
 
 class Rival(MemoryLedger):
-    """Somebody else commits first, as often as told; or the ledger refuses as it is told."""
+    """A ledger in which a rival commits first, or which returns given refusals."""
 
     def __init__(self, races: int = 0, refusals: Sequence[Rejected] = ()) -> None:
         super().__init__(now_s=lambda: 0.0)
@@ -43,7 +43,7 @@ class Rival(MemoryLedger):
         self.refusals = list(refusals)
 
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
-        """Commit what the rival does, then what is asked."""
+        """Commit the rival's unit, then the given ones."""
         if self.refusals:
             return [self.refusals.pop(0)]
         if self.races:
@@ -54,7 +54,7 @@ class Rival(MemoryLedger):
 
 
 class World:
-    """A ledger with a follower."""
+    """A ledger with a follower and the services that write to it."""
 
     def __init__(self, ledger: MemoryLedger) -> None:
         clock = FakeClock()
@@ -67,24 +67,24 @@ class World:
         self.seen: list[int] = []
 
     def decide(self, seen: int) -> Unit:
-        """Decide to add a provider, and note what was known of others."""
+        """Return a unit that adds a provider, and record the number of known providers."""
         self.seen.append(len(self.replica.table))
         return (Guard(GUARD, seen), Add(Provider("p", "p")))
 
     async def save(self, tries: int = 50) -> int:
-        """Save what is decided."""
+        """Save the decided unit."""
         return await save_decided(self.follower, self.ledger, self.decide, tries)
 
 
 async def test_a_decision_is_made_anew_on_what_the_faster_one_left() -> None:
-    """As often as somebody is faster."""
+    """A decision is repeated on the newest table after each lost race."""
     world = World(Rival(races=3))
     assert await world.save() == 4
     assert world.seen == [0, 1, 2, 3]
 
 
 async def test_somebody_must_give_up_at_last() -> None:
-    """And is told that others are faster."""
+    """After too many lost races the write is refused as contended."""
     with pytest.raises(ProviderRefusedError) as raised:
         await World(Rival(races=5)).save(tries=5)
     assert raised.value.why is RefusalRule.CONTENDED
@@ -101,7 +101,7 @@ async def test_somebody_must_give_up_at_last() -> None:
 async def test_a_refusal_with_a_cause_is_told_at_once(
     cause: RejectionCause, why: RefusalRule
 ) -> None:
-    """With whom it is about."""
+    """A refusal with a cause is raised immediately with its subject."""
     refusal = Rejected(conflict="no", cause=cause, subject="p", names=("VCPU",))
     with pytest.raises(ProviderRefusedError) as raised:
         await World(Rival(refusals=[refusal])).save()
@@ -109,7 +109,7 @@ async def test_a_refusal_with_a_cause_is_told_at_once(
 
 
 async def test_another_refusal_is_looked_at_once_more() -> None:
-    """Since the decision may know more of it by then; the same one twice is told."""
+    """Another refusal is decided once more, and raised if it is repeated."""
     no = Rejected(conflict="belongs to a host")
     assert await World(Rival(refusals=[no])).save() == 1
     with pytest.raises(ConflictError, match="belongs to a host"):
@@ -118,7 +118,7 @@ async def test_another_refusal_is_looked_at_once_more() -> None:
 
 
 async def test_nothing_to_do_writes_nothing() -> None:
-    """The version of the tables is as good as any."""
+    """A decision without writes commits nothing."""
     world = World(MemoryLedger())
     await world.save()
     assert await save_decided(world.follower, world.ledger, lambda _: ()) == 1
@@ -126,7 +126,7 @@ async def test_nothing_to_do_writes_nothing() -> None:
 
 
 async def test_what_a_version_left_is_told_whatever_came_after() -> None:
-    """Else a later change would be taken for seen."""
+    """A provider is read as of a version, whatever was committed afterwards."""
     world = World(MemoryLedger())
     await world.save()
     raised = await world.revisions.revise("p", 0, lambda old, _: ProviderRevision(old))
@@ -136,7 +136,7 @@ async def test_what_a_version_left_is_told_whatever_came_after() -> None:
 
 
 async def test_a_change_of_nothing_tells_what_is_there() -> None:
-    """The generation stays."""
+    """A revision without changes returns the provider and keeps its generation."""
     world = World(MemoryLedger())
     await world.save()
     await world.revisions.revise("p", None, lambda old, _: ProviderRevision(old))
@@ -148,7 +148,7 @@ async def test_a_change_of_nothing_tells_what_is_there() -> None:
 
 
 async def test_what_is_gone_is_not_changed() -> None:
-    """It is not made again."""
+    """Revising a removed provider is refused."""
     world = World(MemoryLedger())
     await world.save()
     await world.ledger.commit([(Remove(Kind.PROVIDER, "p"),)])

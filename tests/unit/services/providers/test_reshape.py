@@ -1,4 +1,4 @@
-"""Reshape: inventories and their allocations move together, or not at all."""
+"""Tests for reshapes, which move inventories together with their allocations."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -30,13 +30,13 @@ TO_PART: WantedInventories = {
     HOST: (2, inventories(VCPU=8)),
     PART: (0, inventories(DISK_GB=100)),
 }
-"""The disk goes from a host to a part of it."""
+"""The inventories after the disk has moved from the host to its part."""
 CPU_GOES: WantedInventories = {HOST: (2, {}), PART: (0, inventories(MEMORY_MB=1, DISK_GB=100))}
 
 
 @pytest.fixture
 async def desk() -> PlacementDesk:
-    """Return services with a host, which two consumers hold a disk of, and a bare part of it."""
+    """Return services with a host whose disk two consumers hold, and an empty child."""
     desk = PlacementDesk()
     host = Provider(HOST, "host", None, 0, inventories(VCPU=8, DISK_GB=100))
     await desk.ledger.write(Put(host), Put(Provider(PART, "part", HOST)))
@@ -49,7 +49,7 @@ async def desk() -> PlacementDesk:
 def moved(
     number: int, host: Mapping[str, int], part: Mapping[str, int], seen: int = 1
 ) -> ConsumerUpdate:
-    """Return what a consumer holds of the host and of the part."""
+    """Return the update by which a consumer holds amounts of the host and of the part."""
     both = {HOST: host, PART: part}
     return replace(
         share(number, seen=seen), allocations={uuid: one for uuid, one in both.items() if one}
@@ -60,7 +60,7 @@ MOVED = (moved(1, {VCPU: 1}, {DISK_GB: 40}), moved(2, {}, {DISK_GB: 60}))
 
 
 async def test_inventory_moves_while_it_is_in_use(desk: PlacementDesk) -> None:
-    """Both providers and both consumers are as they are to be, after one unit."""
+    """An inventory in use moves to another provider in one unit with its allocations."""
     before = await desk.ledger.version()
     await desk.reshape_service.reshape(TO_PART, MOVED)
     assert await desk.ledger.version() == before + 1
@@ -73,7 +73,7 @@ async def test_inventory_moves_while_it_is_in_use(desk: PlacementDesk) -> None:
 
 
 async def test_generations_are_raised_step_by_step(desk: PlacementDesk) -> None:
-    """By each of three steps that has something to do with the provider."""
+    """The generation of a provider rises with each step that concerns it."""
     await desk.reshape_service.reshape(TO_PART, MOVED)
     assert ((await desk.provider(1)).generation, (await desk.provider(2)).generation) == (5, 3)
     await desk.reshape_service.reshape({PART: (3, inventories(DISK_GB=200))}, ())
@@ -88,7 +88,7 @@ async def test_generations_are_raised_step_by_step(desk: PlacementDesk) -> None:
 async def refusal(
     desk: PlacementDesk, wanted: WantedInventories, shares: Sequence[ConsumerUpdate] = MOVED
 ) -> Exception:
-    """Return why a reshape is refused, and check that nothing of it happened."""
+    """Return the error that refuses a reshape, and check that nothing changed."""
     before = await dump(desk.ledger)
     with pytest.raises((ProviderRefusedError, GenerationError, AllocationRefusedError)) as refused:
         await desk.reshape_service.reshape(wanted, shares)
@@ -98,7 +98,7 @@ async def refusal(
 
 
 async def test_a_provider_that_has_changed(desk: PlacementDesk) -> None:
-    """Both generations are told."""
+    """A wrong provider generation is reported with the actual and the seen one."""
     error = await refusal(desk, {**TO_PART, PART: (7, inventories(DISK_GB=100))})
     assert isinstance(error, GenerationError)
     assert (error.provider_uuid, error.actual, error.seen) == (PART, 0, 7)
@@ -115,7 +115,7 @@ async def test_a_provider_that_has_changed(desk: PlacementDesk) -> None:
 async def test_inventories_that_cannot_be(
     desk: PlacementDesk, wanted: WantedInventories, why: RefusalRule, subject: str
 ) -> None:
-    """An unknown provider or class, and a class that a consumer still holds in the end."""
+    """An unknown provider or class, and a class still in use, are refused."""
     error = await refusal(desk, wanted)
     assert isinstance(error, ProviderRefusedError)
     assert (error.why, error.subject) == (why, subject)
@@ -134,14 +134,14 @@ async def test_inventories_that_cannot_be(
 async def test_allocations_that_cannot_be(
     desk: PlacementDesk, shares: Sequence[ConsumerUpdate], rule: AllocationRule
 ) -> None:
-    """After the inventories of the first step, and told as for any other claim."""
+    """Allocations that break a rule are refused as in any other claim."""
     error = await refusal(desk, TO_PART, shares)
     assert isinstance(error, AllocationRefusedError)
     assert error.rule is rule
 
 
 async def test_others_keep_what_they_hold(desk: PlacementDesk) -> None:
-    """Who is not named stands in the way of what it holds going away."""
+    """A class that an unnamed consumer still holds cannot be removed."""
     error = await refusal(desk, TO_PART, MOVED[:1])
     assert isinstance(error, ProviderRefusedError)
     assert (error.why, error.names) == (RefusalRule.INVENTORY_IN_USE, (DISK_GB,))
@@ -149,7 +149,7 @@ async def test_others_keep_what_they_hold(desk: PlacementDesk) -> None:
 
 @pytest.mark.parametrize("place", range(5))
 async def test_any_step_that_fails_undoes_those_before(desk: PlacementDesk, place: int) -> None:
-    """Whatever write of the unit is refused, nothing of it is there."""
+    """A unit that fails at any step leaves nothing behind."""
     before = await dump(desk.ledger)
     units: list[Unit] = []
 
@@ -176,7 +176,7 @@ async def test_any_step_that_fails_undoes_those_before(desk: PlacementDesk, plac
 
 
 async def test_a_reshape_waits_for_nobody(desk: PlacementDesk) -> None:
-    """A change that comes between its decision and its commit makes it decide anew."""
+    """A reshape is decided anew if another change is committed meanwhile."""
     meanwhile = [Add(ResourceClass("CUSTOM_NEW", 1))]
 
     async def interfere(units: Sequence[Unit]) -> None:
@@ -194,7 +194,7 @@ async def test_a_reshape_waits_for_nobody(desk: PlacementDesk) -> None:
 
 
 async def test_two_reshapes_at_once(desk: PlacementDesk) -> None:
-    """One wins; the other is told that the provider has changed."""
+    """Of two simultaneous reshapes one succeeds, and the other has a wrong generation."""
     second = PlacementDesk(desk.ledger)
     await second.follower.start()
     results = await asyncio.gather(

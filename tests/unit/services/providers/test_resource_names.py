@@ -1,4 +1,4 @@
-"""Resource names: who may be renamed, and what stands in the way."""
+"""Tests for creating and renaming resource classes."""
 
 from collections.abc import Sequence
 
@@ -34,13 +34,13 @@ def names(ledger: MemoryLedger) -> ResourceNames:
 
 
 async def put(ledger: MemoryLedger, *uuids: str) -> None:
-    """Put providers that have the class, as an agent reports them: nobody has made it."""
+    """Put providers that have the class, without a record of the class."""
     for uuid in uuids:
         await ledger.commit([(Put(Provider(uuid, uuid, inventories=HAS)),)])
 
 
 async def why_not(names: ResourceNames, old: str, new: str) -> RefusalRule:
-    """Return why a class cannot be renamed."""
+    """Return the rule that refuses to rename a class."""
     with pytest.raises(ProviderRefusedError) as raised:
         await names.rename_class(old, new)
     return raised.value.why
@@ -49,7 +49,7 @@ async def why_not(names: ResourceNames, old: str, new: str) -> RefusalRule:
 async def test_a_renamed_class_is_renamed_wherever_it_is(
     names: ResourceNames, ledger: MemoryLedger
 ) -> None:
-    """Its number and the generations of the providers stay."""
+    """Renaming a class renames it in all providers and keeps its number and their generations."""
     await names.create_class("CUSTOM_A")
     await put(ledger, "p", "q")
     (before,) = await ledger.all(ResourceClass)
@@ -64,7 +64,7 @@ async def test_a_renamed_class_is_renamed_wherever_it_is(
 async def test_a_class_that_only_agents_know_is_renamed_too(
     names: ResourceNames, ledger: MemoryLedger
 ) -> None:
-    """It has no record, before and after."""
+    """A class without a record is renamed, too."""
     await put(ledger, "p")
     await names.rename_class("CUSTOM_A", "CUSTOM_B")
     assert await ledger.all(ResourceClass) == []
@@ -73,7 +73,7 @@ async def test_a_class_that_only_agents_know_is_renamed_too(
 
 
 async def test_what_an_agent_owns_stays_its_own(names: ResourceNames, ledger: MemoryLedger) -> None:
-    """So its next report, which has the old name, does not give the provider both."""
+    """A renamed class stays owned by the agent."""
     owned = frozenset({"CUSTOM_A", "VCPU"})
     await ledger.commit([(Put(Provider("p", "p", inventories=HAS, owned_classes=owned)),)])
     await names.rename_class("CUSTOM_A", "CUSTOM_B")
@@ -82,7 +82,7 @@ async def test_what_an_agent_owns_stays_its_own(names: ResourceNames, ledger: Me
 
 
 async def test_what_is_used_keeps_its_name(names: ResourceNames, ledger: MemoryLedger) -> None:
-    """Allocations name the class."""
+    """A class with allocations cannot be renamed."""
     await put(ledger, "p")
     await ledger.commit([(Take(Claim("k", (Allocation("c", "p", {"CUSTOM_A": 1}),))),)])
     assert await why_not(names, "CUSTOM_A", "CUSTOM_B") is RefusalRule.CLASS_IN_USE
@@ -91,7 +91,7 @@ async def test_what_is_used_keeps_its_name(names: ResourceNames, ledger: MemoryL
 async def test_what_is_used_at_the_last_moment_keeps_its_name(
     names: ResourceNames, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ledger refuses, and the reason is the same."""
+    """A class that is claimed at the last moment cannot be renamed."""
     await put(ledger, "p")
     commit = ledger.commit
 
@@ -106,7 +106,7 @@ async def test_what_is_used_at_the_last_moment_keeps_its_name(
 async def test_a_class_of_very_many_providers_keeps_its_name(
     names: ResourceNames, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rather than to be renamed in parts."""
+    """A class of too many providers cannot be renamed."""
     monkeypatch.setattr(resource_names, "RENAMED_MAX", 2)
     await put(ledger, "p", "q")
     await names.rename_class("CUSTOM_A", "CUSTOM_B")
@@ -115,7 +115,7 @@ async def test_a_class_of_very_many_providers_keeps_its_name(
 
 
 async def test_names_that_stay(names: ResourceNames) -> None:
-    """Standard ones, and those that are taken."""
+    """Standard, taken and unknown class names are refused."""
     await names.create_class("CUSTOM_A")
     assert await why_not(names, "VCPU", "CUSTOM_B") is RefusalRule.CLASS_IS_STANDARD
     assert await why_not(names, "CUSTOM_A", "VCPU") is RefusalRule.CLASS_EXISTS

@@ -1,4 +1,4 @@
-"""Providers: changed by many at once, none of whom hears of the others."""
+"""Tests for many simultaneous changes of providers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,11 +16,11 @@ from tests.unit.services.placement_desk import PlacementDesk
 from tests.unit.services.wiring import CountedIds, TappedLedger
 
 MANY = 120
-"""More than the tries that one of them has."""
+"""The number of leaves, which is more than the tries of one change."""
 
 
 class Tree:
-    """Many leaves below one root, and who changes them; commits are slow."""
+    """Many leaves below one root, with slow commits."""
 
     def __init__(self) -> None:
         desk = PlacementDesk(TappedLedger())
@@ -36,18 +36,18 @@ class Tree:
         self._inventories = Inventories(ProviderRevisions(**parts), desk.replica)
 
     async def make(self) -> None:
-        """Make the root, then all leaves at once."""
+        """Create the root, then all leaves simultaneously."""
         await self._providers.create("root", "root", None)
         await self.each(self.add)
 
     async def each(self, deed: Callable[[str], Awaitable[object]]) -> int:
-        """Do something with every leaf at once, and return how many commits it took."""
+        """Apply a change to every leaf simultaneously; return the number of commits."""
         before = self.ledger.commits
         await asyncio.gather(*(deed(f"leaf-{n}") for n in range(MANY)))
         return self.ledger.commits - before
 
     async def add(self, leaf: str) -> None:
-        """Make a leaf."""
+        """Create a leaf."""
         await self._providers.create(leaf, leaf, "root")
 
     async def remove(self, leaf: str) -> None:
@@ -55,11 +55,11 @@ class Tree:
         await self._providers.remove(leaf)
 
     async def cut_off(self, leaf: str) -> None:
-        """Make a leaf a root."""
+        """Make the leaf a root."""
         await self._providers.change(leaf, name=leaf, parent=None, may_move=True)
 
     async def stock(self, leaf: str) -> None:
-        """Set what the root has."""
+        """Set the inventory of the root."""
         await self._inventories.set_all("root", {VCPU: Inventory(1 + len(leaf))}, None)
 
     async def _pause(self, units: object) -> None:
@@ -76,7 +76,7 @@ async def tree() -> Tree:
 
 
 async def test_leaves_do_not_stand_in_each_others_way(tree: Tree) -> None:
-    """However many are made and removed at once below one root, each takes one commit."""
+    """Leaves are created and removed simultaneously with one commit each."""
     assert await tree.each(tree.remove) == MANY
     assert await tree.each(tree.add) == MANY
     assert len(await tree.ledger.all(Provider)) == 1 + MANY
@@ -86,5 +86,5 @@ async def test_leaves_do_not_stand_in_each_others_way(tree: Tree) -> None:
 async def test_whoever_has_lost_a_race_takes_turns(
     tree: Tree, deed: Callable[[Tree, str], Awaitable[object]]
 ) -> None:
-    """So all come to an end, with one try more each, though only one of them can be first."""
+    """Changes that compete take less than two commits each."""
     assert await tree.each(lambda leaf: deed(tree, leaf)) < 2 * MANY

@@ -1,4 +1,4 @@
-"""The follower: every version in order, without gaps, and recovery after any failure."""
+"""Tests for the follower: every version in order, and recovery after failures."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -81,7 +81,7 @@ async def follow(feed: SlowFeed, *listeners: Listener) -> Follower:
 
 
 async def test_subscribers_get_every_version_in_order(feed: SlowFeed) -> None:
-    """They get a snapshot first, then each version once."""
+    """Subscribers get a snapshot first, then each version once and in order."""
     listener = Listener()
     follower = await follow(feed, listener)
     await feed.put(2)
@@ -93,7 +93,7 @@ async def test_subscribers_get_every_version_in_order(feed: SlowFeed) -> None:
 
 
 async def test_catch_up_returns_whether_the_version_changed(feed: SlowFeed) -> None:
-    """It returns True after a commit, False without one."""
+    """`catch_up` returns True if it applied a new version, and False otherwise."""
     follower = await follow(feed, Listener())
     await feed.put()
     assert await follower.catch_up()
@@ -101,7 +101,7 @@ async def test_catch_up_returns_whether_the_version_changed(feed: SlowFeed) -> N
 
 
 async def test_a_gap_is_bridged_by_a_snapshot(feed: SlowFeed) -> None:
-    """A follower behind the oldest version in the feed loads a snapshot and goes on from there."""
+    """A follower behind the oldest version in the feed loads a snapshot and continues from it."""
     listener = Listener()
     follower = await follow(feed, listener)
     await feed.put(20)
@@ -112,7 +112,7 @@ async def test_a_gap_is_bridged_by_a_snapshot(feed: SlowFeed) -> None:
 
 
 async def test_a_restored_ledger_is_loaded_from_a_snapshot(feed: SlowFeed) -> None:
-    """A ledger restored from a backup has a lower version than its followers."""
+    """A ledger that was restored to a lower version is loaded from a snapshot."""
     listener = Listener()
     follower = await follow(feed, listener)
     await feed.put(3)
@@ -126,7 +126,7 @@ async def test_a_restored_ledger_is_loaded_from_a_snapshot(feed: SlowFeed) -> No
 
 
 async def test_after_a_subscriber_has_failed_all_are_loaded(feed: SlowFeed) -> None:
-    """Only some had applied the version; afterwards all are at the same one."""
+    """After a subscriber has failed, all subscribers load a snapshot."""
     first, second = Listener(), Listener()
     follower = await follow(feed, first, second)
     second.fails = 2
@@ -142,7 +142,7 @@ async def test_after_a_subscriber_has_failed_all_are_loaded(feed: SlowFeed) -> N
 
 
 async def test_an_unreachable_ledger_breaks_nothing(feed: SlowFeed) -> None:
-    """The caller gets the error, and the next read returns everything."""
+    """The caller gets the error of an unreachable ledger, and a later read gets all changes."""
     listener = Listener()
     follower = await follow(feed, listener)
     await feed.put()
@@ -170,7 +170,7 @@ async def test_catch_up_reads_ones_own_writes(feed: SlowFeed) -> None:
 
 
 async def test_what_is_committed_during_a_read_is_for_the_next(feed: SlowFeed) -> None:
-    """A read ends with the versions from when it began, so that catching up terminates."""
+    """A read ends at the version at which it began, and the next one gets later commits."""
     listener = Listener()
     follower = await follow(feed, listener)
     await feed.put()
@@ -186,7 +186,7 @@ async def test_what_is_committed_during_a_read_is_for_the_next(feed: SlowFeed) -
 
 
 async def test_a_follower_far_behind_reads_chunk_by_chunk() -> None:
-    """Catching up goes on until the feed has no more, however much there is."""
+    """A follower far behind reads chunks until it has caught up."""
     feed, listener = SlowFeed(Retention()), Listener()
     follower = await follow(feed, listener)
     await feed.put(2500)
@@ -199,7 +199,7 @@ async def test_a_follower_far_behind_reads_chunk_by_chunk() -> None:
 
 
 async def test_many_callers_share_one_read(feed: SlowFeed) -> None:
-    """Ten callers during a read cost one more read, not ten; all learn of the new version."""
+    """Ten callers during a read share one more read."""
     follower = await follow(feed, Listener())
     feed.gate = asyncio.Event()
     calls = [asyncio.create_task(follower.catch_up()) for _ in range(11)]
@@ -211,7 +211,7 @@ async def test_many_callers_share_one_read(feed: SlowFeed) -> None:
 
 
 async def test_a_failed_read_is_not_shared(feed: SlowFeed) -> None:
-    """A caller that waited for a read that failed does one itself."""
+    """After a failed read each waiting caller reads by itself."""
     follower = await follow(feed, Listener())
     await feed.put()
     feed.is_away = True
@@ -221,7 +221,7 @@ async def test_a_failed_read_is_not_shared(feed: SlowFeed) -> None:
 
 
 async def test_a_cancelled_catch_up_leaves_the_lock(feed: SlowFeed) -> None:
-    """The other callers go on when one is cancelled in the middle of its read."""
+    """Cancelling one caller during its read does not block the others."""
     follower = await follow(feed, Listener())
     feed.gate = asyncio.Event()
     gone = asyncio.create_task(follower.catch_up())
@@ -235,7 +235,7 @@ async def test_a_cancelled_catch_up_leaves_the_lock(feed: SlowFeed) -> None:
 
 
 async def test_run_follows_the_feed(feed: SlowFeed) -> None:
-    """Commits reach subscribers without a call of `catch_up`."""
+    """`run` brings commits to subscribers without a call of `catch_up`."""
     listener = Listener()
     follower = await follow(feed, listener)
     async with running(follower.run):
@@ -247,7 +247,7 @@ async def test_run_follows_the_feed(feed: SlowFeed) -> None:
 
 
 async def test_known_changes_are_applied_without_a_read(feed: SlowFeed) -> None:
-    """Changes that are not known are read, without a gap and without repetition."""
+    """Known changes are applied without a read, and unknown ones are read."""
     listener = Listener()
     follower = await follow(feed, listener)
     feed.known = 2
@@ -262,7 +262,7 @@ async def test_known_changes_are_applied_without_a_read(feed: SlowFeed) -> None:
 
 @pytest.mark.parametrize("fails", [1, 3])
 async def test_run_recovers_when_it_is_started_again(feed: SlowFeed, fails: int) -> None:
-    """A subscriber's error ends `run`; its supervisor starts it again, and it loads a snapshot."""
+    """A subscriber's error ends `run`, and a new `run` loads a snapshot."""
     listener = Listener()
     follower = await follow(feed, listener)
     listener.fails = fails

@@ -1,4 +1,4 @@
-"""The provider replica: a table and a vocabulary that follow the feed."""
+"""Tests for the provider replica: a table and a vocabulary that follow the feed."""
 
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import VCPU, Inventory, ResourceClass, StandardNames, Trait
@@ -10,7 +10,7 @@ STANDARD = StandardNames((VCPU,), ("HW_A",))
 
 
 def test_a_snapshot_is_where_it_starts() -> None:
-    """It has the classes and traits, and the snapshot's version."""
+    """A snapshot sets the providers, classes, traits and version."""
     replica = ProviderReplica(STANDARD)
     provider = Provider("u", "n", inventories={VCPU: Inventory(4)})
     replica.load(
@@ -29,7 +29,7 @@ def test_a_snapshot_is_where_it_starts() -> None:
 
 
 def test_events_are_applied() -> None:
-    """Events of providers, classes and traits count; others only advance the version."""
+    """Events of providers, classes and traits are applied; others only advance the version."""
     replica = ProviderReplica(STANDARD)
     provider = Provider("u", "n", generation=2, inventories={VCPU: Inventory(4)})
     replica.apply(
@@ -61,7 +61,7 @@ def test_events_are_applied() -> None:
 
 
 def test_usage_by_an_older_berth_leaves_the_generation() -> None:
-    """It carries none."""
+    """A usage event without a generation keeps the provider's generation."""
     replica = ProviderReplica(STANDARD)
     replica.apply([Change(1, Provider("u", "n", generation=2)), Change(2, Usage("u", {}))])
     row = replica.table.row_of("u")

@@ -1,4 +1,4 @@
-"""The replica: the ledger's state, plus this process's own decisions."""
+"""Tests for the replica: the ledger's state plus this process's own decisions."""
 
 from dataclasses import replace
 
@@ -74,7 +74,7 @@ def apply_version(
 
 
 def test_a_hold_counts_at_once(replica: Replica) -> None:
-    """Usage, instance, build and group member count before the ledger reports them."""
+    """A hold counts as usage, instance, build and group member immediately."""
     replica.hold(HOLD)
     assert counts(replica) == (3, 1, 1)
     assert replica.hosts.occupants.group_rows("group") == {replica.hosts.row_of(HOST_1): 1}
@@ -82,7 +82,7 @@ def test_a_hold_counts_at_once(replica: Replica) -> None:
 
 
 def test_a_released_hold_leaves_no_trace(replica: Replica) -> None:
-    """Releasing exactly undoes holding."""
+    """Releasing a hold undoes it completely."""
     replica.hold(HOLD)
     replica.release(VM)
     assert counts(replica) == (0, 0, 0)
@@ -91,7 +91,7 @@ def test_a_released_hold_leaves_no_trace(replica: Replica) -> None:
 
 
 def test_releasing_twice_is_releasing_once(replica: Replica) -> None:
-    """A hold that has ended removes nothing more."""
+    """Releasing a hold twice has the effect of releasing it once."""
     replica.hold(HOLD)
     replica.hold(replace(HOLD, resident=Resident(make_uuid("instance", 2), building=True)))
     replica.release(VM)
@@ -100,7 +100,7 @@ def test_releasing_twice_is_releasing_once(replica: Replica) -> None:
 
 
 def test_a_hold_ends_in_the_step_that_reports_the_instance(replica: Replica) -> None:
-    """After the version of its claim the instance counts once, as the ledger reports it."""
+    """A hold ends with the version that reports its instance, which then counts once."""
     replica.hold(HOLD)
     apply_version(replica, 6, placed(), Usage(HOST_1, {VCPU: 3}))
     assert counts(replica) == (3, 1, 1)
@@ -110,7 +110,7 @@ def test_a_hold_ends_in_the_step_that_reports_the_instance(replica: Replica) -> 
 
 
 def test_a_report_equal_to_the_hold_changes_nothing(replica: Replica) -> None:
-    """The hold's usage and instance become the ledger's, and rules see no change."""
+    """A report that equals the hold ends it without a change in the journal."""
     replica.hold(EXACT)
     replica.hold(OTHER)
     step = replica.hosts.journal.step
@@ -125,7 +125,7 @@ def test_a_report_equal_to_the_hold_changes_nothing(replica: Replica) -> None:
 
 
 def test_usage_of_others_comes_with_what_was_held(replica: Replica) -> None:
-    """The ledger's sum counts, with usage by others and with what is still held."""
+    """The reported usage includes other claims and is added to the remaining holds."""
     replica.hold(EXACT)
     replica.hold(OTHER)
     apply_version(replica, 6, placed(), Usage(HOST_1, {VCPU: 5}))
@@ -134,7 +134,7 @@ def test_usage_of_others_comes_with_what_was_held(replica: Replica) -> None:
 
 @pytest.mark.parametrize("held", [HOLD, EXACT], ids=["similar", "exact"])
 def test_held_amounts_without_usage_are_removed(replica: Replica, held: Hold) -> None:
-    """An instance stored on a host without a claim takes no room, whatever was held."""
+    """A hold ends without usage if its instance is reported on a host without a claim."""
     replica.hold(held)
     replica.hold(OTHER)
     apply_version(replica, 6, placed())
@@ -143,14 +143,14 @@ def test_held_amounts_without_usage_are_removed(replica: Replica, held: Hold) ->
 
 @pytest.mark.parametrize("held", [HOLD, EXACT], ids=["similar", "exact"])
 def test_a_provider_event_reports_usage_as_well(replica: Replica, held: Hold) -> None:
-    """It counts like a usage event."""
+    """A provider event counts as a usage event."""
     replica.hold(held)
     apply_version(replica, 6, placed(), replace(make_provider(1), used={VCPU: 3}))
     assert (counts(replica), replica.held) == ((3, 1, 1), 0)
 
 
 def test_a_hold_does_not_end_with_another_claim(replica: Replica) -> None:
-    """Another scheduler's instance on the same host counts in addition."""
+    """Another instance on the same host counts in addition to the hold."""
     replica.hold(HOLD)
     apply_version(replica, 6, make_instance(2, host="host-1"), Usage(HOST_1, {VCPU: 1}))
     assert counts(replica)[:2] == (4, 2)
@@ -158,7 +158,7 @@ def test_a_hold_does_not_end_with_another_claim(replica: Replica) -> None:
 
 
 def test_a_hold_on_the_wrong_host_moves_to_where_the_ledger_says(replica: Replica) -> None:
-    """If another scheduler placed the instance first, only its choice counts."""
+    """A hold ends if the ledger reports its instance on another host."""
     replica.hold(HOLD)
     apply_version(replica, 6, placed("host-2"), Usage(HOST_2, {VCPU: 3}))
     assert counts(replica, HOST_1) == (0, 0, 0)
@@ -168,7 +168,7 @@ def test_a_hold_on_the_wrong_host_moves_to_where_the_ledger_says(replica: Replic
 
 
 def test_a_hold_stays_while_its_instance_only_waits(replica: Replica) -> None:
-    """An event of the instance without a host leaves the hold alone."""
+    """A hold stays if its instance is reported without a host."""
     replica.hold(HOLD)
     apply_version(replica, 6, replace(make_instance(1), name="renamed"))
     assert counts(replica) == (3, 1, 1)
@@ -177,14 +177,14 @@ def test_a_hold_stays_while_its_instance_only_waits(replica: Replica) -> None:
 
 
 def test_a_hold_ends_when_its_instance_is_deleted(replica: Replica) -> None:
-    """A deleted instance needs no room."""
+    """A hold ends when its instance is deleted."""
     replica.hold(HOLD)
     apply_version(replica, 6, replace(make_instance(1), status=Status.DELETED, task=None))
     assert (counts(replica), replica.held) == ((0, 0, 0), 0)
 
 
 def test_holding_what_runs_already_does_not_move_it(replica: Replica) -> None:
-    """A repeated request is decided again and refused, and everything stays as it was."""
+    """Holding an instance that already runs elsewhere changes nothing."""
     apply_version(replica, 6, placed("host-2", None), Usage(HOST_2, {VCPU: 3}))
     replica.hold(HOLD)
     assert counts(replica, HOST_2) == (3, 1, 0)
@@ -195,7 +195,7 @@ def test_holding_what_runs_already_does_not_move_it(replica: Replica) -> None:
 
 
 def test_a_snapshot_keeps_holds_of_claims_that_it_does_not_have(replica: Replica) -> None:
-    """A claim on its way to the ledger counts in the new table too."""
+    """A snapshot without the claim keeps the hold."""
     replica.hold(HOLD)
     replica.load(snapshot_of(version=9))
     assert counts(replica) == (3, 1, 1)
@@ -204,7 +204,7 @@ def test_a_snapshot_keeps_holds_of_claims_that_it_does_not_have(replica: Replica
 
 
 def test_a_snapshot_ends_holds_of_claims_that_it_has(replica: Replica) -> None:
-    """The snapshot's record of the instance alone counts."""
+    """A snapshot with the held instance ends the hold."""
     replica.hold(HOLD)
     provider = replace(make_provider(1), used={VCPU: 3})
     snapshot = replace(snapshot_of(placed()), providers=(provider, make_provider(2)))
@@ -213,7 +213,7 @@ def test_a_snapshot_ends_holds_of_claims_that_it_has(replica: Replica) -> None:
 
 
 def test_a_snapshot_ends_holds_of_claims_that_were_freed_before_it(replica: Replica) -> None:
-    """An instance that came and went within a gap of the feed must not be held forever."""
+    """A snapshot after the claim's version ends the hold."""
     replica.hold(HOLD)
     replica.settle([VM], 7)
     assert replica.held == 1
@@ -222,7 +222,7 @@ def test_a_snapshot_ends_holds_of_claims_that_were_freed_before_it(replica: Repl
 
 
 def test_a_snapshot_from_before_the_claim_keeps_its_hold(replica: Replica) -> None:
-    """A claim committed as version 7 is not in version 6."""
+    """A snapshot before the claim's version keeps the hold."""
     replica.hold(HOLD)
     replica.settle([VM], 7)
     replica.load(snapshot_of(version=6))
@@ -230,7 +230,7 @@ def test_a_snapshot_from_before_the_claim_keeps_its_hold(replica: Replica) -> No
 
 
 def test_settling_what_the_feed_has_passed_ends_the_hold(replica: Replica) -> None:
-    """The answer to a commit may arrive after a snapshot that contains it."""
+    """Settling a claim whose version the feed has passed ends the hold."""
     replica.hold(HOLD)
     replica.load(snapshot_of(version=9))
     replica.settle([VM], 7)
@@ -238,7 +238,7 @@ def test_settling_what_the_feed_has_passed_ends_the_hold(replica: Replica) -> No
 
 
 def test_a_hold_outlives_the_removal_of_its_host(replica: Replica) -> None:
-    """Nothing counts while the host is away; the hold counts again when it is back."""
+    """A hold is kept while its host is removed and counts again when the host returns."""
     replica.hold(HOLD)
     apply_version(
         replica, 6, RecordRemoved(Kind.HOST, HOST_1), RecordRemoved(Kind.PROVIDER, HOST_1)
@@ -253,7 +253,7 @@ def test_a_hold_outlives_the_removal_of_its_host(replica: Replica) -> None:
 
 
 def test_a_hold_released_while_its_host_is_away_is_gone(replica: Replica) -> None:
-    """The host comes back empty."""
+    """A hold that is released while its host is removed does not count afterwards."""
     replica.hold(HOLD)
     apply_version(
         replica, 6, RecordRemoved(Kind.HOST, HOST_1), RecordRemoved(Kind.PROVIDER, HOST_1)
@@ -264,7 +264,7 @@ def test_a_hold_released_while_its_host_is_away_is_gone(replica: Replica) -> Non
 
 
 def test_holding_on_an_unknown_host_counts_nowhere(replica: Replica) -> None:
-    """A host that is not in the table has no usage; the hold can still be released."""
+    """A hold on an unknown host counts nowhere and can be released."""
     replica.hold(replace(HOLD, host_uuid="nowhere"))
     assert counts(replica) == (0, 0, 0)
     replica.release(VM)
@@ -272,7 +272,7 @@ def test_holding_on_an_unknown_host_counts_nowhere(replica: Replica) -> None:
 
 
 def test_flavors_and_pending_requests_follow_the_feed(replica: Replica) -> None:
-    """Both follow their records; a new pending request wakes the waiter."""
+    """Flavors and pending requests follow the feed, and a new pending request sets the event."""
     replica.pending_arrived.clear()
     apply_version(replica, 6, make_flavor(1), make_pending_request(1))
     assert (list(replica.flavors), list(replica.pending)) == (["1"], ["req-1"])

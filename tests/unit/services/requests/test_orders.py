@@ -1,4 +1,4 @@
-"""Orders that wait in the ledger: whole, or one by one."""
+"""Tests for orders that wait in the ledger as a whole or one by one."""
 
 import asyncio
 from collections import Counter
@@ -20,7 +20,7 @@ ORDER = CreateOrder("req-1", "vm", "1", "project-1", "user-1", one_by_one=True)
 
 
 async def stored(desk: Desk) -> list[Instance]:
-    """Return every instance of the ledger, by launch index."""
+    """Return every instance of the ledger by launch index."""
     found = await desk.ledger.instances(InstanceQuery(deleted=None))
     return sorted(found, key=lambda instance: instance.launch_index)
 
@@ -35,7 +35,7 @@ async def take_up(desk: Desk) -> None:
 
 
 async def test_each_instance_is_a_request_of_its_own() -> None:
-    """The scheduler is not waited for, even where there is one; what they have in common stays."""
+    """With `one_by_one` each instance has its own pending request and the common reservation."""
     desk = await open_desk()
     desk.serve()
     answer = await desk.instances.create(replace(ORDER, count=3))
@@ -51,7 +51,7 @@ async def test_each_instance_is_a_request_of_its_own() -> None:
 
 
 async def test_one_that_finds_no_host_does_not_keep_back_the_others() -> None:
-    """What all at once would be refused as a whole is placed as far as there is room."""
+    """An instance that finds no host does not prevent the others from being placed."""
     desk = await open_desk(Fleet(hosts=2, vcpus=1))
     whole = await desk.instances.create(replace(ORDER, request_id="req-0", count=3))
     await desk.follower.catch_up()
@@ -68,7 +68,7 @@ async def test_one_that_finds_no_host_does_not_keep_back_the_others() -> None:
 
 
 async def test_a_repeated_order_is_accepted_once() -> None:
-    """Before its instances are placed, and after."""
+    """A repeated order is accepted once, before and after it is placed."""
     desk = await open_desk()
     first = await desk.instances.create(replace(ORDER, count=2))
     again = await desk.instances.create(replace(ORDER, count=2))

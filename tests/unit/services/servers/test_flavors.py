@@ -1,4 +1,4 @@
-"""Flavors: made once, changed one change at a time."""
+"""Tests for creating and changing flavors."""
 
 import asyncio
 from dataclasses import replace
@@ -18,7 +18,7 @@ def flavors() -> Flavors:
 
 
 async def test_a_flavor_is_made_read_and_removed(flavors: Flavors) -> None:
-    """What was made is found until it is removed."""
+    """A flavor is created, read and deleted."""
     flavor = await flavors.create(make_flavor(1))
     assert await flavors.get("1") == flavor
     assert await flavors.all() == [flavor]
@@ -29,7 +29,7 @@ async def test_a_flavor_is_made_read_and_removed(flavors: Flavors) -> None:
 
 
 async def test_two_processes_lose_no_change_of_each_other() -> None:
-    """Each has its own services on one ledger; all that was acknowledged is there."""
+    """Simultaneous changes of two processes are all kept."""
     ledger = TappedLedger()
     processes = [Flavors(ledger), Flavors(ledger)]
     await processes[0].create(make_flavor(1))
@@ -46,7 +46,7 @@ async def test_two_processes_lose_no_change_of_each_other() -> None:
 
 
 async def test_id_and_name_are_taken_once(flavors: Flavors) -> None:
-    """The message says which; two who create at once do not both succeed."""
+    """A flavor's id and name must be unique, and the error names the one that is taken."""
     await flavors.create(make_flavor(1))
     with pytest.raises(ConflictError, match="id 1"):
         await flavors.create(make_flavor(1))
@@ -60,7 +60,7 @@ async def test_id_and_name_are_taken_once(flavors: Flavors) -> None:
 
 
 async def test_extra_specs_are_merged_and_removed(flavors: Flavors) -> None:
-    """Others stay as they are; removing one that is not there is an error."""
+    """Extra specs are merged and deleted; deleting an unknown one raises NotFoundError."""
     await flavors.create(replace(make_flavor(1), extra_specs={"a": "1"}))
     await flavors.set_extra_specs("1", {"b": "2"})
     assert (await flavors.get("1")).extra_specs == {"a": "1", "b": "2"}
@@ -71,14 +71,14 @@ async def test_extra_specs_are_merged_and_removed(flavors: Flavors) -> None:
 
 
 async def test_changes_at_once_are_all_kept(flavors: Flavors) -> None:
-    """No extra spec is lost to another."""
+    """Simultaneous changes of extra specs are all kept."""
     await flavors.create(make_flavor(1))
     await asyncio.gather(*(flavors.set_extra_specs("1", {f"k{n}": "v"}) for n in range(5)))
     assert len((await flavors.get("1")).extra_specs) == 5
 
 
 async def test_specs_that_cannot_be_read_are_refused(flavors: Flavors) -> None:
-    """When a flavor is made and when it is changed; nothing is kept of it."""
+    """Invalid or too many extra specs are refused."""
     wrong = {"trait:X": "maybe"}
     with pytest.raises(InvalidInputError, match="trait:X"):
         await flavors.create(replace(make_flavor(1), extra_specs=wrong))
@@ -91,7 +91,7 @@ async def test_specs_that_cannot_be_read_are_refused(flavors: Flavors) -> None:
 
 
 async def test_a_description_is_set_and_taken_away(flavors: Flavors) -> None:
-    """None is no description."""
+    """A description is set and cleared."""
     await flavors.create(make_flavor(1))
     assert (await flavors.set_description("1", "small")).description == "small"
     assert (await flavors.set_description("1", None)).description is None

@@ -1,4 +1,4 @@
-"""Instances: accepted once, whatever is repeated or lost, and deleted from any state."""
+"""Tests for accepting orders once and for deleting instances in any state."""
 
 import asyncio
 from collections.abc import Sequence
@@ -37,12 +37,12 @@ ORDER = CreateOrder("req-1", "vm", "1", "project-1", "user-1")
 
 
 async def used(desk: Desk, hosts: int = 2) -> int:
-    """Return the VCPUs that the ledger counts as used."""
+    """Return the VCPUs in use on all hosts."""
     return sum([(await desk.ledger.used(n)).get(VCPU, 0) for n in range(1, hosts + 1)])
 
 
 async def stored(desk: Desk) -> list[Instance]:
-    """Return every instance of the ledger, by launch index."""
+    """Return every instance of the ledger by launch index."""
     found = await desk.ledger.instances(InstanceQuery(deleted=None))
     return sorted(found, key=lambda instance: (instance.request_id, instance.launch_index))
 
@@ -51,7 +51,7 @@ async def stored(desk: Desk) -> list[Instance]:
 
 
 async def test_with_a_scheduler_an_order_is_decided_at_once() -> None:
-    """The answer has the decision, and the instances are in the ledger with their hosts."""
+    """With a scheduler the answer has the decision, and the instances have hosts."""
     desk = await open_desk()
     desk.serve()
     accepted = await desk.instances.create(replace(ORDER, count=2))
@@ -65,7 +65,7 @@ async def test_with_a_scheduler_an_order_is_decided_at_once() -> None:
 
 
 async def test_without_a_scheduler_an_order_waits_in_the_ledger() -> None:
-    """It is accepted all the same: the durable task is the command."""
+    """Without a scheduler the order is accepted and stays pending."""
     desk = await open_desk()
     accepted = await desk.instances.create(ORDER)
     assert accepted.decision is None
@@ -77,7 +77,7 @@ async def test_without_a_scheduler_an_order_waits_in_the_ledger() -> None:
 @pytest.mark.parametrize("served", [True, False])
 @pytest.mark.parametrize("may_repeat", [True, False])
 async def test_a_repeated_order_is_accepted_once(served: bool, may_repeat: bool) -> None:
-    """The same request id gets the same instances, with a scheduler or without one."""
+    """A repeated order with the same request id gets the same instances."""
     desk = await open_desk()
     if served:
         desk.serve()
@@ -91,7 +91,7 @@ async def test_a_repeated_order_is_accepted_once(served: bool, may_repeat: bool)
 
 @pytest.mark.parametrize("served", [True, False])
 async def test_orders_repeated_at_once_are_accepted_once(served: bool) -> None:
-    """Also by several API processes at the same moment."""
+    """Simultaneous repeats through several processes are accepted once."""
     desk = await open_desk()
     second = await open_second(desk)
     if served:
@@ -112,7 +112,7 @@ async def test_orders_repeated_at_once_are_accepted_once(served: bool) -> None:
 async def test_a_request_id_answers_with_what_it_first_meant(
     served: bool, change: dict[str, Any]
 ) -> None:
-    """A repeat that asks for something else gets the first order's instances."""
+    """A repeat with other contents gets the instances of the first order."""
     desk = await open_desk()
     if served:
         desk.serve()
@@ -123,7 +123,7 @@ async def test_a_request_id_answers_with_what_it_first_meant(
 
 @pytest.mark.parametrize("served", [True, False])
 async def test_a_request_id_of_another_project_is_refused(served: bool) -> None:
-    """Nobody learns of the other project's instances."""
+    """A request id of another project is refused."""
     desk = await open_desk()
     if served:
         desk.serve()
@@ -133,7 +133,7 @@ async def test_a_request_id_of_another_project_is_refused(served: bool) -> None:
 
 
 async def test_a_lost_answer_of_the_scheduler_is_found_in_the_ledger() -> None:
-    """The order was placed, nobody heard, and the client is told all the same."""
+    """A commit whose answer the scheduler lost is found in the ledger."""
     desk = await open_desk()
     desk.serve()
     desk.ledger.silent = 1
@@ -144,7 +144,7 @@ async def test_a_lost_answer_of_the_scheduler_is_found_in_the_ledger() -> None:
 
 
 async def test_an_order_that_no_scheduler_answers_waits_in_the_ledger() -> None:
-    """A scheduler that hangs does not make orders fail, and places none of them twice."""
+    """An order that the scheduler does not answer becomes pending and is not placed twice."""
     desk = await open_desk()
     desk.serve()
     gate = desk.ledger.gate = asyncio.Event()
@@ -160,7 +160,7 @@ async def test_an_order_that_no_scheduler_answers_waits_in_the_ledger() -> None:
 
 
 async def test_a_ledger_that_is_away_is_said_to_be() -> None:
-    """The client is to repeat the order, and may."""
+    """An unreachable ledger is reported, and the order can be repeated."""
     desk = await open_desk()
     desk.serve()
     desk.ledger.away = 2
@@ -170,7 +170,7 @@ async def test_a_ledger_that_is_away_is_said_to_be() -> None:
 
 
 async def test_a_refused_order_is_answered_with_its_refusal() -> None:
-    """Its instances are in ERROR; a repeat gets the same refusal."""
+    """A refused order gets its refusal, also when it is repeated."""
     desk = await open_desk(Fleet(hosts=1, vcpus=1))
     desk.serve()
     await desk.ledger.write(make_take(9))
@@ -201,7 +201,7 @@ async def test_a_refused_order_is_answered_with_its_refusal() -> None:
 async def test_a_wrong_field_is_named_and_nothing_is_kept(
     change: dict[str, Any], field: str
 ) -> None:
-    """Orders that cannot be meant are refused before anything is written."""
+    """An invalid field is named, and nothing is written."""
     desk = await open_desk()
     with pytest.raises(InvalidInputError) as caught:
         await desk.instances.create(replace(ORDER, **change))
@@ -210,7 +210,7 @@ async def test_a_wrong_field_is_named_and_nothing_is_kept(
 
 
 async def test_what_was_made_a_moment_ago_can_be_ordered() -> None:
-    """Flavor, zone, host and group need not have reached this process's replica yet."""
+    """A new flavor, zone, host or group is found before the replica knows it."""
     desk = await open_desk()
     await desk.ledger.write(Put(make_flavor(7)), Put(make_aggregate(1)), Put(make_server_group(1)))
     order = replace(
@@ -222,7 +222,7 @@ async def test_what_was_made_a_moment_ago_can_be_ordered() -> None:
 
 
 async def test_a_group_that_comes_with_a_new_snapshot_is_found() -> None:
-    """Catching up may replace the whole table; the new one is what counts."""
+    """A group is found if catching up replaces the table."""
     desk = await open_desk()
     desk.follower._needs_reload = True
     group = make_server_group(1)
@@ -232,7 +232,7 @@ async def test_a_group_that_comes_with_a_new_snapshot_is_found() -> None:
 
 
 async def test_what_an_order_says_is_kept() -> None:
-    """A named host forces the instance there; attributes are kept as they came."""
+    """An order's zone, metadata and attributes are kept, and a named host is forced."""
     desk = await open_desk()
     order = replace(
         ORDER, zone="nova:host-2:host-2", metadata={"a": "b"}, extra={"key_name": "mine"}
@@ -250,7 +250,7 @@ async def test_what_an_order_says_is_kept() -> None:
 
 
 async def test_a_waiting_instance_is_deleted_at_once() -> None:
-    """Nobody has to destroy anything."""
+    """An instance without a host is deleted immediately."""
     desk = await open_desk()
     accepted = await desk.instances.create(ORDER)
     await desk.instances.delete(accepted.instances[0].uuid)
@@ -260,7 +260,7 @@ async def test_a_waiting_instance_is_deleted_at_once() -> None:
 
 
 async def test_a_failed_instance_is_deleted_at_once() -> None:
-    """One in ERROR is on no host."""
+    """A failed instance without a host is deleted immediately."""
     desk = await open_desk()
     failed = replace(make_instance(1), status=Status.ERROR, task=None)
     await desk.ledger.write(Put(failed))
@@ -272,7 +272,7 @@ async def test_a_failed_instance_is_deleted_at_once() -> None:
 async def test_an_instance_on_a_host_is_left_to_its_agent(
     status: Status, task: Task | None
 ) -> None:
-    """Its room stays taken until the agent has destroyed it."""
+    """An instance on a host keeps its allocation until the agent destroys it."""
     desk = await open_desk()
     instance = replace(make_instance(1, host="host-1"), status=status, task=task)
     await desk.ledger.write(make_take(1), Put(instance))
@@ -287,7 +287,7 @@ async def test_an_instance_on_a_host_is_left_to_its_agent(
 
 @pytest.mark.parametrize("task", [None, Task.DELETING])
 async def test_an_instance_whose_host_is_down_is_deleted_at_once(task: Task | None) -> None:
-    """Nobody would destroy it, and its room must not be lost; also when it waits for that."""
+    """An instance whose host is down is deleted immediately."""
     desk = await open_desk()
     instance = replace(make_instance(1, host="host-1"), status=Status.ACTIVE, task=task)
     await desk.ledger.write(make_take(1), Put(instance))
@@ -300,7 +300,7 @@ async def test_an_instance_whose_host_is_down_is_deleted_at_once(task: Task | No
 
 
 async def test_an_instance_on_a_host_yet_unheard_of_is_left_to_its_agent() -> None:
-    """A replica that is behind knows neither the host nor its last heartbeat."""
+    """An instance on a host that the replica does not know is left to its agent."""
     desk = await open_desk()
     *_, unheard_of = make_fleet(3)
     instance = replace(make_instance(1, host="host-3"), task=Task.SPAWNING)
@@ -311,7 +311,7 @@ async def test_an_instance_on_a_host_yet_unheard_of_is_left_to_its_agent() -> No
 
 
 async def test_deleting_what_is_not_there_is_an_error() -> None:
-    """Neither what never was nor what is deleted already can be deleted."""
+    """Deleting an unknown or deleted instance raises NotFoundError."""
     desk = await open_desk()
     accepted = await desk.instances.create(ORDER)
     uuid = accepted.instances[0].uuid
@@ -322,7 +322,7 @@ async def test_deleting_what_is_not_there_is_an_error() -> None:
 
 
 async def test_deleting_wins_over_a_change_that_comes_between() -> None:
-    """The instance is read again when it changed under the delete."""
+    """A delete is repeated after another change of the instance."""
     desk = await open_desk()
     accepted = await desk.instances.create(ORDER)
     uuid = accepted.instances[0].uuid
@@ -338,7 +338,7 @@ async def test_deleting_wins_over_a_change_that_comes_between() -> None:
 
 
 async def test_deleting_what_always_changes_gives_up() -> None:
-    """After some tries the client is told to try again."""
+    """A delete gives up if the instance keeps changing."""
     desk = await open_desk()
     accepted = await desk.instances.create(ORDER)
     uuid = accepted.instances[0].uuid
@@ -356,7 +356,7 @@ async def test_deleting_what_always_changes_gives_up() -> None:
 
 
 async def test_saving_what_has_changed_is_a_conflict() -> None:
-    """The second of two writers has to read again."""
+    """Saving an outdated instance is a conflict."""
     desk = await open_desk()
     accepted = await desk.instances.create(ORDER)
     read = await desk.instances.get(accepted.instances[0].uuid)
@@ -367,7 +367,7 @@ async def test_saving_what_has_changed_is_a_conflict() -> None:
 
 
 async def test_instances_are_found_by_query() -> None:
-    """Only those of the project, newest first."""
+    """Instances are found by project."""
     desk = await open_desk()
     await desk.instances.create(ORDER)
     await desk.instances.create(replace(ORDER, request_id="req-2", project_id="project-2"))

@@ -1,4 +1,4 @@
-"""Server groups: each of one project, with the instances that name it as members."""
+"""Tests for server groups and their members."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def groups(ledger: TappedLedger) -> ServerGroups:
 
 
 async def test_a_group_belongs_to_its_project(groups: ServerGroups) -> None:
-    """Others do not see it; administrators (no project) see all."""
+    """A group is visible to its project and to administrators only."""
     for group in (GROUP, OTHER):
         await groups.create(group)
     assert await groups.of_project("project-1") == [GROUP]
@@ -41,7 +41,7 @@ async def test_a_group_belongs_to_its_project(groups: ServerGroups) -> None:
 
 
 async def test_a_group_is_made_once_and_removed(groups: ServerGroups) -> None:
-    """The uuid is taken until it is removed."""
+    """A group's uuid is taken until the group is deleted."""
     await groups.create(GROUP)
     with pytest.raises(ConflictError):
         await groups.create(GROUP)
@@ -53,7 +53,7 @@ async def test_a_group_is_made_once_and_removed(groups: ServerGroups) -> None:
 async def test_members_are_the_instances_that_name_it(
     groups: ServerGroups, ledger: TappedLedger
 ) -> None:
-    """The oldest first; deleted ones are members no more."""
+    """The members of a group are its instances that are not deleted, oldest first."""
     await groups.create(GROUP)
     for number in (2, 1, 3, 4):
         group_uuid = None if number == 4 else GROUP.uuid

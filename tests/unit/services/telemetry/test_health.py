@@ -1,4 +1,4 @@
-"""Whether a process is ready, and its gauges."""
+"""Tests for the readiness and the gauges of a process."""
 
 from dataclasses import replace
 from random import Random
@@ -26,19 +26,19 @@ class Away(MemoryLedger):
     """A ledger that cannot be reached."""
 
     async def version(self) -> int:
-        """Fail."""
+        """Raise UnavailableError."""
         raise UnavailableError("postgresql://berth:hunter2@db is away")
 
 
 class Written:
-    """A policy with or without a mistake."""
+    """A policy file with or without an error."""
 
     def __init__(self, last_error: str | None = None) -> None:
         self.last_error = last_error
 
 
 def vitals_of(desk: Desk, policy: Written | None = None) -> ProcessHealth:
-    """Return the vitals of a desk's process."""
+    """Return the health of a desk's process."""
     fleet = HostTableHealth(desk.replica, policy or Written(), lambda: 60.0)
     return ProcessHealth(
         ledger=desk.ledger,
@@ -50,7 +50,7 @@ def vitals_of(desk: Desk, policy: Written | None = None) -> ProcessHealth:
 
 
 async def gauges(health: ProcessHealth) -> dict[str, float]:
-    """Return values by name without `berth_` and labels."""
+    """Return the gauges by name, without the prefix `berth_`, and labels."""
     return {
         " ".join([one.measure.name.removeprefix("berth_"), *one.labels]): one.value
         for one in await health.read()
@@ -58,7 +58,7 @@ async def gauges(health: ProcessHealth) -> dict[str, float]:
 
 
 def test_a_process_is_ready_while_it_follows() -> None:
-    """And no more when it has not caught up for a while."""
+    """A process is ready while its replica has caught up recently."""
 
     async def main() -> None:
         desk = await open_desk()
@@ -74,7 +74,7 @@ def test_a_process_is_ready_while_it_follows() -> None:
 
 @pytest.mark.parametrize("is_needed", [True, False])
 def test_a_process_that_needs_its_broker_is_ready_while_it_is_there(*, is_needed: bool) -> None:
-    """And again when it is back; one that does without is ready all the time, and shows it."""
+    """A process that needs a broker is ready only while the broker can be reached."""
     ups = [True, False, True]
 
     async def main() -> None:
@@ -94,7 +94,7 @@ def test_a_process_that_needs_its_broker_is_ready_while_it_is_there(*, is_needed
 
 
 def test_what_is_wrong_is_told_without_secrets() -> None:
-    """Anybody may ask, so the ledger's own words are not told."""
+    """Problems are reported without the text of the ledger's error."""
 
     async def main() -> None:
         desk = await open_desk()
@@ -112,7 +112,7 @@ def test_what_is_wrong_is_told_without_secrets() -> None:
 
 
 def test_gauges_count_what_is_there() -> None:
-    """Hosts, instances, what waits and how old it all is."""
+    """The gauges count hosts, instances and pending requests and show their ages."""
 
     async def main() -> None:
         desk = await open_desk()
@@ -133,7 +133,7 @@ def test_gauges_count_what_is_there() -> None:
 
 
 def test_every_gauge_is_read() -> None:
-    """What the table of measures has is there to be seen."""
+    """Every gauge of the table of measures is read."""
 
     async def main() -> None:
         desk = await open_desk()
@@ -156,7 +156,7 @@ def test_every_gauge_is_read() -> None:
 
 
 def test_instances_are_counted_by_what_clients_see() -> None:
-    """A task may show as a state of its own; every state is there, and no other one."""
+    """Instances are counted by the status that clients see, and every status has a gauge."""
 
     async def main() -> None:
         desk = await open_desk()

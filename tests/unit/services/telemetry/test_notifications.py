@@ -1,4 +1,4 @@
-"""Notifications about instances and hosts, as the ledger's changes make them."""
+"""Tests for notifications about instances, hosts and placements."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ DELETED = replace(ACTIVE, status=Status.DELETED, task=None)
 
 
 def following(*events: Event, snapshot: Snapshot | None = None) -> Notices:
-    """Tell a subscriber of a snapshot, then of events, one a version."""
+    """Return the notifications of a subscriber after a snapshot and events."""
     notices = Notices()
     subscriber = ChangeNotifications(notices)
     subscriber.load(snapshot or Snapshot(version=10, now_s=0.0))
@@ -58,12 +58,12 @@ def following(*events: Event, snapshot: Snapshot | None = None) -> Notices:
     ],
 )
 def test_the_life_of_an_instance_is_told(told: list[Instance], expected: list[str]) -> None:
-    """Each step once, however often the record is saved."""
+    """Each step in the life of an instance is notified once."""
     assert following(*told).events == [f"instance.{what}" for what in expected]
 
 
 def test_what_was_there_before_is_no_news() -> None:
-    """A process that starts tells what happens from then on."""
+    """The state in the first snapshot is not notified."""
     snapshot = Snapshot(
         version=10,
         now_s=0.0,
@@ -77,7 +77,7 @@ def test_what_was_there_before_is_no_news() -> None:
 
 
 def test_hosts_are_told_when_they_change() -> None:
-    """Agents that report the same again are no news, nor are heartbeats."""
+    """Hosts are notified when they are created, changed or removed."""
     host = make_host()
     changed = replace(host, hypervisor_version=2)
     gone = RecordRemoved(Kind.HOST, host.uuid)
@@ -86,14 +86,14 @@ def test_hosts_are_told_when_they_change() -> None:
 
 
 def test_an_operators_change_of_a_service_is_told() -> None:
-    """When it may get instances, and when not."""
+    """An operator's change of a service is notified."""
     off = replace(make_service(), disabled=True)
     notices = following(make_service(), off, off, make_service(), replace(off, forced_down=True))
     assert notices.events == ["host.service.update"] * 3
 
 
 def test_after_a_gap_the_difference_is_told() -> None:
-    """Of what is there now, and of hosts that are gone."""
+    """After a gap the differences between the snapshots are notified."""
     notices = Notices()
     subscriber = ChangeNotifications(notices)
     subscriber.load(
@@ -106,7 +106,7 @@ def test_after_a_gap_the_difference_is_told() -> None:
 
 
 def test_two_who_follow_the_same_feed_give_the_same_keys() -> None:
-    """So that readers know what they were told before."""
+    """Two subscribers of the same feed produce equal keys."""
     one, two = following(BUILDING, ACTIVE), following(BUILDING, ACTIVE)
     assert one.kept == two.kept
     assert len({notice.key for notice in one.kept}) == 2
@@ -116,18 +116,18 @@ _EVENT = "scheduler.select_destinations"
 
 
 class Breaking:
-    """Placing that fails."""
+    """A placer that fails."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
 
     async def place(self, order: PlaceOrder) -> Decision:
-        """Fail."""
+        """Raise the error."""
         raise self._error
 
 
 def check(notice: Notice) -> None:
-    """Hold a notification against the published schema."""
+    """Validate a notification against the published schema."""
     body = NotificationBody(
         message_id="m",
         event_type=notice.event_type,
@@ -142,7 +142,7 @@ def check(notice: Notice) -> None:
 
 
 def test_start_and_end_of_a_placement_are_told() -> None:
-    """With the hosts that were chosen; what is told is what was committed."""
+    """A placement is notified at its start and end, with the chosen hosts."""
 
     async def main() -> None:
         desk, notices = await open_desk(), Notices()
@@ -163,7 +163,7 @@ def test_start_and_end_of_a_placement_are_told() -> None:
 
 
 def test_a_refusal_is_told_as_an_error() -> None:
-    """With its reason."""
+    """A refusal is notified as an error with its reason."""
 
     async def main() -> None:
         desk, notices = await open_desk(Fleet(hosts=0)), Notices()
@@ -185,7 +185,7 @@ def test_a_refusal_is_told_as_an_error() -> None:
     [(ConflictError("it changed"), "it changed"), (ZeroDivisionError("secret"), "unexpected")],
 )
 def test_a_failure_is_told_and_raised(error: Exception, words: str) -> None:
-    """What went wrong unexpectedly is not for the ears of readers."""
+    """A failure is notified and raised, without the text of unexpected errors."""
 
     async def main() -> None:
         notices = Notices()

@@ -1,4 +1,4 @@
-"""Observers count and trace what services report, and change nothing of it."""
+"""Tests for observers, which count and trace what services report."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -25,17 +25,17 @@ from tests.unit.services.wiring import CountedIds, Desk, Fleet, open_desk, open_
 
 
 class Counts:
-    """Metrics that a test can read: sums and numbers of observations."""
+    """Metrics that record sums and numbers of observations."""
 
     def __init__(self) -> None:
         self.sums: dict[tuple[Measure, tuple[str, ...]], float] = {}
 
     def add(self, measure: Measure, labels: tuple[str, ...] = (), amount: float = 1.0) -> None:
-        """Add up."""
+        """Add the amount to the value of the measure."""
         self.sums[measure, labels] = self.sums.get((measure, labels), 0) + amount
 
     def observe(self, measure: Measure, value: float, labels: tuple[str, ...] = ()) -> None:
-        """Count."""
+        """Count the observation."""
         self.add(measure, labels)
 
     def of(self, measure: Measure) -> dict[tuple[str, ...], float]:
@@ -44,7 +44,7 @@ class Counts:
 
 
 class Paths:
-    """A tracer that a test can read: names of spans with those around them, and notes."""
+    """A tracer that records the paths of spans and their notes."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -55,7 +55,7 @@ class Paths:
     def span(
         self, name: str, *, request_id: str | None = None, begins: bool = False
     ) -> Generator[Span]:
-        """Keep the path."""
+        """Record the path of the span."""
         self._around.append(name)
         self.found.append(" > ".join(self._around))
         try:
@@ -64,12 +64,12 @@ class Paths:
             self._around.pop()
 
     def note(self, name: str, value: str | float) -> None:
-        """Keep a note."""
+        """Record the note."""
         self.notes[name] = value
 
 
 def observed(desk: Desk, metrics: Metrics | None = None, tracer: Tracer | None = None) -> Desk:
-    """Rebuild the scheduler of a desk with observers."""
+    """Return the desk with a scheduler that has these observers."""
     observers: list[Observer] = []
     if tracer is not None:
         observers.append(SpanObserver(tracer))
@@ -89,12 +89,12 @@ def observed(desk: Desk, metrics: Metrics | None = None, tracer: Tracer | None =
 
 
 def too_large() -> Request:
-    """Ask for more than any host has."""
+    """Return a request for more than any host has."""
     return replace(make_request(), flavor=make_flavor(vcpus=64))
 
 
 def test_an_order_is_counted_once() -> None:
-    """However often it is sent."""
+    """An order that is sent twice is counted once."""
 
     async def main() -> None:
         counts = Counts()
@@ -111,7 +111,7 @@ def test_an_order_is_counted_once() -> None:
 
 
 def test_a_refusal_names_the_filter() -> None:
-    """The first that left nothing."""
+    """A refusal is counted under the filter that left no host."""
 
     async def main() -> None:
         counts = Counts()
@@ -126,7 +126,7 @@ def test_a_refusal_names_the_filter() -> None:
 
 
 def test_a_lost_race_is_counted() -> None:
-    """The second scheduler's plan is short of room, so it plans anew."""
+    """A claim without room is counted as short."""
 
     async def main() -> None:
         counts = Counts()
@@ -141,7 +141,7 @@ def test_a_lost_race_is_counted() -> None:
 
 
 def test_a_plan_made_anew_is_counted() -> None:
-    """Some of these go where the first scheduler's went, and then elsewhere."""
+    """Repeated plans are counted as retries."""
 
     async def main() -> None:
         counts = Counts()
@@ -158,7 +158,7 @@ def test_a_plan_made_anew_is_counted() -> None:
 
 
 def test_spans_follow_the_order() -> None:
-    """Decide and claim are within place, commit is within claim."""
+    """The spans of decision and claim are within that of the placement."""
 
     async def main() -> None:
         paths = Paths()
@@ -177,7 +177,7 @@ def test_spans_follow_the_order() -> None:
 
 
 def test_looking_changes_no_decision() -> None:
-    """Equal inputs, equal plan, whoever looks."""
+    """Observers do not change decisions."""
 
     async def main() -> None:
         order, plain = order_of(make_request()), await open_desk()
@@ -190,7 +190,7 @@ def test_looking_changes_no_decision() -> None:
 
 
 def test_heartbeats_are_counted_by_host() -> None:
-    """Those that the ledger did not take, too."""
+    """Heartbeats are counted by host."""
 
     async def main() -> None:
         desk, counts = await open_desk(), Counts()
@@ -210,7 +210,7 @@ def test_heartbeats_are_counted_by_host() -> None:
 
 
 def test_a_refusal_without_filters_names_none() -> None:
-    """An empty fleet, say; or each filter left something."""
+    """A refusal that no filter caused names no filter."""
     some = FilterCount("ComputeFilter", 3, 1)
     for filters in ((), (some,)):
         refusal = Refusal(RefusalCode.NO_HOSTS, "", 0, 1, 0, filters)

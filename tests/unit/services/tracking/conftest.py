@@ -1,4 +1,4 @@
-"""Trackers for tests: one that has instances from the feed, one that has them from casts."""
+"""Fixtures with a tracker that follows the feed or the casts."""
 
 import pytest
 
@@ -7,11 +7,11 @@ from tests.unit.services.tracking.rig import Rig, open_rig
 
 @pytest.fixture
 async def by_feed() -> Rig:
-    """A rig whose scheduler has instances from the feed."""
+    """Return a rig whose scheduler has instances from the feed."""
     return await open_rig(by_casts=False)
 
 
 @pytest.fixture
 async def by_casts() -> Rig:
-    """A rig whose scheduler has instances from the casts."""
+    """Return a rig whose scheduler has instances from the casts."""
     return await open_rig(by_casts=True)

@@ -1,4 +1,4 @@
-"""A scheduler's tracker beside one agent's teller, on a ledger with two hosts."""
+"""A scheduler's tracker and one agent's caster on a ledger with two hosts."""
 
 from dataclasses import replace
 from random import Random
@@ -20,25 +20,25 @@ SYNC_S = 100.0
 
 
 class RowTally:
-    """Metrics that a test can read: sums by the labels."""
+    """Metrics that record sums by the first label."""
 
     def __init__(self) -> None:
         self.sums: dict[str, float] = {}
 
     def add(self, measure: object, labels: tuple[str, ...] = (), amount: float = 1.0) -> None:
-        """Add to a sum."""
+        """Add the amount to the sum of the label."""
         self.sums[labels[0]] = self.sums.get(labels[0], 0.0) + amount
 
     def observe(self, measure: object, value: float, labels: tuple[str, ...] = ()) -> None:
-        """Forget an observation."""
+        """Ignore the observation."""
 
 
 class CountedReads:
-    """A ledger whose reads of instances are counted, and may be cut off.
+    """A ledger that records reads of instances and can fail them.
 
     Attributes:
-        reads: how many lists were read.
-        is_away: reads of lists fail.
+        reads: the host of each list that was read.
+        is_away: whether reads of lists fail.
     """
 
     def __init__(self, ledger: MemoryLedger) -> None:
@@ -47,33 +47,33 @@ class CountedReads:
         self.is_away = False
 
     async def instances(self, query: InstanceQuery) -> list[Instance]:
-        """Read instances."""
+        """Return instances and record the read."""
         if self.is_away:
             raise UnavailableError("the ledger is away")
         self.reads.append(query.host)
         return await self._ledger.instances(query)
 
     def __getattr__(self, name: str) -> object:
-        """Do anything else as the ledger does."""
+        """Return any other attribute of the ledger."""
         return getattr(self._ledger, name)
 
 
 class Wiretap:
-    """A bus that keeps what is cast; a test hands it on as it likes."""
+    """A bus that keeps casts, which a test may deliver."""
 
     def __init__(self) -> None:
         self.sent: list[Message] = []
         self.is_away = False
 
     async def fanout(self, command: object, args: Message) -> None:
-        """Keep a message."""
+        """Keep the message."""
         if self.is_away:
             raise UnavailableError("the broker is away")
         self.sent.append(args)
 
 
 class Rig:
-    """A tracker, and a teller for `host-1`; neither runs by itself."""
+    """A tracker and the caster of `host-1`, neither of which runs by itself."""
 
     def __init__(self, desk: Desk, *, by_casts: bool) -> None:
         self.desk = desk
@@ -95,7 +95,7 @@ class Rig:
         self.starts = 0
 
     async def start_agent(self) -> None:
-        """Start the agent of `host-1`, which follows the ledger by itself."""
+        """Start the agent of `host-1`, which follows the ledger."""
         self.starts += 1
         self.teller = InstanceCaster(
             [HOST],
@@ -110,7 +110,7 @@ class Rig:
         await self.agent.start()
 
     async def put(self, number: int = 1, *, host: str | None = HOST, **state: object) -> Instance:
-        """Commit an instance, and have both sides hear of it by the feed."""
+        """Commit an instance, let the agent catch up, and return the instance."""
         known = await self.desk.ledger.get(Instance, make_instance(number).uuid)
         at = {"host": host, "node": host}
         base = known or replace(make_instance(number), task=None, status=Status.ACTIVE)
@@ -120,41 +120,41 @@ class Rig:
         return one
 
     async def told(self) -> list[Message]:
-        """Have the agent tell what it has to, and return that without handing it on."""
+        """Return the changes that the agent has to send, without delivering them."""
         for host in list(self.teller._due):
             await self.teller._send_changes(host)
         sent, self.tap.sent = self.tap.sent, []
         return sent
 
     async def synced(self) -> Message:
-        """Have the agent sync, and return that without handing it on."""
+        """Return the agent's sync message without delivering it."""
         await self.teller._sync(HOST)
         return self.tap.sent.pop()
 
     def hear(self, *messages: Message) -> None:
-        """Hand messages to the tracker."""
+        """Deliver messages to the tracker."""
         for message in messages:
             self.tracker.hear(message)
 
     async def follow(self) -> None:
-        """Have the scheduler catch up with the feed."""
+        """Let the scheduler catch up with the feed."""
         await self.desk.follower.catch_up()
 
     def here(self, name: str = HOST) -> set[str]:
-        """Return the instances that the scheduler's table has on a host."""
+        """Return the instances on a host in the scheduler's table."""
         hosts = self.desk.replica.hosts
         (row,) = hosts.rows_of_name(name)
         return set(hosts.occupants.on_row(row))
 
 
 def relabelled(message: Message, **head: object) -> Message:
-    """Return a message with another head."""
+    """Return the message with changed fields of its head."""
     changed: MessageHead = replace(message.head, **head)  # type: ignore[arg-type]
     return replace(message, head=changed)
 
 
 async def open_rig(*, by_casts: bool) -> Rig:
-    """Make a rig whose agent has told its empty list, which was heard."""
+    """Return a rig whose agent has sent its empty list."""
     rig = Rig(await open_desk(), by_casts=by_casts)
     await rig.desk.follower.start()
     await rig.start_agent()

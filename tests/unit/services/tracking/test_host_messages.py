@@ -1,4 +1,4 @@
-"""Host messages: those that wait for the table, and those that are dropped."""
+"""Tests for host messages that wait for the table or are dropped."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from tests.unit.services.wiring import running
 
 
 async def test_an_unreadable_message_may_come_before_the_feed(by_casts: Rig) -> None:
-    """The follower goes on: it takes in the version, and does not load anew."""
+    """An unreadable message before its version is counted and does not cause a reload."""
     hosts = by_casts.desk.replica.hosts
     await by_casts.put(1)
     for message in await by_casts.told():
@@ -23,7 +23,7 @@ async def test_an_unreadable_message_may_come_before_the_feed(by_casts: Rig) -> 
 
 
 async def test_the_last_of_those_that_waited_says_whether_a_host_reports(by_casts: Rig) -> None:
-    """Its agent was made another version and back again before the feed came."""
+    """The last of several waiting messages decides whether a host reports."""
     await by_casts.put(1)
     await by_casts.told()
     first, second = await by_casts.synced(), await by_casts.synced()
@@ -36,7 +36,7 @@ async def test_the_last_of_those_that_waited_says_whether_a_host_reports(by_cast
 
 
 async def test_a_host_that_the_ledger_does_not_have_costs_nothing(by_casts: Rig) -> None:
-    """What is cast of it is counted; nothing is kept, and nothing read."""
+    """A message about an unknown host is counted and not kept."""
     sync = await by_casts.synced()
     for number in range(5):
         by_casts.hear(relabelled(sync, host=f"made-up-{number}", count=7))
@@ -46,7 +46,7 @@ async def test_a_host_that_the_ledger_does_not_have_costs_nothing(by_casts: Rig)
 
 
 async def test_a_host_that_was_removed_is_heard_when_it_is_back(by_casts: Rig) -> None:
-    """Until then nothing is expected of its agent; by then all is as it was."""
+    """A removed host that returns is tracked again after its next sync."""
     desk = by_casts.desk
     row = next(iter(desk.replica.hosts.rows_of_name(HOST)))
     there = desk.replica.hosts.host(row)
@@ -64,7 +64,7 @@ async def test_a_host_that_was_removed_is_heard_when_it_is_back(by_casts: Rig) -
 
 
 async def test_what_waits_in_vain_is_not_kept_for_ever(by_feed: Rig) -> None:
-    """Nobody knows the host, and the table never comes to the version that it tells of."""
+    """A waiting message about an unknown host is eventually dropped."""
     sync = await by_feed.synced()
     by_feed.hear(relabelled(sync, host="made-up", version=10**9))
     assert "made-up" in by_feed.tracker._host_messages

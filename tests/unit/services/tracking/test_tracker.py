@@ -1,4 +1,4 @@
-"""The tracker: what agents tell is believed, checked and repaired."""
+"""Tests for the tracker, which applies, checks and repairs the instance lists of agents."""
 
 import asyncio
 from dataclasses import replace
@@ -29,7 +29,7 @@ OTHER = make_uuid("instance", 2)
 
 
 async def test_a_cast_is_what_the_table_has_by_casts(by_casts: Rig) -> None:
-    """The feed alone changes nothing on a host that reports; its agent's message does."""
+    """By casts, an agent's message changes the table, and the feed does not."""
     await by_casts.put(1)
     await by_casts.follow()
     assert by_casts.here() == set()
@@ -44,7 +44,7 @@ async def test_a_cast_is_what_the_table_has_by_casts(by_casts: Rig) -> None:
 
 
 async def test_by_the_feed_a_cast_only_checks(by_feed: Rig) -> None:
-    """What the feed has told agrees with what the agent tells, and nothing is read."""
+    """By the feed, an agent's message only confirms the table."""
     await by_feed.put(1)
     message = await by_feed.told()
     await by_feed.follow()
@@ -56,7 +56,7 @@ async def test_by_the_feed_a_cast_only_checks(by_feed: Rig) -> None:
 
 @pytest.mark.parametrize("by_casts", [False, True])
 async def test_a_message_waits_for_the_feed(by_casts: bool) -> None:
-    """One of a version that the table is yet to reach says nothing before."""
+    """A message of a later version waits until the table reaches that version."""
     rig = await open_rig(by_casts=by_casts)
     await rig.put(1)
     rig.hear(*await rig.told())
@@ -68,7 +68,7 @@ async def test_a_message_waits_for_the_feed(by_casts: bool) -> None:
 
 
 async def test_a_message_that_comes_twice_does_no_harm(by_casts: Rig) -> None:
-    """The second is known by its number."""
+    """A repeated message is ignored and counted."""
     await by_casts.put(1)
     await by_casts.follow()
     sent = await by_casts.told()
@@ -78,7 +78,7 @@ async def test_a_message_that_comes_twice_does_no_harm(by_casts: Rig) -> None:
 
 
 async def test_a_lost_message_shows_in_the_next_digest(by_casts: Rig) -> None:
-    """The host is in doubt, and is read from the ledger before anybody decides."""
+    """A lost message puts the host in doubt, and the next request reloads it."""
     await by_casts.put(1)
     await by_casts.told()
     await by_casts.put(2)
@@ -94,7 +94,7 @@ async def test_a_lost_message_shows_in_the_next_digest(by_casts: Rig) -> None:
 
 
 async def test_a_lost_delete_is_found_by_the_sync(by_casts: Rig) -> None:
-    """Without any change after it the next sync shows it."""
+    """A lost delete is found by the next sync."""
     await by_casts.put(1)
     await by_casts.follow()
     by_casts.hear(*await by_casts.told())
@@ -108,7 +108,7 @@ async def test_a_lost_delete_is_found_by_the_sync(by_casts: Rig) -> None:
 
 
 async def test_messages_out_of_order_end_right(by_casts: Rig) -> None:
-    """The later one leaves a doubt, the earlier is too late to be written, the ledger decides."""
+    """Messages out of order put the host in doubt, and a reload repairs it."""
     await by_casts.put(1)
     first = await by_casts.told()
     await by_casts.put(1, flavor=make_flavor(2))
@@ -125,7 +125,7 @@ async def test_messages_out_of_order_end_right(by_casts: Rig) -> None:
 
 
 async def test_a_resize_that_was_not_told_is_seen(by_casts: Rig) -> None:
-    """The uuids are as they were, and the digest is another."""
+    """A resize that was not reported changes the digest and puts the host in doubt."""
     await by_casts.put(1)
     await by_casts.follow()
     by_casts.hear(*await by_casts.told())
@@ -140,7 +140,7 @@ async def test_a_resize_that_was_not_told_is_seen(by_casts: Rig) -> None:
 
 
 async def test_by_the_feed_a_table_that_is_wrong_is_put_right(by_feed: Rig) -> None:
-    """An instance that the table has lost comes back, and it is told."""
+    """By the feed, a wrong table is reloaded and the event is logged."""
     await by_feed.put(1)
     await by_feed.follow()
     by_feed.hear(*await by_feed.told())
@@ -156,7 +156,7 @@ async def test_by_the_feed_a_table_that_is_wrong_is_put_right(by_feed: Rig) -> N
 
 
 async def test_by_the_feed_a_change_explains_a_difference(by_feed: Rig) -> None:
-    """A message that is older than the table makes no reload, once the next has come."""
+    """By the feed, an old message causes no reload once the next one has come."""
     await by_feed.put(1)
     first = await by_feed.told()
     await by_feed.put(2)
@@ -169,7 +169,7 @@ async def test_by_the_feed_a_change_explains_a_difference(by_feed: Rig) -> None:
 
 
 async def test_a_host_that_nobody_can_read_is_left_out_with_the_reason(by_casts: Rig) -> None:
-    """The instance goes elsewhere; when there is nowhere else the refusal says why."""
+    """A host in doubt that cannot be read is left out, and the refusal says why."""
     for number in (1, 2):
         await by_casts.put(number)
         await by_casts.told()
@@ -194,7 +194,7 @@ async def test_a_host_that_nobody_can_read_is_left_out_with_the_reason(by_casts:
 
 
 async def test_a_host_whose_agent_never_reported_is_read_for_each_request() -> None:
-    """Until its first message the feed is caught up with first; from then on it is not asked."""
+    """The scheduler catches up with the feed for a host whose agent has not reported."""
     rig = await open_rig(by_casts=True)
     assert rig.tracker.unheard() == {"host-2"}
     await rig.put(1, host="host-2")
@@ -213,7 +213,7 @@ async def test_a_host_whose_agent_never_reported_is_read_for_each_request() -> N
 
 @pytest.mark.parametrize("spoken", [0, FORMAT + 1])
 async def test_a_format_that_is_not_known_counts_as_no_report(by_casts: Rig, spoken: int) -> None:
-    """An agent that was made another version is left to the feed, and what it has is read."""
+    """An agent with an unknown message format counts as not reporting."""
     await by_casts.put(1)
     await by_casts.follow()
     assert by_casts.here() == set()
@@ -229,7 +229,7 @@ async def test_a_format_that_is_not_known_counts_as_no_report(by_casts: Rig, spo
 
 
 async def test_an_agent_that_falls_silent_does_not_report_any_more(by_casts: Rig) -> None:
-    """After several intervals without a word its host is read from the ledger again."""
+    """An agent that is silent for several intervals counts as not reporting."""
     async with running(by_casts.desk.follower.run, by_casts.tracker.run):
         await asyncio.sleep(SYNC_S * 2)
         assert by_casts.tracker.unheard() == {"host-2"}
@@ -241,7 +241,7 @@ async def test_an_agent_that_falls_silent_does_not_report_any_more(by_casts: Rig
 
 
 async def test_own_claims_are_known_before_any_agent_tells(by_casts: Rig) -> None:
-    """They stay when the feed tells of them, and are in no digest that is older."""
+    """Own claims are in the table before an agent reports them, and older digests agree."""
     sync = await by_casts.synced()
     request = replace(make_request(1), ignore_hosts=("host-2",))
     await by_casts.desk.placer.place(order_of(request))
@@ -259,7 +259,7 @@ async def test_own_claims_are_known_before_any_agent_tells(by_casts: Rig) -> Non
 
 
 async def test_a_move_is_told_by_both_sides(by_casts: Rig) -> None:
-    """The host that it goes to tells that it comes, before it is there, and its source keeps it."""
+    """A moving instance is on its source until it arrives; afterwards its move is."""
     one = await by_casts.put(1)
     base = make_migration(1)
     there = Place("host-2", "host-2", make_flavor(2))
@@ -282,7 +282,7 @@ async def test_a_move_is_told_by_both_sides(by_casts: Rig) -> None:
 
 
 async def test_a_host_that_lost_an_instance_to_another_is_in_doubt(by_casts: Rig) -> None:
-    """One host tells that it has what another had: the other's list is old until it tells."""
+    """A host is in doubt when one of its instances appears on another host."""
     await by_casts.put(1)
     await by_casts.follow()
     by_casts.hear(*await by_casts.told())
@@ -291,7 +291,7 @@ async def test_a_host_that_lost_an_instance_to_another_is_in_doubt(by_casts: Rig
     await by_casts.put(1, host="host-2")
     await by_casts.follow()
     (delete,) = await by_casts.told()
-    # host-2 does not report, so the feed has moved it there already.
+    # host-2 does not report, so the feed has already moved the instance there.
     assert by_casts.here() == set()
     assert by_casts.tracker.doubted == {HOST}
     by_casts.hear(delete)
@@ -299,7 +299,7 @@ async def test_a_host_that_lost_an_instance_to_another_is_in_doubt(by_casts: Rig
 
 
 async def test_members_of_a_group_are_read_before_one_is_placed(by_casts: Rig) -> None:
-    """Another scheduler's claim that no agent has told of does not break anti-affinity."""
+    """The members of a group are read before another member is placed."""
     group = make_server_group(1)
     await by_casts.desk.ledger.write(Put(group))
     await by_casts.put(1, group_uuid=group.uuid, task=Task.SPAWNING)
@@ -312,7 +312,7 @@ async def test_members_of_a_group_are_read_before_one_is_placed(by_casts: Rig) -
 
 
 async def test_a_guard_is_as_old_as_what_was_read(by_casts: Rig) -> None:
-    """What is known of a group's members does not count as newer than the look at them."""
+    """A decision about a group is dated to the version at which the members were read."""
     group = make_server_group(1)
     await by_casts.desk.ledger.write(Put(group))
     await by_casts.follow()
@@ -328,7 +328,7 @@ async def test_a_guard_is_as_old_as_what_was_read(by_casts: Rig) -> None:
 
 
 async def test_an_agent_that_starts_anew_is_believed(by_casts: Rig) -> None:
-    """Its numbers begin again, and a late message of its old session changes nothing."""
+    """A new session of an agent is accepted, and messages of the old one are ignored."""
     await by_casts.put(1)
     late = await by_casts.told()
     await by_casts.put(1, host=None, status=Status.DELETED)
@@ -342,7 +342,7 @@ async def test_an_agent_that_starts_anew_is_believed(by_casts: Rig) -> None:
 
 
 async def test_too_many_messages_that_wait_are_a_doubt(by_feed: Rig) -> None:
-    """A feed that stands still fills no memory."""
+    """The number of waiting messages is limited, and beyond it the host is in doubt."""
     sync = await by_feed.synced()
     for number in range(40):
         by_feed.hear(relabelled(sync, version=1000 + number, sequence=10 + number))
@@ -352,7 +352,7 @@ async def test_too_many_messages_that_wait_are_a_doubt(by_feed: Rig) -> None:
 
 
 async def test_one_host_at_a_time_is_read_and_others_beside_it(by_casts: Rig) -> None:
-    """A second request for the same host waits for the first read instead of reading again."""
+    """Simultaneous requests share one reload of a host."""
     await by_casts.put(1)
     await by_casts.told()
     await by_casts.put(2)
@@ -364,7 +364,7 @@ async def test_one_host_at_a_time_is_read_and_others_beside_it(by_casts: Rig) ->
 
 
 async def test_a_request_that_reads_no_instances_waits_for_nothing(by_casts: Rig) -> None:
-    """Doubts concern those alone whose rules look at instances."""
+    """A request whose rules read no instances causes no reload."""
     await by_casts.put(1)
     await by_casts.told()
     await by_casts.put(2)
@@ -383,7 +383,7 @@ async def test_a_request_that_reads_no_instances_waits_for_nothing(by_casts: Rig
 
 
 async def test_casts_come_by_the_bus(by_feed: Rig) -> None:
-    """The tracker serves the commands under a name of its own until it is stopped."""
+    """The tracker serves the bus under its own name until it is stopped."""
     stop = by_feed.tracker.serve(by_feed.desk.bus, "scheduler-1")
     message = await by_feed.synced()
     assert isinstance(message, InstancesSynced)
@@ -400,7 +400,7 @@ async def test_casts_come_by_the_bus(by_feed: Rig) -> None:
 
 
 def test_marks_are_of_all_that_rules_read() -> None:
-    """Two instances that differ in anything that counts give different digests."""
+    """The digest changes with every field of an instance that rules read."""
     one = resident_of(make_instance(1, host=HOST))
     others = [
         replace(one, uuid=OTHER),

@@ -1,4 +1,4 @@
-"""Orders that come again when their instances are in child zones."""
+"""Tests for repeated orders whose instances are in child zones."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,19 +19,19 @@ ORDER = CreateOrder("req-1", "web", "1", "p", "u", count=3, may_repeat=True)
 
 
 async def open_root(weight_offset: float = 100.0) -> ZoneServices:
-    """Make a tree whose root rather uses its children, or rather does not."""
+    """Return a tree whose root prefers or avoids its children."""
     root = await open_tree()
     root.children[:] = [replace(one, weight_offset=weight_offset) for one in root.children]
     return root
 
 
 def serve(root: ZoneServices) -> Callable[[], None]:
-    """Have the scheduler of the root answer its API."""
+    """Let the root's scheduler serve the bus; return the function that stops it."""
     return root.desk.bus.serve(PLACE, root.tree.place)
 
 
 async def take_up(root: ZoneServices) -> None:
-    """Place what is pending, as a scheduler does that comes later."""
+    """Place all pending requests."""
     await root.desk.follower.catch_up()
     for pending in await root.desk.ledger.all(PendingRequest):
         instances = [
@@ -43,12 +43,12 @@ async def take_up(root: ZoneServices) -> None:
 
 
 def uuids(accepted: AcceptedCreate) -> list[str]:
-    """Return what an order came to."""
+    """Return the uuids of an order's instances."""
     return [one.uuid for one in accepted.instances]
 
 
 async def check_nothing_new(root: ZoneServices) -> None:
-    """Check that a repeat has left nothing here but what was there."""
+    """Check that a repeat left no pending request and no second record of an instance."""
     assert await root.desk.ledger.all(PendingRequest) == []
     here = {one.uuid for one in await root.desk.ledger.all(Instance)}
     assert here.isdisjoint(one.instance_uuid for one in await root.desk.ledger.all(RemoteInstance))
@@ -56,7 +56,7 @@ async def check_nothing_new(root: ZoneServices) -> None:
 
 @pytest.mark.parametrize("has_scheduler", [True, False])
 async def test_the_answer_is_the_same(*, has_scheduler: bool) -> None:
-    """Also when no scheduler is there to say that it has placed it before."""
+    """A repeated order gets the same answer, with and without a scheduler."""
     root = await open_root()
     stop = serve(root)
     first = await root.desk.instances.create(ORDER)
@@ -70,7 +70,7 @@ async def test_the_answer_is_the_same(*, has_scheduler: bool) -> None:
 
 
 async def test_some_are_here() -> None:
-    """Their outcomes come together with the others, in order."""
+    """A repeated order lists local and remote instances in their order."""
     root = await open_root(weight_offset=0.0)
     order = replace(ORDER, count=20)
     stop = serve(root)
@@ -82,7 +82,7 @@ async def test_some_are_here() -> None:
 
 
 async def test_they_are_deleted_by_now() -> None:
-    """Then nothing is made anew for them, as in a zone without children."""
+    """A repeated order makes no new instances for deleted ones."""
     root = await open_root()
     stop = serve(root)
     first = await root.desk.instances.create(ORDER)
@@ -95,7 +95,7 @@ async def test_they_are_deleted_by_now() -> None:
 
 @pytest.mark.parametrize("is_deleted", [False, True])
 async def test_each_by_itself(*, is_deleted: bool) -> None:
-    """The single shot has a request for each."""
+    """A repeated order with `one_by_one` gets the same instances."""
     root = await open_root()
     order = replace(ORDER, one_by_one=True)
     first = await root.desk.instances.create(order)
@@ -109,7 +109,7 @@ async def test_each_by_itself(*, is_deleted: bool) -> None:
 
 @pytest.mark.parametrize("count", [1, 5])
 async def test_another_number_is_another_order(count: int) -> None:
-    """The accepted request is returned, so that the caller sees the difference."""
+    """A repeat with another count gets the instances of the first order."""
     root = await open_root()
     stop = serve(root)
     first = await root.desk.instances.create(ORDER)
@@ -119,7 +119,7 @@ async def test_another_number_is_another_order(count: int) -> None:
 
 
 async def test_what_is_new_is_made() -> None:
-    """An order of another key."""
+    """An order with another request id creates new instances."""
     root = await open_root()
     serve(root)
     await root.desk.instances.create(ORDER)

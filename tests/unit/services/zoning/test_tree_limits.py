@@ -1,4 +1,4 @@
-"""What projects may have at most, where their instances are in several zones."""
+"""Tests for project quotas over a tree of zones."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from tests.unit.services.zoning.zone_harness import ZoneServices, open_tree, req
 
 
 def order(count: int, number: int, *, limit: int) -> PlaceOrder:
-    """Return an order of a project that may have so many instances; their uuids are its own."""
+    """Return an order of a project with this instance limit and distinct uuids."""
     request = request_of(count, request_id=f"req-{number}")
     uuids = tuple(f"{index:08}-{number:04}-4000-8000-000000000000" for index in range(count))
     within = QuotaCheck("p", Footprint(limit, UNLIMITED, UNLIMITED))
@@ -22,12 +22,12 @@ def order(count: int, number: int, *, limit: int) -> PlaceOrder:
 
 
 async def footprint(house: ZoneServices) -> int:
-    """Return how many instances of the project count in a zone."""
+    """Return the number of the project's instances that count in a zone."""
     return (await house.desk.ledger.project_footprint("p")).instances
 
 
 async def test_what_is_in_other_zones_counts() -> None:
-    """As it does where all of it is here; what is deleted does not."""
+    """Instances in child zones count against the project's limit."""
     root = await open_tree()
     assert (await root.tree.place(order(20, 1, limit=20))).verdict is Verdict.PLACED
     assert await footprint(root) == 20
@@ -37,7 +37,7 @@ async def test_what_is_in_other_zones_counts() -> None:
 
 
 async def test_a_request_for_more_than_there_may_be_asks_nobody_to_build() -> None:
-    """Nothing of it stays anywhere."""
+    """A request above the limit is refused before any child builds."""
     root = await open_tree()
     with pytest.raises(QuotaExceededError):
         await root.tree.place(order(5, 1, limit=4))
@@ -46,17 +46,17 @@ async def test_a_request_for_more_than_there_may_be_asks_nobody_to_build() -> No
 
 
 async def test_what_was_refused_does_not_count() -> None:
-    """Neither here nor there."""
+    """A refused request does not count in the children."""
     root = await open_tree()
     decision = await root.tree.place(order(40, 1, limit=50))
     assert decision.verdict is Verdict.REFUSED
     for house in root.near.houses.values():
-        # What is in ERROR counts where it was asked for, until its owner deletes it.
+        # Instances in ERROR count in the zone of the request until their owner deletes them.
         assert await footprint(house) == (40 if house is root else 0)
 
 
 async def test_the_limits_of_a_child_hold_there() -> None:
-    """Its own, and those of what it has passed on; the rest goes elsewhere."""
+    """The limits of a child hold for it and the zones below it."""
     root = await open_tree()
     for name, limit in (("west", 2), ("east", 5)):
         house = root.near.houses[name]

@@ -1,4 +1,4 @@
-"""Random walks over a tree: slow and silent children, dying schedulers, and right books."""
+"""Random walks over a tree of zones with lost messages and dying schedulers."""
 
 import asyncio
 import os
@@ -46,18 +46,18 @@ _POLICIES: Final = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY, GroupPolicy
 
 
 class BadRoads(InProcessZones):
-    """Ways to children on which questions and answers are lost or late, and children are away."""
+    """Child zones to which questions and answers may be lost or late."""
 
     def __init__(self, rng: Random) -> None:
         super().__init__()
         self.rng = rng
         self.share = 0.0
-        """Of the questions that are lost, and of the answers."""
+        """The share of questions, and of answers, that are lost."""
         self.late_s: Sequence[float] = (0.0,)
         self.going: set[asyncio.Task[object]] = set()
 
     async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
-        """Ask the house."""
+        """Pass the order to the zone with losses and delays."""
         return await self._travel(
             timeout_s, lambda: super(BadRoads, self).select(zone, order, timeout_s=timeout_s)
         )
@@ -65,13 +65,13 @@ class BadRoads(InProcessZones):
     async def build(
         self, zone: Zone, order: BuildOrder, *, timeout_s: float
     ) -> tuple[BuildOutcome, ...]:
-        """Ask the house."""
+        """Pass the order to the zone with losses and delays."""
         return await self._travel(
             timeout_s, lambda: super(BadRoads, self).build(zone, order, timeout_s=timeout_s)
         )
 
     async def release(self, zone: Zone, order: ReleaseOrder, *, timeout_s: float) -> frozenset[str]:
-        """Ask the house."""
+        """Pass the order to the zone with losses and delays."""
         return await self._travel(
             timeout_s, lambda: super(BadRoads, self).release(zone, order, timeout_s=timeout_s)
         )
@@ -103,19 +103,19 @@ class BadRoads(InProcessZones):
 
 
 def is_live(instance: Instance) -> bool:
-    """Tell whether an instance has a host."""
+    """Return whether an instance has a host and is not deleted."""
     return instance.host is not None and instance.status is not Status.DELETED
 
 
 async def expire(house: ZoneServices) -> None:
-    """End what is held too long, as schedulers do."""
+    """End lapsed holds once a second."""
     while True:
         await asyncio.sleep(1.0)
         house.held.expire(house.desk.clock.now_s())
 
 
 async def keep_hosts(house: ZoneServices) -> None:
-    """Do what the agents of a zone do: say that they live, and destroy what is to be deleted."""
+    """Send the heartbeats of a zone's agents and complete its deletes."""
     desk = house.desk
     while True:
         hosts = [one.host for one in await desk.ledger.all(Service)]
@@ -134,7 +134,7 @@ class Walk:
         self.rng = rng
         self.roads = roads
         self.requests: dict[str, tuple[str, Request]] = {}
-        """By request id: the zone that was asked."""
+        """The zone that was asked, and the request, by request id."""
         self.deleted: set[str] = set()
         self.perhaps_deleted: set[str] = set()
         self.tasks: dict[str, list[asyncio.Task[None]]] = {}
@@ -143,11 +143,11 @@ class Walk:
         self.done = Counter[str]()
 
     def house(self, name: str) -> ZoneServices:
-        """Return a zone as it is now."""
+        """Return the current services of a zone."""
         return self.roads.houses[name]
 
     async def start(self, name: str) -> None:
-        """Have the scheduler of a zone start, which knows nothing of what the one before did."""
+        """Start a new scheduler of a zone, without the memory of the previous one."""
         old = self.house(name)
         self.lives += 1
         scheduler = f"s{self.lives}"
@@ -187,7 +187,7 @@ class Walk:
         self.tasks[name] = [asyncio.ensure_future(loop()) for loop in loops]
 
     async def stop(self, name: str) -> None:
-        """Have the scheduler of a zone die in the midst of what it does."""
+        """Stop the scheduler of a zone in the middle of its work."""
         tasks = self.tasks.pop(name)
         asked = [task for task in self.asked if task.get_name() == name and not task.done()]
         for task in (*tasks, *asked):
@@ -196,7 +196,7 @@ class Walk:
             assert isinstance(result, asyncio.CancelledError | BerthError | Decision), result
 
     async def ask(self) -> None:
-        """Ask a zone for instances: its scheduler at once, or whichever comes."""
+        """Request instances from a zone, through its scheduler or as a pending request."""
         name = self.rng.choice(("root", "root", "root", "east"))
         house, number = self.house(name), len(self.requests)
         request_id = f"req-{number}"
@@ -225,7 +225,7 @@ class Walk:
             )
 
     async def delete(self) -> None:
-        """Have an instance deleted, wherever it is."""
+        """Delete a random instance in the zone where it is."""
         name, request = self.rng.choice([*self.requests.values()])
         uuid = self.rng.choice(request.instance_uuids)
         while True:
@@ -245,7 +245,7 @@ class Walk:
             name = house.children[remote.zone_id - 1].name
 
     async def go(self) -> None:
-        """Take all steps."""
+        """Take all steps of the walk."""
         for _ in range(_STEPS):
             chance = self.rng.random()
             if not self.requests or chance < 0.5:
@@ -265,7 +265,7 @@ class Walk:
             await asyncio.sleep(self.rng.choice((0.0, 0.0, 0.01, 0.3, 1.0, 5.0, 40.0)))
 
     async def come_to_rest(self) -> None:
-        """Have all be there and answer, until nothing goes on any more."""
+        """Make all zones reachable and wait until nothing is in progress."""
         self.roads.away.clear()
         self.roads.share, self.roads.late_s = 0.0, (0.0,)
         for house in self.roads.houses.values():
@@ -276,7 +276,7 @@ class Walk:
             await self.stop(name)
 
     async def check(self) -> None:
-        """Check that each instance is where it is said to be, and holds what it is to hold."""
+        """Check that each instance is in its zone and that nothing else is held."""
         homes: dict[str, list[str]] = {}
         for name, house in self.roads.houses.items():
             assert await house.desk.ledger.all(PendingRequest) == []
@@ -300,7 +300,7 @@ class Walk:
         wanted = set(request.instance_uuids) - self.deleted
         living = {uuid for uuid in request.instance_uuids if uuid in homes}
         if decision is None:
-            # Nobody took it down before its scheduler died, or all of it was deleted before.
+            # The scheduler died before it recorded the request, or all instances were deleted.
             assert not living
             return
         self.done[decision.verdict.value] += 1
@@ -325,7 +325,7 @@ class Walk:
 
 @pytest.mark.parametrize("seed", range(WALKS))
 async def test_the_books_are_right(seed: int) -> None:
-    """When all is at rest, each instance is in one zone or in none, and nothing else is held."""
+    """After a random walk each instance is in one zone or none, and nothing else is held."""
     rng = Random(seed)
     roads = BadRoads(rng)
     sizes = {"root": (1, 4), "west": (2, 8), "east": (2, 8), "deep": (3, 8)}

@@ -1,4 +1,4 @@
-"""Zones in one process, each with its own services, that reach each other without a network."""
+"""Zones in one process that reach each other without a network."""
 
 import asyncio
 import itertools
@@ -61,14 +61,14 @@ class SharePolicy:
 
 
 class FixedKeys:
-    """Keys in memory."""
+    """Keys that are kept in memory."""
 
     def __init__(self, *keys: bytes) -> None:
         self.newest_first: Sequence[bytes] = keys
 
 
 class UnrenewedSagas(SagaStore):
-    """A store that does not renew leases: the tests' clock advances with every sleep."""
+    """A store that does not renew leases, because the tests' clock advances with every sleep."""
 
     async def keep_lease(self, request_id: str) -> None:
         """Wait until cancelled."""
@@ -227,7 +227,7 @@ class ZoneServices:
         return () if self.is_alone else self.children
 
     def zone_of(self, zone_id: int) -> Zone | None:
-        """Return a child by its number."""
+        """Return a child by its id, or None."""
         return next((one for one in self.children if one.zone_id == zone_id), None)
 
     def adopt(self, *children: "ZoneServices") -> None:
@@ -246,9 +246,9 @@ class InProcessZones:
 
     Attributes:
         houses: the zones by name.
-        away: names of those that do not answer.
-        silent: names of those that do what they are asked, and whose answers are lost.
-        asked: what was asked, as (zone, verb).
+        away: names of zones that do not answer.
+        silent: names of zones that carry out orders and whose answers are lost.
+        asked: the calls, as (zone, verb).
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Addresses are parsed once and compared with networks as columns."""
+"""Tests for the addresses of rows, which are compared with networks as columns."""
 
 from ipaddress import ip_address, ip_network
 
@@ -36,13 +36,13 @@ def filled(texts: list[str]) -> Addresses:
     ],
 )
 def test_an_address_is_in_its_networks(network: str, rows: list[int]) -> None:
-    """IPv4 and IPv6 are distinguished; text that is not an address is in no network."""
+    """An address is in the networks of its own family; other text is in no network."""
     addresses = filled(TEXTS)
     assert np.flatnonzero(addresses.within(ip_network(network), ALL)).tolist() == rows
 
 
 def test_changed_addresses_are_read_again() -> None:
-    """Replaced and removed addresses take effect, before and after the first query."""
+    """Replaced and removed addresses take effect before and after the first query."""
     addresses = filled(TEXTS)
     network = ip_network("10.0.0.0/24")
     addresses.put(6, "")
@@ -61,7 +61,7 @@ def test_changed_addresses_are_read_again() -> None:
      "1.2.3.4.5", "::ffff:1.2.3.4", "2001:DB8::1", "fe80::1%eth0", "9" * 5000],
 )  # fmt: skip
 def test_a_text_comes_back_as_it_was_put(text: str) -> None:
-    """Any spelling is preserved, including text that is not an address."""
+    """Any text is preserved, even if it is not an address."""
     addresses = filled(["10.0.0.1", " 10.0.0.1"])
     for row in range(2):
         addresses.put(row, text)
@@ -69,7 +69,7 @@ def test_a_text_comes_back_as_it_was_put(text: str) -> None:
 
 
 def test_growing_keeps_addresses() -> None:
-    """New rows have no address."""
+    """New rows have no address, and old rows keep theirs."""
     addresses = filled(["10.0.0.1"])
     addresses.resize(3)
     addresses.put(2, "10.0.0.2")
@@ -81,7 +81,7 @@ def test_growing_keeps_addresses() -> None:
     network=st.tuples(st.ip_addresses(), st.integers(0, 32)),
 )
 def test_the_answer_is_that_of_the_library(address: object, network: tuple[object, int]) -> None:
-    """Results equal those of `ipaddress` for any address and network."""
+    """The result equals that of `ipaddress` for any address and network."""
     wanted = ip_network(f"{network[0]}/{network[1]}", strict=False)
     addresses = filled([str(address)])
     expected = ip_address(str(address)) in wanted

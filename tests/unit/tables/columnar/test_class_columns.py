@@ -1,4 +1,4 @@
-"""Class columns store the inventory and usage of one resource class."""
+"""Tests for the columns of one resource class."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_used_amounts_leave_less_room() -> None:
 
 
 def test_fits_compares_with_room_unit_and_step() -> None:
-    """Units other than 1 are respected."""
+    """The amount must fit the room, the minimum unit and the step size."""
     columns = columns_of(
         Inventory(10), Inventory(3), Inventory(10, min_unit=5), Inventory(10, step_size=4)
     )
@@ -40,7 +40,7 @@ def test_fits_compares_with_room_unit_and_step() -> None:
 
 
 def test_the_largest_amounts_do_not_overflow() -> None:
-    """A large total times a large ratio is clipped to the largest amount."""
+    """The capacity of a large total with a large ratio is clipped to the largest amount."""
     columns = columns_of(Inventory(AMOUNT_MAX, allocation_ratio=10_000.0))
     columns.put_used(0, AMOUNT_MAX)
     assert columns.capacity[0] == AMOUNT_MAX
@@ -49,7 +49,7 @@ def test_the_largest_amounts_do_not_overflow() -> None:
 
 
 def test_a_cleared_row_has_nothing() -> None:
-    """A new inventory does not get the old step size."""
+    """A cleared row has no room, and a new inventory does not inherit the old step size."""
     columns = columns_of(Inventory(10, step_size=4))
     columns.clear(0)
     assert columns.fits(1, slice(0, 1)).tolist() == [False]
@@ -58,7 +58,7 @@ def test_a_cleared_row_has_nothing() -> None:
 
 
 def test_growing_keeps_rows() -> None:
-    """New rows have nothing."""
+    """New rows have no inventory, and old rows keep theirs."""
     columns = columns_of(Inventory(10, step_size=2))
     columns.resize(3)
     assert columns.fits(2, slice(0, 3)).tolist() == [True, False, False]
@@ -67,7 +67,7 @@ def test_growing_keeps_rows() -> None:
 
 @pytest.mark.parametrize("inventory", [Inventory(10, reserved=3), Inventory(0), Inventory(9, 1, 2)])
 def test_an_inventory_can_be_read_back(inventory: Inventory) -> None:
-    """Only max_unit is filled in."""
+    """The inventory read back has the same terms, with `max_unit` filled in."""
     read = columns_of(inventory).inventory(0)
     assert (read.capacity, read.unit_max) == (inventory.capacity, inventory.unit_max)
     assert (read.min_unit, read.step_size) == (inventory.min_unit, inventory.step_size)

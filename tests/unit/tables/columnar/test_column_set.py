@@ -1,4 +1,4 @@
-"""Arrays of a column set grow together."""
+"""Tests for column sets, whose arrays grow together."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,7 @@ from berth.tables.columnar.schema import Column
 
 
 class Pairs(ColumnSet):
-    """Two arrays, and a derived column."""
+    """A column set with two arrays and a derived column."""
 
     count: NDArray[np.int64]
     is_odd: NDArray[np.bool_]
@@ -23,7 +23,7 @@ class Pairs(ColumnSet):
 
 
 def test_a_column_grows_by_zeros() -> None:
-    """The result is a copy, even when the size is unchanged."""
+    """A grown column is a copy with zeros added, even if its size stays the same."""
     column = np.array([3, 4], dtype=np.int32)
     more = grown(column, 4)
     assert more.tolist() == [3, 4, 0, 0]
@@ -34,7 +34,7 @@ def test_a_column_grows_by_zeros() -> None:
 
 
 def test_every_array_grows_and_is_cleared_by_row() -> None:
-    """Types remain those of the schema."""
+    """Arrays grow and are cleared by row, and keep the types of the schema."""
     pairs = Pairs(2)
     pairs.count[:], pairs.is_odd[:] = (2, 3), (False, True)
     pairs.resize(3)
@@ -47,5 +47,5 @@ def test_every_array_grows_and_is_cleared_by_row() -> None:
 
 
 def test_a_derived_column_has_no_array() -> None:
-    """The subclass computes it."""
+    """A column set has no array for a derived column."""
     assert not hasattr(Pairs(1), "half")

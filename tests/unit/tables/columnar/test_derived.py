@@ -1,4 +1,4 @@
-"""Derived columns are read like arrays."""
+"""Tests for derived columns, which are read like arrays."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from berth.tables.columnar.class_columns import ClassColumns
 
 
 def test_a_derived_column_reads_like_an_array() -> None:
-    """It is indexed by row, rows or slice, and read as a plain number."""
+    """A derived column is indexed by a row, an array of rows or a slice."""
     columns = ClassColumns(3)
     columns.put(0, Inventory(10, 2, allocation_ratio=2.0))
     columns.put(2, Inventory(20, 0, max_unit=5))

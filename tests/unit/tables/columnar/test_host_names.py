@@ -1,4 +1,4 @@
-"""Host names map service hosts and nodes to rows."""
+"""Tests for the maps from service hosts and nodes to rows."""
 
 from berth.tables.columnar.host_names import HostNames
 from berth.testing.fleets import Box
@@ -7,7 +7,7 @@ TWO = (Box("Big", "n1").host, Box("Big", "n2").host)
 
 
 def test_a_service_host_may_have_many_nodes() -> None:
-    """All rows of a name are found, and each node by itself."""
+    """A host name finds all rows of its nodes, and a node name finds its own row."""
     names = HostNames(2)
     for row, host in enumerate(TWO):
         names.add(row, host)
@@ -18,7 +18,7 @@ def test_a_service_host_may_have_many_nodes() -> None:
 
 
 def test_names_that_differ_in_case_fold_together() -> None:
-    """By its exact name each is a separate host."""
+    """Names that differ only in case share a folded name and keep separate exact names."""
     names = HostNames(2)
     names.add(0, Box("A").host)
     names.add(1, Box("a").host)
@@ -29,7 +29,7 @@ def test_names_that_differ_in_case_fold_together() -> None:
 
 
 def test_what_was_discarded_is_not_found() -> None:
-    """The other node remains until it is discarded too."""
+    """A discarded row is no longer found, and the other node of its host remains."""
     names = HostNames(2)
     for row, host in enumerate(TWO):
         names.add(row, host)

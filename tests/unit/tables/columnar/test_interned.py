@@ -1,4 +1,4 @@
-"""Interned values are numbered, counted, and dropped with their last user."""
+"""Tests for interned values, pools and numbered names."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from berth.tables.columnar.interned import Interned, NameIds, Pool, ValueIds
 
 
 def test_equal_values_have_one_number() -> None:
-    """The value is found by its number."""
+    """Equal values share a number, which finds the value and its count of rows."""
     interned = Interned("")
     assert interned.take("a") == interned.take("a") == 1
     assert interned.take("b") == 2
@@ -16,7 +16,7 @@ def test_equal_values_have_one_number() -> None:
 
 
 def test_an_unused_number_is_given_to_the_next_value() -> None:
-    """Values that change with every report do not accumulate."""
+    """A number without users is reused, so values that keep changing do not accumulate."""
     interned = Interned("")
     interned.take("a")
     for report in range(100):
@@ -26,7 +26,7 @@ def test_an_unused_number_is_given_to_the_next_value() -> None:
 
 
 def test_the_version_grows_with_new_values_alone() -> None:
-    """Results derived from numbered values stay valid until then."""
+    """The version changes only when a new value is added."""
     interned = Interned("")
     interned.take("a")
     version = interned.version
@@ -39,7 +39,7 @@ def test_the_version_grows_with_new_values_alone() -> None:
 
 
 def test_nothing_is_never_forgotten() -> None:
-    """Rows without a value may come and go."""
+    """Releasing the empty value never removes it."""
     interned = Interned("")
     interned.release(interned.take(""))
     assert interned.take("") == 0
@@ -47,7 +47,7 @@ def test_nothing_is_never_forgotten() -> None:
 
 
 def test_a_pool_keeps_one_object_for_equal_keys() -> None:
-    """The object stays while it has users."""
+    """A pool keeps one object for equal keys as long as it has users."""
     pool: Pool[str, list[int]] = Pool()
     first, second = [1], [1]
     assert pool.take("a", first) is pool.take("a", second) is first
@@ -60,13 +60,13 @@ def test_a_pool_keeps_one_object_for_equal_keys() -> None:
 
 
 def test_equal_values_have_equal_numbers() -> None:
-    """Numbers begin at 1."""
+    """Equal values get equal numbers, starting at 1."""
     made = ValueIds[str]()
     assert [made.number(text) for text in "abab"] == [1, 2, 1, 2]
 
 
 def test_a_number_is_never_given_twice() -> None:
-    """A forgotten value gets a new number."""
+    """A forgotten value gets a new number, which was never used before."""
     made = ValueIds[int]()
     given = [made.number(value) for value in range(interned_module._IDS_KEPT + 10)]
     again = made.number(0)
@@ -75,7 +75,7 @@ def test_a_number_is_never_given_twice() -> None:
 
 
 def test_a_name_keeps_its_number_while_it_is_used() -> None:
-    """Names are counted by user."""
+    """A name keeps its number until all of its users have released it."""
     names = NameIds()
     names.take(("a", "b"))
     names.take(("a",))
@@ -84,7 +84,7 @@ def test_a_name_keeps_its_number_while_it_is_used() -> None:
 
 
 def test_a_number_that_is_free_is_given_to_the_next() -> None:
-    """Numbers stay small while names come and go."""
+    """A released number is given to the next name."""
     names = NameIds()
     for number in range(100):
         names.take((f"name {number}",))
@@ -94,6 +94,6 @@ def test_a_number_that_is_free_is_given_to_the_next() -> None:
 
 
 def test_an_unused_name_cannot_be_released() -> None:
-    """An unbalanced release is an error."""
+    """Releasing a name without users raises KeyError."""
     with pytest.raises(KeyError):
         NameIds().release(("a",))

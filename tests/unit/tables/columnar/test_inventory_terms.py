@@ -1,11 +1,11 @@
-"""Terms of inventories are stored once per distinct combination."""
+"""Tests for the terms of inventories, which are stored once per combination."""
 
 from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.inventory_terms import AllocationTerms, InternedTerms
 
 
 def test_inventories_that_differ_in_total_alone_share_their_terms() -> None:
-    """That includes a max_unit equal to the total."""
+    """Inventories that differ only in the total, or in a `max_unit` equal to it, share terms."""
     terms = InternedTerms()
     first = terms.take(Inventory(64, 2, max_unit=64, allocation_ratio=4.0))
     assert terms.take(Inventory(128, 2, max_unit=128, allocation_ratio=4.0)) == first
@@ -15,7 +15,7 @@ def test_inventories_that_differ_in_total_alone_share_their_terms() -> None:
 
 
 def test_every_number_has_its_place_in_the_arrays() -> None:
-    """Arrays grow with the numbers, and follow reused numbers."""
+    """The arrays hold the terms of every number, including reused numbers."""
     terms = InternedTerms()
     numbers = [terms.take(Inventory(100, reserved)) for reserved in range(20)]
     assert terms.reserved.take(numbers).tolist() == list(range(20))
@@ -26,7 +26,7 @@ def test_every_number_has_its_place_in_the_arrays() -> None:
 
 
 def test_a_row_without_inventory_has_no_terms() -> None:
-    """Number 0 is all zero, and releasing it changes nothing."""
+    """Number 0 has only zeros, and releasing it changes nothing."""
     terms = InternedTerms()
     terms.release(0)
     assert terms.all[0] == AllocationTerms()

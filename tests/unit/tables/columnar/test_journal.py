@@ -1,10 +1,10 @@
-"""The journal reports which rows changed after a position."""
+"""Tests for the journal of changed rows."""
 
 from berth.tables.columnar.journal import GROUPS, Journal
 
 
 def test_rows_since_a_position_come_oldest_first() -> None:
-    """Nothing is newer than the current position, and groups are independent."""
+    """Rows changed since a position come in the order of their last change, separately by group."""
     journal = Journal()
     journal.record(3, "used")
     position = journal.position("used")
@@ -18,7 +18,7 @@ def test_rows_since_a_position_come_oldest_first() -> None:
 
 
 def test_several_rows_are_recorded_at_once() -> None:
-    """The result equals that of single records, also beyond the limit."""
+    """Recording several rows equals recording them one by one, even beyond the limit."""
     journal = Journal(kept=2)
     journal.record_rows([4, 3], "used")
     assert (journal.since("used", 0), journal.step) == ([4, 3], 2)
@@ -31,7 +31,7 @@ def test_several_rows_are_recorded_at_once() -> None:
 
 
 def test_positions_move_on_to_what_is_newest() -> None:
-    """Groups without changes are left out, and no change is reported twice."""
+    """`advance` returns the groups with changes and moves the positions to the newest one."""
     journal = Journal(kept=2)
     positions = {"used": journal.position("used"), "host": journal.position("host")}
     journal.record(4, "used")
@@ -44,7 +44,7 @@ def test_positions_move_on_to_what_is_newest() -> None:
 
 
 def test_trimmed_entries_are_reported_as_missing() -> None:
-    """A reader that was too slow must read everything again."""
+    """A position older than the oldest kept entry gives None."""
     journal = Journal(kept=2)
     for row in range(5):
         journal.record(row, "used")
@@ -55,14 +55,14 @@ def test_trimmed_entries_are_reported_as_missing() -> None:
 
 
 def test_a_row_can_change_in_every_group() -> None:
-    """A row that gets a host does."""
+    """`record_all` records a row in every group."""
     journal = Journal()
     journal.record_all(7)
     assert [journal.since(group, 0) for group in GROUPS] == [[7]] * len(GROUPS)
 
 
 def test_a_cleared_journal_has_no_earlier_changes() -> None:
-    """Positions continue, so an earlier one is recognised as outdated."""
+    """After `clear` earlier positions are outdated, and positions continue to count."""
     journal = Journal()
     journal.record(1, "used")
     journal.record(2, "used")

@@ -1,4 +1,4 @@
-"""Texts by row and rows by text agree with a dict."""
+"""Tests that texts by row and rows by text agree with a dict."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ WRITES = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(("", "a", "b"))),
 
 @given(WRITES)
 def test_rows_are_found_by_their_texts(writes: list[tuple[int, str]]) -> None:
-    """A text may have one row, several or none."""
+    """Rows are found by their texts, whether a text has one row, several or none."""
     rows, expected = RowTexts(2), dict[int, str]()
     rows.resize(6)
     for row, text in writes:
@@ -29,7 +29,7 @@ def test_rows_are_found_by_their_texts(writes: list[tuple[int, str]]) -> None:
 
 
 def test_a_text_has_the_rows_that_were_added() -> None:
-    """A text may have one row, several or none."""
+    """A text has all rows that were added to it."""
     rows_by_text = RowsByText()
     for text, row in (("a", 1), ("b", 2), ("b", 3), ("b", 4)):
         rows_by_text.add(text, row)
@@ -37,7 +37,7 @@ def test_a_text_has_the_rows_that_were_added() -> None:
 
 
 def test_rows_leave_one_by_one() -> None:
-    """The last row may leave and come back."""
+    """Rows are discarded one by one, and a row can be added after the last has left."""
     rows_by_text = RowsByText()
     for row in range(3):
         rows_by_text.add("a", row)

@@ -1,4 +1,4 @@
-"""The text index agrees with a dict."""
+"""Tests that the text index agrees with a dict."""
 
 import random
 
@@ -15,19 +15,19 @@ class Shelf:
         self.index = TextIndex(lambda row, text: self.texts[row] == text)
 
     def add(self, row: int, text: str) -> None:
-        """Give a row a text."""
+        """Set the text of a row."""
         self.texts[row] = text
         self.index.add(text, row)
 
     def remove(self, row: int) -> None:
-        """Take the text of a row away."""
+        """Remove the text of a row."""
         self.index.remove(self.texts[row])
         del self.texts[row]
 
 
 @pytest.mark.parametrize("rows", [1, 12, 13, 100, 2_000])
 def test_rows_are_found_by_their_texts_whatever_came_and_went(rows: int) -> None:
-    """The index grows and reuses slots."""
+    """Rows are found by their texts while texts are added and removed at random."""
     draw, shelf = random.Random(rows), Shelf()
     row_of: dict[str, int] = {}
     free = list(range(rows))
@@ -45,7 +45,7 @@ def test_rows_are_found_by_their_texts_whatever_came_and_went(rows: int) -> None
 
 
 def test_texts_that_come_and_go_for_long_do_not_fill_the_index() -> None:
-    """Tombstones are reclaimed."""
+    """Slots of removed texts are reclaimed."""
     shelf = Shelf()
     for number in range(1_000):
         shelf.add(number % 7, str(number))
@@ -56,7 +56,7 @@ def test_texts_that_come_and_go_for_long_do_not_fill_the_index() -> None:
 
 
 def test_a_text_that_no_row_has_can_be_removed() -> None:
-    """It is no error."""
+    """Removing a text that no row has changes nothing."""
     shelf = Shelf()
     shelf.add(3, "a")
     shelf.index.remove("b")
@@ -64,7 +64,7 @@ def test_a_text_that_no_row_has_can_be_removed() -> None:
 
 
 def test_room_can_be_made_beforehand() -> None:
-    """Existing rows stay, and a smaller request changes nothing."""
+    """Reserving room keeps the rows, and a smaller reservation changes nothing."""
     shelf = Shelf()
     shelf.add(0, "a")
     shelf.index.reserve(500)

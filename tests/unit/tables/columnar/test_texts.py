@@ -1,4 +1,4 @@
-"""Texts of rows are stored in one byte buffer."""
+"""Tests for the texts of rows, which are stored in one byte buffer."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +14,7 @@ TEXTS = st.one_of(
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.one_of(st.none(), TEXTS)), max_size=40))
 def test_a_row_has_the_text_that_it_was_given_last(writes: list[tuple[int, str | None]]) -> None:
-    """Texts have any characters and any length; None clears the row."""
+    """A row returns the text that was put last; None clears the row."""
     texts, expected = Texts(5), dict.fromkeys(range(5), "")
     for row, text in writes:
         if text is None:
@@ -29,7 +29,7 @@ def test_a_row_has_the_text_that_it_was_given_last(writes: list[tuple[int, str |
 
 
 def test_replaced_texts_do_not_pile_up() -> None:
-    """Unused bytes are reclaimed, and other rows keep their texts."""
+    """The bytes of replaced texts are reclaimed, and other rows keep their texts."""
     texts = Texts(3)
     texts.put(0, "first")
     texts.put(2, "l" * 300)
@@ -40,7 +40,7 @@ def test_replaced_texts_do_not_pile_up() -> None:
 
 
 def test_growing_keeps_texts() -> None:
-    """New rows have no text."""
+    """Rows keep their texts when the buffer grows, and new rows have none."""
     texts = Texts(1)
     texts.put(0, "a")
     texts.resize(3)

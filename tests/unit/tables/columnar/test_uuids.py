@@ -1,4 +1,4 @@
-"""Uuids of rows are stored in sixteen bytes each."""
+"""Tests for the uuids of rows, which are stored in sixteen bytes each."""
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ ODD = [
 
 @pytest.mark.parametrize("text", [PLAIN, "00000000-0000-0000-0000-000000000000", *ODD])
 def test_a_text_comes_back_as_it_was_put(text: str) -> None:
-    """Any spelling is preserved, and no two texts are confused."""
+    """Any text is preserved and distinguished from every other spelling."""
     uuids = Uuids(2)
     for first in (PLAIN, "x", text):
         uuids.put(1, first)
@@ -36,7 +36,7 @@ def test_a_text_comes_back_as_it_was_put(text: str) -> None:
 
 @given(st.lists(st.uuids().map(str) | st.text(max_size=36), min_size=1, unique=True))
 def test_rows_are_found_by_their_uuids(texts: list[str]) -> None:
-    """That holds after other uuids were cleared."""
+    """Rows are found by their uuids, also after other uuids were cleared."""
     uuids = HostUuids(1)
     uuids.resize(len(texts))
     for row, text in enumerate(texts):

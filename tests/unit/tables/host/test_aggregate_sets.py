@@ -1,4 +1,4 @@
-"""Aggregate sets store equal sets of numbers once."""
+"""Tests for aggregate sets, which store equal sets of numbers once."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ ROWS = 200
 
 @pytest.fixture
 def sets() -> AggregateSets:
-    """Return 200 rows: row r is in 0 when it is even, in r % 5 + 10, and every tenth in none."""
+    """Return 200 rows: row r is in r % 5 + 10 and, if even, in 0; every tenth row is in none."""
     made = AggregateSets()
     made.resize(ROWS)
     for row in range(ROWS):
@@ -30,7 +30,7 @@ SELECTIONS: list[Selection] = [
 
 @pytest.mark.parametrize("rows", SELECTIONS)
 def test_a_set_with_any_of_the_numbers_is_found(sets: AggregateSets, rows: Selection) -> None:
-    """Few and many rows give the same result; unknown numbers are ignored."""
+    """The rows with any of the numbers are found in every kind of selection."""
     looked_at = np.arange(ROWS)[rows].tolist()
     expected = [row % 10 != 0 and (row % 2 == 0 or row % 5 == 3) for row in looked_at]
     assert sets.has_any([0, 13, 99], rows).tolist() == expected
@@ -39,7 +39,7 @@ def test_a_set_with_any_of_the_numbers_is_found(sets: AggregateSets, rows: Selec
 
 
 def test_what_is_found_follows_new_sets(sets: AggregateSets) -> None:
-    """Cached results over many rows are updated."""
+    """The rows that are found change with the sets of the rows."""
     everyone = slice(0, ROWS)
     assert not sets.has_any([77], everyone).any()
     sets.put(150, frozenset({77, 0}))
@@ -50,14 +50,14 @@ def test_what_is_found_follows_new_sets(sets: AggregateSets) -> None:
 
 
 def test_the_least_value_of_the_members_counts(sets: AggregateSets) -> None:
-    """Empty sets and sets without values give NaN."""
+    """A row gets the least value of its set, or NaN if its set has no values."""
     least = sets.least({0: 3.0, 11: 2.0, 12: 5.0, 99: -1.0})
     values = sets.spread(least, np.array([6, 2, 7, 12, 3, 10]))
     np.testing.assert_array_equal(values, [2.0, 3.0, 5.0, 3.0, np.nan, np.nan])
 
 
 def test_what_no_row_has_is_forgotten() -> None:
-    """A table whose sets keep changing does not grow."""
+    """Sets that no row has any more are dropped."""
     made = AggregateSets()
     made.resize(2)
     for number in range(1000):
@@ -71,7 +71,7 @@ def test_what_no_row_has_is_forgotten() -> None:
 
 
 def test_the_version_grows_with_new_sets_alone() -> None:
-    """Results by set stay valid while rows move between known sets."""
+    """The version changes only when a new set is added."""
     made = AggregateSets()
     made.resize(3)
     made.put(0, frozenset({1}))
@@ -85,13 +85,13 @@ def test_the_version_grows_with_new_sets_alone() -> None:
 
 
 def test_rows_are_found_by_a_number(sets: AggregateSets) -> None:
-    """Rows are ascending; an unknown number has none."""
+    """The rows with a number are returned in ascending order."""
     assert sets.rows_with(13).tolist() == [r for r in range(ROWS) if r % 5 == 3]
     assert sets.rows_with(99).tolist() == []
 
 
 def test_rows_with_the_same_set_come_together(sets: AggregateSets) -> None:
-    """Each row appears once, in any order of rows."""
+    """Rows are grouped by equal sets, and each row appears once."""
     rows = np.array([23, 3, 20, 8, 10])
     alike = {numbers: mine.tolist() for numbers, mine in sets.grouped(rows)}
     assert alike == {frozenset({13}): [23, 3], frozenset({0, 13}): [8], frozenset(): [20, 10]}
@@ -99,7 +99,7 @@ def test_rows_with_the_same_set_come_together(sets: AggregateSets) -> None:
 
 
 def test_rows_keep_their_sets_when_more_come() -> None:
-    """New rows have empty sets."""
+    """Rows keep their sets when the table grows; new rows have empty sets."""
     made = AggregateSets()
     made.resize(1)
     made.put(0, frozenset({4}))

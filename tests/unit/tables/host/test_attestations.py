@@ -1,4 +1,4 @@
-"""Attestations by row follow the service and its node."""
+"""Tests for the attestations of rows."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def attested() -> Attestations:
 
 
 def test_a_level_counts_until_it_ends() -> None:
-    """That includes its last second."""
+    """A level is valid up to and including its last second."""
     found = attested()
     assert found.has("trusted", ALL, 100.0).tolist() == [True, False, False]
     assert found.has("trusted", ALL, 100.1).tolist() == [False, False, False]
@@ -33,7 +33,7 @@ def test_a_level_counts_until_it_ends() -> None:
 
 
 def test_a_row_that_is_cleared_is_not_attested() -> None:
-    """Neither is a new row, nor one whose service no longer has an attestation."""
+    """A cleared row, a new row, and a row whose service lost its attestation are not attested."""
     found = attested()
     found.clear(0)
     found.put(1, "b", {})
@@ -44,7 +44,7 @@ def test_a_row_that_is_cleared_is_not_attested() -> None:
 
 
 def test_the_table_follows_services_and_hosts() -> None:
-    """Services and hosts may come and go in any order."""
+    """The table's attestations follow services and hosts that come and go in any order."""
     box = Box("a", node="n", attestation=Attestation("trusted", NOW_S + 60))
     hosts = table_of(snapshot_of([Box("b")]))
     apply_event(hosts, box.service)

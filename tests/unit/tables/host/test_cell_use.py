@@ -1,4 +1,4 @@
-"""The shape of a cell, its usage and its free resources."""
+"""Tests for the shape of a NUMA cell, its usage and its free resources."""
 
 from berth.domain.hardware.assignment import CellShare
 from berth.domain.hardware.numa import NumaCell
@@ -6,7 +6,7 @@ from berth.tables.host.cell_use import CellUse, free_cell, shape_of
 
 
 def test_cores_are_what_is_dedicated_of_siblings() -> None:
-    """A core keeps its number of threads when one of them is shared."""
+    """A core consists of the dedicated CPUs among siblings."""
     cell = NumaCell(0, frozenset({0}), frozenset({1, 2, 3}), (frozenset({0, 1}), frozenset({2, 3})))
     shape = shape_of(cell)
     assert (shape.cores, shape.threads, shape.is_old) == ((0b10, 0b1100), 2, False)
@@ -14,14 +14,14 @@ def test_cores_are_what_is_dedicated_of_siblings() -> None:
 
 
 def test_without_siblings_every_cpu_is_a_core() -> None:
-    """A cell without dedicated CPUs has no core."""
+    """Without siblings every dedicated CPU is a core."""
     assert shape_of(NumaCell(0, pcpuset=frozenset({3, 5}))).cores == (8, 32)
     empty = shape_of(NumaCell(0))
     assert (empty.cores, empty.threads) == ((), 1)
 
 
 def test_use_adds_up_and_can_be_undone() -> None:
-    """Usage is empty after all shares were given back."""
+    """Shares add up, and the usage is empty after all shares were released."""
     share = CellShare(0, 10, 2048, 2, ((0, 1),), frozenset({2}), frozenset({3}))
     use = CellUse()
     use.take(share)
@@ -35,7 +35,7 @@ def test_use_adds_up_and_can_be_undone() -> None:
 
 
 def test_what_is_left() -> None:
-    """Free memory may be negative when overcommitted."""
+    """The free cell reports free cores and memory, which may be negative."""
     use = CellUse()
     use.take(CellShare(0, 300, shared_cpus=5, pinned=((0, 1),)))
     free = free_cell(shape_of(NumaCell(7, pcpuset=frozenset({0, 1}), memory_mb=100)), use)

@@ -1,4 +1,4 @@
-"""Compute services are stored in the columns of their hosts, or whole when these do not suffice."""
+"""Tests for the storage of compute services in host columns or as whole records."""
 
 from dataclasses import fields, replace
 from typing import Any
@@ -33,7 +33,7 @@ SERVICES = [
 def test_a_service_comes_back_as_it_was_put(
     service: Service, nodes: int, *, is_first: bool
 ) -> None:
-    """It does before its hosts are added, after a heartbeat, and after all hosts were removed."""
+    """A service is read back unchanged, whether its hosts come first, later or never."""
     hosts = HostTable()
     boxes = [Box("a", f"n{number}") for number in range(nodes)]
     if is_first:
@@ -71,7 +71,7 @@ FIELDS = {
 
 @pytest.mark.parametrize("field", [one.name for one in fields(Service) if one.name != "host"])
 def test_no_field_of_a_service_is_forgotten(field: str) -> None:
-    """A new field of `Service` needs a column, and a value in this test."""
+    """Every field of `Service` is stored; a new field needs a value in this test."""
     hosts = HostTable()
     hosts.put_host(Box("a").host)
     changes: dict[str, Any] = {field: FIELDS[field]}
@@ -81,7 +81,7 @@ def test_no_field_of_a_service_is_forgotten(field: str) -> None:
 
 
 def test_a_service_that_turns_plain_again_is_only_in_the_columns() -> None:
-    """The stored record is dropped."""
+    """A service that fits the columns again is read from them."""
     hosts = HostTable()
     hosts.put_host(Box("a").host)
     for service in (*SERVICES, PLAIN):

@@ -1,4 +1,4 @@
-"""A table is loaded from a snapshot and updated by events."""
+"""Tests for loading a host table from a snapshot and updating it by events."""
 
 from dataclasses import replace
 from typing import Any
@@ -29,7 +29,7 @@ GROUP = ServerGroup("g", "n", GroupPolicy.AFFINITY)
 
 @pytest.fixture
 def hosts() -> HostTable:
-    """One host with an instance in a group, in an availability zone."""
+    """Return a table of one host in an availability zone, with an instance in a group."""
     return table_of(
         snapshot_of(
             [BOX],
@@ -41,7 +41,7 @@ def hosts() -> HostTable:
 
 
 def test_a_table_has_all_that_the_snapshot_says(hosts: HostTable) -> None:
-    """Hosts, usage, traits, services, zones, groups and instances are loaded."""
+    """The table has the hosts, usage, traits, services, zones and groups of the snapshot."""
     assert hosts.version == 1
     assert hosts.used(0) == {"VCPU": 2}
     assert hosts.traits.get(0) == {"T"}
@@ -52,7 +52,7 @@ def test_a_table_has_all_that_the_snapshot_says(hosts: HostTable) -> None:
 
 
 def test_usage_and_heartbeats_are_taken_as_told(hosts: HostTable) -> None:
-    """Both are absolute values, not differences."""
+    """Usage and heartbeats replace the former values."""
     apply_event(hosts, Usage("a/a", {"VCPU": 5, "MEMORY_MB": 64}))
     apply_event(hosts, Usage("a/a", {"VCPU": 5}))
     apply_event(hosts, HostsAlive(("a",), 99.0))
@@ -73,19 +73,19 @@ def test_usage_and_heartbeats_are_taken_as_told(hosts: HostTable) -> None:
 def test_an_instance_is_on_its_host_until_it_is_deleted(
     hosts: HostTable, status: Status, task: Task | None, here: int, building: int
 ) -> None:
-    """It counts as an I/O operation while it is being built."""
+    """An instance counts on its host until it is deleted, and as I/O while it is being built."""
     apply_event(hosts, replace(resident("i", BOX), status=status, task=task))
     assert (hosts.num_instances[0], hosts.num_io_ops[0]) == (here, building)
 
 
 def test_an_instance_without_a_host_is_nowhere(hosts: HostTable) -> None:
-    """A released claim leaves such an instance."""
+    """An instance without a host counts nowhere."""
     apply_event(hosts, replace(resident("i", BOX), host=None, node=None))
     assert hosts.num_instances[0] == 0
 
 
 def test_an_instance_may_come_before_its_host(hosts: HostTable) -> None:
-    """It is counted once the host is added, unless it was deleted before."""
+    """An instance that comes before its host counts once the host is added, if it still exists."""
     late = Box("late")
     for uuid in ("x", "y", "z"):
         apply_event(hosts, resident(uuid, late, group_uuid="g"))
@@ -108,7 +108,7 @@ def test_an_instance_may_come_before_its_host(hosts: HostTable) -> None:
     ],
 )
 def test_what_is_gone_is_forgotten(hosts: HostTable, gone: RecordRemoved) -> None:
-    """The table equals one that never had it; a second removal is no error."""
+    """The table equals one that never had the removed record; a second removal changes nothing."""
     apply_event(hosts, gone)
     apply_event(hosts, gone)
     full = snapshot_of(
@@ -122,7 +122,7 @@ def test_what_is_gone_is_forgotten(hosts: HostTable, gone: RecordRemoved) -> Non
 
 
 def test_kinds_that_no_rule_reads_change_nothing(hosts: HostTable) -> None:
-    """Flavors, for example, are resolved before a request reaches the scheduler."""
+    """Records of kinds that no rule reads do not change the table."""
     before, step = dump(hosts), hosts.journal.step
     apply_event(hosts, Flavor("1", "f", 1, 1))
     apply_event(hosts, RecordRemoved(Kind.FLAVOR, "1"))

@@ -1,4 +1,4 @@
-"""The fixed columns of hosts, and the records that are built from them."""
+"""Tests for the fixed columns of hosts."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from berth.tables.host.host_columns import HostColumns
 
 
 def test_a_row_without_service_is_disabled() -> None:
-    """Nothing of an earlier service remains."""
+    """A row without a service is disabled and has no values of an earlier service."""
     columns = HostColumns(1)
     columns.put_service(0, Service("h", "1", forced_down=True, last_seen_s=5.0), "n")
     assert (columns.enabled[0], columns.forced_down[0], columns.last_seen_s[0]) == (True, True, 5)
@@ -18,7 +18,7 @@ def test_a_row_without_service_is_disabled() -> None:
 
 
 def test_a_row_has_the_failed_builds_of_its_service() -> None:
-    """They are removed with the service; a number that no column can hold is clipped."""
+    """A row has its service's failed builds, clipped to the range of the column."""
     columns = HostColumns(1)
     columns.put_service(0, Service("h", "1", failed_builds=3, failed_at_s=7.5), "n")
     assert (columns.failed_builds[0], columns.failed_at_s[0]) == (3, 7.5)
@@ -30,7 +30,7 @@ def test_a_row_has_the_failed_builds_of_its_service() -> None:
 
 
 def test_hosts_are_found_by_their_cell() -> None:
-    """A row without a host is in no named cell."""
+    """The rows of hosts in a cell are found; a cleared row is in no named cell."""
     columns = HostColumns(4)
     for row, cell in enumerate(("a", "b", "a")):
         columns.put_host(row, Host(str(row), "h", "h", cell=cell))
@@ -43,7 +43,7 @@ def test_hosts_are_found_by_their_cell() -> None:
 
 @pytest.mark.parametrize("version", [0, 6_002_000, -5])
 def test_versions_of_hypervisors_are_numbers(version: int) -> None:
-    """A number that no column can hold is clipped."""
+    """A hypervisor version is stored as a number, clipped to the range of the column."""
     columns = HostColumns(1)
     columns.put_host(0, Host("u", "h", "h", hypervisor_version=version))
     assert columns.hypervisor_version[0] == version

@@ -1,4 +1,4 @@
-"""A host metric becomes an array when it is first read."""
+"""Tests for host metrics, which become arrays when they are first read."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from berth.testing.fleets import Box, snapshot_of
 
 
 def test_values_are_those_that_hosts_report() -> None:
-    """Hosts that do not report the metric have NaN."""
+    """A row has the value that its host reports, or NaN."""
     hosts = table_of(
         snapshot_of([Box("a", metrics={"x": 1.5}), Box("b"), Box("c", metrics={"y": 2.0})])
     )
@@ -18,7 +18,7 @@ def test_values_are_those_that_hosts_report() -> None:
 
 
 def test_a_metric_that_was_read_follows_later_reports() -> None:
-    """A report replaces all former metrics of its host."""
+    """Values of a metric that was read follow later reports, which replace former metrics."""
     metrics = HostMetrics(2)
     metrics.put(0, {"x": 1.0})
     both = np.array([0, 1])
@@ -30,7 +30,7 @@ def test_a_metric_that_was_read_follows_later_reports() -> None:
 
 
 def test_growing_keeps_values() -> None:
-    """New rows report nothing."""
+    """New rows have NaN, and old rows keep their values."""
     metrics = HostMetrics(1)
     metrics.put(0, {"x": 1.0})
     metrics.values("x", np.array([0]))
@@ -40,7 +40,7 @@ def test_growing_keeps_values() -> None:
 
 
 def test_a_host_that_goes_takes_its_metrics_along() -> None:
-    """The row may be reused by another host."""
+    """A removed host's metrics are not visible in its row, even after the row is reused."""
     hosts = table_of(snapshot_of([Box("a", metrics={"x": 1.0})]))
     assert hosts.metrics.values("x", hosts.all_rows).tolist() == [1.0]
     hosts.remove_host("a/a")
@@ -50,7 +50,7 @@ def test_a_host_that_goes_takes_its_metrics_along() -> None:
 
 
 def test_new_metrics_are_recorded_as_a_change_of_the_host() -> None:
-    """Caches have to read the row again."""
+    """A change of metrics is recorded in the journal as a change of the host."""
     hosts = table_of(snapshot_of([Box("a", metrics={"x": 1.0})]))
     before = hosts.journal.position("host")
     hosts.put_host(Box("a", metrics={"x": 2.0}).host)

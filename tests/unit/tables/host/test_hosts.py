@@ -1,4 +1,4 @@
-"""The host table: rows, look-ups, and the effect of each write on a row."""
+"""Tests for the host table: rows, look-ups, and the effect of each write on a row."""
 
 from dataclasses import fields, replace
 
@@ -20,22 +20,22 @@ from berth.testing.fleets import Box, resident, sized, snapshot_of, uuid_of, zon
 
 
 def table(*boxes: Box) -> HostTable:
-    """Build a table of boxes."""
+    """Return a table of boxes."""
     return table_of(snapshot_of(boxes))
 
 
 def positions(hosts: HostTable) -> dict[str, int]:
-    """Return where each group of the journal stands."""
+    """Return the current position of each group of the journal."""
     return {group: hosts.journal.position(group) for group in GROUPS}
 
 
 def groups_since(hosts: HostTable, before: dict[str, int]) -> set[tuple[int, str]]:
-    """Return the rows and groups that changed since."""
+    """Return the rows and groups that changed since the given positions."""
     return {(row, g) for g, at in before.items() for row in hosts.journal.since(g, at) or ()}
 
 
 def test_an_empty_table_has_no_rows() -> None:
-    """Every column is there, and empty."""
+    """All columns of an empty table are empty."""
     hosts = HostTable()
     assert len(hosts) == 0
     for column in (hosts.alive, hosts.enabled, hosts.forced_down, hosts.last_seen_s, hosts.rank):
@@ -47,7 +47,7 @@ def test_an_empty_table_has_no_rows() -> None:
 
 
 def test_a_host_is_found_by_uuid_name_and_node() -> None:
-    """Names compare with case unless they are folded."""
+    """Hosts are found by uuid, name and node; names compare with case unless they are folded."""
     hosts = table(Box("Big", "n1"), Box("Big", "n2"), Box("c"))
     assert hosts.row_of("Big/n2") == 1
     assert hosts.rows_of_name("Big") == {0, 1}
@@ -61,7 +61,7 @@ def test_a_host_is_found_by_uuid_name_and_node() -> None:
 
 @pytest.mark.parametrize("row", [-1, 1, 99])
 def test_an_unused_row_has_no_host(row: int) -> None:
-    """Reading it raises an error."""
+    """Reading a row without a host raises NotFoundError."""
     hosts = table(Box("a"), Box("b"))
     hosts.remove_host(uuid_of("b"))
     with pytest.raises(NotFoundError, match=str(row)):
@@ -69,7 +69,7 @@ def test_an_unused_row_has_no_host(row: int) -> None:
 
 
 def test_rank_is_the_order_of_names() -> None:
-    """Rows come in any order, and a new host changes the other ranks."""
+    """The rank of a row is the position of its name and node in sorted order."""
     hosts = table(Box("c"), Box("a"), Box("b", "n2"), Box("b", "n1"))
     assert hosts.rank.tolist() == [3, 0, 2, 1]
     hosts.put_host(Box("aa").host)
@@ -79,7 +79,7 @@ def test_rank_is_the_order_of_names() -> None:
 
 
 def test_the_table_grows_with_its_hosts() -> None:
-    """Columns, classes and sets are kept beyond the first allocation."""
+    """Columns, resource classes and sets grow with the hosts."""
     boxes = [Box(f"h{number:03}", traits=frozenset({f"T{number % 70}"})) for number in range(200)]
     hosts = table(*boxes)
     assert len(hosts) == 200
@@ -92,7 +92,7 @@ def test_the_table_grows_with_its_hosts() -> None:
 
 
 def test_a_removed_host_leaves_nothing_behind() -> None:
-    """Its row is reused for a new host."""
+    """A removed host's row is reused and has nothing of the former host."""
     full = Box(
         "full",
         inventories={"VCPU": Inventory(8, step_size=2), "CUSTOM_GPU": Inventory(4)},
@@ -118,7 +118,7 @@ def test_a_removed_host_leaves_nothing_behind() -> None:
 
 
 def test_removing_an_unknown_host_is_no_error() -> None:
-    """Nothing changes."""
+    """Removing an unknown host changes nothing."""
     hosts = table(Box("a"))
     step = hosts.journal.step
     hosts.remove_host("nobody")
@@ -126,7 +126,7 @@ def test_removing_an_unknown_host_is_no_error() -> None:
 
 
 def test_a_host_that_comes_back_has_what_the_ledger_kept() -> None:
-    """Inventories, usage and instances outlive the host's record; holds do not."""
+    """A host that is added again has its inventories, usage and instances, but no holds."""
     box = Box("a", used={"VCPU": 2}, traits=frozenset({"T"}))
     hosts = table_of(snapshot_of([box], instances=[resident("i", box, group_uuid="g")]))
     before = dump(hosts)
@@ -138,7 +138,7 @@ def test_a_host_that_comes_back_has_what_the_ledger_kept() -> None:
 
 
 def test_a_renamed_host_changes_services_zones_and_instances() -> None:
-    """All of these refer to the host by name."""
+    """A renamed host loses the service, zones and instances that refer to the former name."""
     box = Box("a")
     snapshot = snapshot_of(
         [box], aggregates=[zone("az1", "a")], instances=[resident("i", box, group_uuid="g")]
@@ -158,7 +158,7 @@ def test_a_renamed_host_changes_services_zones_and_instances() -> None:
 
 
 def test_a_report_that_changes_nothing_is_not_recorded() -> None:
-    """Agents report every minute, which must not invalidate caches."""
+    """An unchanged report of a host is not recorded in the journal."""
     hosts = table(Box("a"))
     before = positions(hosts)
     hosts.put_host(Box("a").host)
@@ -188,7 +188,7 @@ def test_a_report_that_changes_nothing_is_not_recorded() -> None:
     ],
 )
 def test_every_write_records_the_group_that_it_changes(write: object, changed: set[str]) -> None:
-    """Rules that do not read the group keep their verdicts."""
+    """Each write records only the groups that it changes."""
     hosts = table(Box("a"), Box("b"))
     hosts.put_instance(uuid_of("a"), Resident("here"))
     before = positions(hosts)
@@ -198,7 +198,7 @@ def test_every_write_records_the_group_that_it_changes(write: object, changed: s
 
 
 def test_a_heartbeat_sets_the_time_alone() -> None:
-    """Unknown services are ignored, and a disabled one stays disabled."""
+    """A heartbeat updates the time of known services and nothing else."""
     hosts = table(Box("a", disabled=True))
     hosts.put_seen(["a", "nobody"], 123.0)
     assert hosts.last_seen_s.tolist() == [123.0]
@@ -207,7 +207,7 @@ def test_a_heartbeat_sets_the_time_alone() -> None:
 
 
 def test_a_service_may_come_before_its_host() -> None:
-    """So may an aggregate and a provider."""
+    """A service, an aggregate or a provider may come before its host."""
     hosts = HostTable()
     hosts.put_service(Service("a", "1", last_seen_s=5.0))
     hosts.put_aggregate(zone("az1", "a"))
@@ -221,7 +221,7 @@ def test_a_service_may_come_before_its_host() -> None:
 
 
 def test_a_child_provider_is_no_host() -> None:
-    """Trees are not flattened into their root."""
+    """A child provider does not change the host's own amounts."""
     hosts = table(Box("a"))
     before = dump(hosts)
     child = Provider("numa-0", "numa", parent_uuid="a/a", inventories=sized())
@@ -233,7 +233,7 @@ def test_a_child_provider_is_no_host() -> None:
 
 
 def test_a_host_whose_provider_is_removed_has_nothing_to_give() -> None:
-    """Its traits are removed with the inventories."""
+    """A host whose provider is removed has no inventories, usage or traits."""
     hosts = table(Box("a", traits=frozenset({"T"}), used={"VCPU": 1}))
     hosts.remove_provider("a/a")
     assert hosts.used(0) == {}
@@ -244,7 +244,7 @@ def test_a_host_whose_provider_is_removed_has_nothing_to_give() -> None:
 
 
 def test_an_instance_is_on_one_host_at_a_time() -> None:
-    """Putting it elsewhere removes it first; counts and groups follow."""
+    """Putting an instance on another host removes it from the first one."""
     hosts = table(Box("a"), Box("b"))
     hosts.put_instance(uuid_of("a"), Resident("i", "g", building=True))
     assert (hosts.num_instances.tolist(), hosts.num_io_ops.tolist()) == ([1, 0], [1, 0])
@@ -256,7 +256,7 @@ def test_an_instance_is_on_one_host_at_a_time() -> None:
 
 
 def test_aggregates_make_zones() -> None:
-    """A host is in the zones of all its aggregates, and leaves with them."""
+    """A host is in the zones of all its aggregates until it leaves them."""
     hosts = table(Box("a"), Box("b"))
     hosts.put_aggregate(zone("az1", "a", "b", number=1))
     hosts.put_aggregate(zone("az2", "b", number=2))
@@ -294,7 +294,7 @@ RICH = Host(
 
 
 def test_a_record_has_every_attribute_that_was_put() -> None:
-    """No attribute has its default value in this test."""
+    """A host record is read back with every attribute that was put."""
     hosts = HostTable()
     row = hosts.put_host(RICH)
     made = hosts.host(row)
@@ -305,7 +305,7 @@ def test_a_record_has_every_attribute_that_was_put() -> None:
 
 
 def test_every_attribute_that_changes_is_noticed() -> None:
-    """The cached record is dropped, and an equal report changes nothing."""
+    """Every changed attribute is recorded and read back; an equal report changes nothing."""
     hosts = HostTable()
     plain = Host(RICH.uuid, "n", "n")
     row = hosts.put_host(plain)
@@ -324,7 +324,7 @@ def test_every_attribute_that_changes_is_noticed() -> None:
 
 
 def test_more_hosts_can_be_asked_for_than_records_are_kept() -> None:
-    """Each row returns its own host."""
+    """Each row returns its own host when there are more rows than cached records."""
     hosts = HostTable()
     boxes = [Box(f"h{number}") for number in range(600)]
     for box in boxes:
@@ -337,7 +337,7 @@ def test_more_hosts_can_be_asked_for_than_records_are_kept() -> None:
     ("old", "new"), [("everyone", "all_rows"), ("strays", "orphans"), ("lot", "name_hash")]
 )
 def test_old_names_work_with_a_warning(old: str, new: str) -> None:
-    """Plugins written for the previous version read them."""
+    """The former attribute names of the table still work and emit a DeprecationWarning."""
     hosts = HostTable()
     with pytest.warns(DeprecationWarning, match=new):
         found = getattr(hosts, old)

@@ -1,4 +1,4 @@
-"""Image counts are kept only for properties that were requested."""
+"""Tests for image counts, which are kept only for properties that were requested."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def occupant(number: int, row: int, **properties: str) -> Occupant:
 
 
 def test_nothing_is_counted_before_it_is_requested() -> None:
-    """The first request counts existing instances."""
+    """A property is counted from the first request on, including existing instances."""
     occupants = Occupants()
     occupants.put(occupant(1, 0, os="linux", arch="x"))
     counts = ImageCounts()
@@ -30,7 +30,7 @@ def test_nothing_is_counted_before_it_is_requested() -> None:
 
 
 def test_counts_follow_what_comes_and_goes() -> None:
-    """A value without instances leaves no entry."""
+    """Counts follow instances that are added and removed."""
     occupants = Occupants()
     counts = occupants.images(ALL)
     for number, row in ((1, 3), (2, 3), (3, 5)):
@@ -42,7 +42,7 @@ def test_counts_follow_what_comes_and_goes() -> None:
 
 
 def test_asking_for_more_counts_more() -> None:
-    """Earlier counts stay right, and nothing is counted twice."""
+    """Requesting more properties keeps the earlier counts right."""
     occupants = Occupants()
     occupants.put(occupant(1, 0, os="linux", arch="x", pool="p"))
     for names in (frozenset({"os"}), frozenset({"arch"}), frozenset({"os"}), ALL, ALL):
@@ -54,7 +54,7 @@ def test_asking_for_more_counts_more() -> None:
 
 
 def test_many_rows_are_counted_as_few_are() -> None:
-    """The switch to an array is invisible, and more rows may follow."""
+    """Counts over many rows equal those over few rows."""
     tally = RowTally()
     for row in range(MANY):
         tally.add(row, 1)
@@ -71,7 +71,7 @@ def test_many_rows_are_counted_as_few_are() -> None:
 @pytest.mark.parametrize("rows_max", [3, 400])
 @given(data=st.data())
 def test_a_tally_is_what_was_added(rows_max: int, data: st.DataObject) -> None:
-    """The result holds for any rows, in any order and selection."""
+    """A tally equals the sum of all additions for any rows, order and selection."""
     added = data.draw(st.lists(st.integers(0, rows_max), max_size=150))
     removed = data.draw(st.sets(st.sampled_from(range(len(added))))) if added else set[int]()
     tally = RowTally()

@@ -1,4 +1,4 @@
-"""Memberships map hosts to aggregates and their metadata."""
+"""Tests for the memberships of hosts in aggregates and their metadata."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def rows_of(name: str) -> list[int]:
 
 
 def test_aggregates_of_a_host_come_by_id() -> None:
-    """They do in any order of insertion."""
+    """The aggregates of a host are sorted by id."""
     found = memberships(aggregate(10, "a"), aggregate(2, "a", "b"))
     assert [one.aggregate_id for one in found.of_host("a")] == [2, 10]
     assert found.of_host("nobody") == ()
@@ -39,7 +39,7 @@ def test_aggregates_of_a_host_come_by_id() -> None:
 
 
 def test_a_change_concerns_the_hosts_that_came_or_left() -> None:
-    """New metadata concerns all hosts, a new host only itself."""
+    """A change returns the rows of hosts that came or left; new metadata, the rows of all hosts."""
     found = memberships()
     assert sorted(found.put(aggregate(1, "a", "b"))) == [0, 1]
     assert sorted(found.put(aggregate(1, "b", "c"))) == [0, 2]
@@ -53,9 +53,9 @@ def test_a_change_concerns_the_hosts_that_came_or_left() -> None:
 
 
 def test_a_change_of_metadata_asks_for_no_host() -> None:
-    """Look-ups by host name do not grow with the aggregate, which may contain most of the fleet.
+    """A change of metadata looks up no host by name.
 
-    Rows with the same set of aggregates are updated together.
+    Such look-ups would grow with the aggregate, which may contain most of the fleet.
     """
     asked: list[str] = []
 
@@ -79,7 +79,7 @@ def test_a_change_of_metadata_asks_for_no_host() -> None:
 
 
 def test_metadata_and_hosts_may_change_at_once() -> None:
-    """The result equals that of a table that never had the former state."""
+    """A change of metadata and hosts gives the same state as a fresh table."""
     others = aggregate(2, "b", "c", availability_zone="z2"), aggregate(3, "c", limit="7")
     found = memberships(*others, aggregate(1, "a", "b", availability_zone="z1", limit="1"))
     for one in (
@@ -99,7 +99,7 @@ def test_metadata_and_hosts_may_change_at_once() -> None:
 
 
 def test_zones_are_those_of_all_aggregates() -> None:
-    """Empty names are not zones."""
+    """A host is in the zones of all its aggregates; empty names are ignored."""
     found = memberships(
         aggregate(1, "a", "b", availability_zone="z1"),
         aggregate(2, "a", availability_zone="z2, z3,"),
@@ -109,7 +109,7 @@ def test_zones_are_those_of_all_aggregates() -> None:
 
 
 def test_words_are_split_stripped_and_put_together() -> None:
-    """An empty text has one empty word, as in Nova."""
+    """Values are split at commas and stripped; an empty value is one empty word, as in Nova."""
     found = memberships(
         aggregate(1, "a", "b", ssd="yes, no ,"),
         aggregate(2, "a", ssd="maybe"),
@@ -124,13 +124,13 @@ def test_words_are_split_stripped_and_put_together() -> None:
 
 
 def least(found: Memberships, key: str, *, above: float = -np.inf) -> list[float] | None:
-    """Return the least numbers of all rows, -99 for none."""
+    """Return the least numbers of all rows, with -99 for rows without one."""
     values = found.least_of(key, EVERYONE, above=above)
     return None if values is None else np.nan_to_num(values, nan=-99).tolist()
 
 
 def test_the_least_number_of_several_aggregates_counts() -> None:
-    """Text that is not a finite number is ignored."""
+    """The least finite number among a host's aggregates is used; other text is ignored."""
     found = memberships(
         aggregate(1, "a", "b", limit="5"),
         aggregate(2, "a", limit=" 3.5 "),
@@ -149,7 +149,7 @@ def test_the_least_number_of_several_aggregates_counts() -> None:
 
 
 def test_the_aggregate_that_gives_the_least_number_is_known() -> None:
-    """Ties go to the lowest id."""
+    """The aggregate with the least number is returned; ties go to the lowest id."""
     found = memberships(
         aggregate(3, "a", limit="2"),
         aggregate(2, "a", limit="2.0"),
@@ -179,7 +179,7 @@ def test_the_aggregate_that_gives_the_least_number_is_known() -> None:
     ],
 )
 def test_numbers_follow_every_change(change: Aggregate | int, after: list[float]) -> None:
-    """Metadata, hosts and aggregates may change."""
+    """The least numbers follow changes of metadata, hosts and aggregates."""
     found = memberships(aggregate(1, "a", "b", limit="5"), aggregate(2, "b", limit="4"))
     assert least(found, "limit") == [5, 4, -99]
     found.put(aggregate(2, "b", limit="7"))
@@ -194,7 +194,7 @@ def test_numbers_follow_every_change(change: Aggregate | int, after: list[float]
 
 
 def test_a_key_that_is_gone_is_forgotten() -> None:
-    """Its cached numbers are dropped as well."""
+    """A metadata key that no aggregate has any more is dropped with its cached numbers."""
     found = memberships(aggregate(1, "a", limit="5"))
     assert least(found, "limit") == [5, -99, -99]
     found.put(aggregate(1, "a"))
@@ -204,7 +204,7 @@ def test_a_key_that_is_gone_is_forgotten() -> None:
 
 
 def test_a_row_without_host_is_in_no_aggregate() -> None:
-    """A host that comes back is in its aggregates again."""
+    """A row without a host is in no aggregate, and a host that returns is in its aggregates."""
     found = memberships(aggregate(1, "a", "b", limit="5"))
     found.put_row(0, None)
     assert found.has_any([1], EVERYONE).tolist() == [False, True, False]

@@ -1,4 +1,4 @@
-"""Free resources of NUMA cells by row, for events in any order."""
+"""Tests for the free resources of NUMA cells by row, for events in any order."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def column(numa: NumaCells, row: int, name: str) -> list[int]:
 
 
 def test_what_is_left_of_cells() -> None:
-    """Free CPUs, cores and pages follow from the host's report and the guests' usage."""
+    """Free CPUs, cores and pages are the host's report less the guests' usage."""
     numa = NumaCells(2)
     numa.put(1, (CELL, PLAIN))
     numa.take(1, (share(0, 4, 1, memory_mb=2, page_size_kb=2048),))
@@ -46,7 +46,7 @@ def test_what_is_left_of_cells() -> None:
 
 
 def test_a_guest_without_a_page_size_uses_the_smallest_pages() -> None:
-    """The smallest size may change with a report."""
+    """A guest without a page size uses the smallest pages that the host reports."""
     numa = NumaCells(1)
     numa.put(0, (CELL,))
     numa.take(0, (share(memory_mb=1),))
@@ -56,7 +56,7 @@ def test_a_guest_without_a_page_size_uses_the_smallest_pages() -> None:
 
 
 def test_what_guests_have_is_known_before_the_cells_are_and_after_they_change() -> None:
-    """The feed may deliver an instance before its host, and a host may report other cells."""
+    """Usage is kept when it comes before the cells and when the cells change."""
     numa = NumaCells(1)
     numa.take(0, (share(0, 1),))
     numa.put(0, (CELL,))
@@ -72,7 +72,7 @@ def test_what_guests_have_is_known_before_the_cells_are_and_after_they_change() 
 
 
 def test_a_cpu_that_two_have_is_free_when_both_are_gone() -> None:
-    """An operator may force two guests onto one CPU."""
+    """A CPU pinned by several guests is free when the last of them releases it."""
     numa = NumaCells(1)
     numa.put(0, (CELL,))
     for _ in range(3):
@@ -83,7 +83,7 @@ def test_a_cpu_that_two_have_is_free_when_both_are_gone() -> None:
 
 
 def test_a_share_of_a_cell_that_is_not_there_changes_nothing() -> None:
-    """It counts once the host reports the cell."""
+    """A share of an unknown cell counts once the host reports the cell."""
     numa = NumaCells(1)
     numa.put(0, (CELL,))
     numa.take(0, (share(16, cell=5),))
@@ -93,7 +93,7 @@ def test_a_share_of_a_cell_that_is_not_there_changes_nothing() -> None:
 
 
 def test_places_are_used_again() -> None:
-    """Removed hosts leave nothing behind, and arrays grow with rows."""
+    """The places of removed cells are reused, and the arrays grow with the rows."""
     numa = NumaCells(1)
     for _ in range(200):
         numa.put(0, (CELL, PLAIN))
@@ -108,7 +108,7 @@ def test_places_are_used_again() -> None:
 
 
 def test_equal_layouts_have_equal_numbers() -> None:
-    """A layout consists of ids and sockets only."""
+    """Rows with equal cell ids and sockets have equal layout ids."""
     numa = NumaCells(4)
     numa.put(0, (CELL,))
     numa.put(1, (NumaCell(0, socket=1),))
@@ -119,7 +119,7 @@ def test_equal_layouts_have_equal_numbers() -> None:
 
 
 def test_most_that_can_be_had_in_equal_numbers() -> None:
-    """Each core gives two or more, and every core the same number."""
+    """`most_paired` uses an equal number of at least two threads of each core that it uses."""
     assert most_paired([]) == 0
     assert most_paired([1, 1, 1]) == 0
     assert most_paired([2, 1, 2]) == 4
@@ -128,7 +128,7 @@ def test_most_that_can_be_had_in_equal_numbers() -> None:
 
 
 def test_what_is_given_back_twice_counts_once() -> None:
-    """A cleared row has no usage."""
+    """A repeated release of a share changes nothing, and a cleared row has no usage."""
     numa = NumaCells(1)
     numa.put(0, (CELL,))
     numa.take(0, (share(0),))

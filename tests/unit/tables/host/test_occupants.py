@@ -1,4 +1,4 @@
-"""Occupants are found by host and by group."""
+"""Tests for finding occupants by uuid, row and group."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from berth.tables.host.occupants import Occupant, Occupants, Resident, RowCounts
 
 @pytest.fixture
 def occupants() -> Occupants:
-    """Two members of a group on row 1, one on row 2 beside an instance without a group."""
+    """Return two members of a group on row 1, and one on row 2 next to an ungrouped instance."""
     found = Occupants()
     for uuid, row, group in (("a", 1, "g"), ("b", 1, "g"), ("c", 2, "g"), ("d", 2, None)):
         found.put(Occupant(Resident(uuid, group), row))
@@ -15,7 +15,7 @@ def occupants() -> Occupants:
 
 
 def test_instances_are_found_by_uuid_and_by_row(occupants: Occupants) -> None:
-    """An unknown uuid has no occupant, and an unknown row is empty."""
+    """Instances are found by uuid and by row; unknown uuids and rows give nothing."""
     assert occupants.by_uuid.get("c") == Occupant(Resident("c", "g"), 2)
     assert occupants.by_uuid.get("x") is None
     assert occupants.on_row(2) == {"c", "d"}
@@ -23,13 +23,13 @@ def test_instances_are_found_by_uuid_and_by_row(occupants: Occupants) -> None:
 
 
 def test_members_are_counted_by_row(occupants: Occupants) -> None:
-    """Rows without members are left out."""
+    """Members of a group are counted by row, and rows without members are left out."""
     assert occupants.group_rows("g") == {1: 2, 2: 1}
     assert occupants.group_rows("other") == {}
 
 
 def test_a_removed_instance_is_returned_and_gone(occupants: Occupants) -> None:
-    """A second removal is no error, and empty rows and groups leave no entry."""
+    """A removed instance is returned once and no longer found or counted."""
     assert occupants.remove("c") == Occupant(Resident("c", "g"), 2)
     assert occupants.remove("c") is None
     assert occupants.group_rows("g") == {1: 2}
@@ -40,7 +40,7 @@ def test_a_removed_instance_is_returned_and_gone(occupants: Occupants) -> None:
 
 
 def test_counts_go_up_and_down() -> None:
-    """Zero counts leave no entry."""
+    """Counts follow additions and removals, and zero counts leave no entry."""
     counts = RowCounts()
     for row in (1, 1, 2):
         counts.add("a", row)

@@ -1,16 +1,16 @@
-"""Orphans are instances whose host is not in the table."""
+"""Tests for orphans, the instances whose host is not in the table."""
 
 from berth.tables.host.occupants import Resident
 from berth.tables.host.orphans import LocatedResident, Orphans
 
 
 def located(uuid: str, name: str, node: str | None) -> LocatedResident:
-    """Return an instance with the name of its host."""
+    """Return an instance with the name and node of its host."""
     return LocatedResident(Resident(uuid), name, node)
 
 
 def test_a_host_takes_its_own() -> None:
-    """Instances of other nodes stay; one without a node goes to the first host."""
+    """A host takes the instances of its own node and those without a node."""
     orphans = Orphans()
     for one in (located("a", "h", "n1"), located("b", "h", "n2"), located("c", "h", None)):
         orphans.put(one)
@@ -21,7 +21,7 @@ def test_a_host_takes_its_own() -> None:
 
 
 def test_members_of_a_group_are_known_until_the_last_has_left() -> None:
-    """They may be removed or taken by their host."""
+    """A group has a member until the last one is removed or taken by its host."""
     orphans = Orphans()
     assert not orphans.has_member("g")
     for uuid, name in (("a", "h"), ("b", "other")):
@@ -34,7 +34,7 @@ def test_members_of_a_group_are_known_until_the_last_has_left() -> None:
 
 
 def test_a_removed_instance_is_no_orphan() -> None:
-    """Removing an unknown instance is no error."""
+    """A removed instance is not taken by its host; a second removal changes nothing."""
     orphans = Orphans()
     orphans.put(located("a", "h", "h"))
     orphans.remove("a")

@@ -1,4 +1,4 @@
-"""Free devices by row, pool and kind."""
+"""Tests for free devices by row, pool and kind."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def left(devices: PciDevices, row: int) -> dict[str, int]:
 
 
 def test_what_is_left_of_pools() -> None:
-    """The plainest pools come first; equal kinds share an array."""
+    """Pools without tags come first, and pools of the same kind share an array."""
     devices = PciDevices(3)
     devices.put(1, (TAGGED, GPU))
     devices.take(1, (DeviceShare(GPU.key, 3), DeviceShare(TAGGED.key, 1)))
@@ -31,7 +31,7 @@ def test_what_is_left_of_pools() -> None:
 
 
 def test_a_physical_function_and_its_virtual_ones_exclude_each_other() -> None:
-    """One in use makes the others at the same address unusable."""
+    """A used physical function makes its virtual functions unusable, and the reverse."""
     devices = PciDevices(1)
     elsewhere = PciPool("8086", "154c", DeviceType.VIRTUAL, 1, "0000:02:00.0", count=2)
     devices.put(0, (PORT, FUNCTIONS, elsewhere))
@@ -43,7 +43,7 @@ def test_a_physical_function_and_its_virtual_ones_exclude_each_other() -> None:
 
 
 def test_what_instances_have_is_known_before_the_pools_are_and_after_they_change() -> None:
-    """A host may report fewer devices than are in use."""
+    """Used devices are kept when they come before the pools and when the pools change."""
     devices = PciDevices(1)
     devices.take(0, (DeviceShare(GPU.key, 3),))
     assert devices.free(np.array([0])).tolist() == [0]
@@ -57,7 +57,7 @@ def test_what_instances_have_is_known_before_the_pools_are_and_after_they_change
 
 
 def test_rows_with_the_same_left_have_the_same_number() -> None:
-    """Number 0 means no devices."""
+    """Rows with the same free devices have the same state id; 0 means no devices."""
     devices = PciDevices(4)
     for row in range(3):
         devices.put(row, (GPU,))
@@ -71,14 +71,14 @@ def test_rows_with_the_same_left_have_the_same_number() -> None:
 
 
 def test_a_kind_is_what_aliases_ask_for() -> None:
-    """It has ids without case, type, live migration, remote management and the cell."""
+    """A kind has lower-case ids, the type, live migration, remote management and the cell."""
     tags = {"remote_managed": "Yes", "live_migratable": "true"}
     kind = kind_of(PciPool("10DE", "1EB8", DeviceType.VDPA, 3, "x", tags))
     assert kind == ("10de", "1eb8", DeviceType.VDPA, "true", True, 3)
 
 
 def test_what_is_given_back_twice_counts_once() -> None:
-    """A cleared row has no usage."""
+    """A repeated release of a share changes nothing, and a cleared row has no usage."""
     devices = PciDevices(1)
     devices.put(0, (GPU,))
     devices.take(0, (DeviceShare(GPU.key, 1),))

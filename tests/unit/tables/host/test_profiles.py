@@ -1,4 +1,4 @@
-"""Profiles are host attributes that many hosts share."""
+"""Tests for profiles, the host attributes that many hosts share."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ ONE = Box("a", cpu_info={"x": 1, "y": [2]}, stats={"k": "v", "j": "w"})
 
 
 def test_equal_attributes_have_one_number() -> None:
-    """The order of keys, names and addresses do not matter."""
+    """Equal attributes have one number, whatever the order of keys and the host's name."""
     profiles = Profiles()
     other = Box("b", cpu_info={"y": [2], "x": 1}, stats={"j": "w", "k": "v"})
     assert profiles.number(ONE.host) == profiles.number(other.host) != 0
@@ -18,7 +18,7 @@ def test_equal_attributes_have_one_number() -> None:
 
 
 def test_a_profile_is_forgotten_with_its_last_host() -> None:
-    """Stats that change with every report do not accumulate."""
+    """A profile is dropped with its last host."""
     profiles = Profiles()
     number = 0
     for report in range(100):
@@ -30,7 +30,7 @@ def test_a_profile_is_forgotten_with_its_last_host() -> None:
 
 
 def test_a_profile_stays_while_another_host_has_it() -> None:
-    """Hosts are counted."""
+    """A profile stays as long as one host has it."""
     profiles = Profiles()
     number = profiles.number(ONE.host)
     profiles.number(ONE.host)
@@ -41,7 +41,7 @@ def test_a_profile_stays_while_another_host_has_it() -> None:
 
 
 def test_each_profile_is_tested_once() -> None:
-    """Results are spread over the rows; profiles without hosts are not tested."""
+    """Each profile with hosts is tested once, and the result is spread over the rows."""
     profiles = Profiles()
     numbers = [profiles.number(box.host) for box in (ONE, Box("b"), Box("c"), ONE)]
     profiles.release(profiles.number(Box("d", hypervisor_type="other").host))
@@ -57,7 +57,7 @@ def test_each_profile_is_tested_once() -> None:
 
 
 def test_a_host_without_attributes_is_a_host_too() -> None:
-    """It shares the number of unused rows and is tested nevertheless."""
+    """A host without attributes shares the number of unused rows and is tested all the same."""
     profiles = Profiles()
     numbers = np.array([profiles.number(Host("u", "h", "h", hypervisor_type=""))], dtype=np.int32)
     assert profiles.mask(numbers, lambda profile: bool(profile.stats)).tolist() == [False]
@@ -65,12 +65,12 @@ def test_a_host_without_attributes_is_a_host_too() -> None:
 
 
 def test_no_rows_give_an_empty_mask() -> None:
-    """Nothing is tested for an empty table."""
+    """The mask of no rows is empty."""
     assert Profiles().mask(np.zeros(0, dtype=np.int32), lambda _: True).tolist() == []
 
 
 def test_stats_can_be_looked_up_by_name() -> None:
-    """They are stored as sorted pairs."""
+    """Stats can be looked up by name, and `cpu_info` is stored as JSON."""
     profiles = Profiles()
     profile = profiles.all[profiles.number(ONE.host)]
     assert profile is not None

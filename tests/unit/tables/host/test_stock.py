@@ -1,11 +1,11 @@
-"""Stock: amounts by class, and holds in addition to them."""
+"""Tests for amounts by resource class and the holds in addition to them."""
 
 from berth.domain.inventory.resources import Inventory
 from berth.tables.host.stock import Stock
 
 
 def stock_of(*totals: int) -> Stock:
-    """Return a stock whose rows have these numbers of VCPUs."""
+    """Return a stock whose rows have the given VCPU totals."""
     stock = Stock(len(totals))
     for row, total in enumerate(totals):
         stock.put(row, {"VCPU": Inventory(total)}, {})
@@ -13,7 +13,7 @@ def stock_of(*totals: int) -> Stock:
 
 
 def test_held_amounts_count_as_used_until_they_are_released() -> None:
-    """New amounts from the ledger do not affect the hold."""
+    """Held amounts count as used until they are released, and new usage does not affect them."""
     stock = stock_of(8)
     stock.hold(0, {"VCPU": 3})
     stock.put_used(0, {"VCPU": 2})
@@ -23,7 +23,7 @@ def test_held_amounts_count_as_used_until_they_are_released() -> None:
 
 
 def test_no_more_is_released_than_is_held() -> None:
-    """A late or repeated `release_hold` frees nothing that others use."""
+    """Releasing more than is held frees only what is held."""
     stock = stock_of(8)
     stock.release_hold(0, {"VCPU": 3})
     stock.hold(0, {"VCPU": 1})
@@ -33,7 +33,7 @@ def test_no_more_is_released_than_is_held() -> None:
 
 
 def test_a_whole_hold_can_be_released_at_once() -> None:
-    """None means everything."""
+    """Releasing without amounts releases the whole hold."""
     stock = stock_of(8)
     stock.hold(0, {"VCPU": 3})
     stock.hold(0, {"VCPU": 1})
@@ -42,7 +42,7 @@ def test_a_whole_hold_can_be_released_at_once() -> None:
 
 
 def test_a_class_that_comes_later_counts_what_is_held_of_it() -> None:
-    """The hold is older than the first inventory of the class."""
+    """A hold counts although its class gets its first inventory later."""
     stock = stock_of(8, 8)
     stock.hold(0, {"CUSTOM_GPU": 1})
     stock.put(1, {"CUSTOM_GPU": Inventory(4)}, {})
@@ -53,7 +53,7 @@ def test_a_class_that_comes_later_counts_what_is_held_of_it() -> None:
 
 
 def test_a_class_that_is_no_longer_reported_has_no_room() -> None:
-    """Its used amount is kept."""
+    """A class without an inventory has no room and keeps its used amount."""
     stock = stock_of(8)
     stock.put(0, {}, {"VCPU": 2})
     assert stock.used(0) == {"VCPU": 2}
@@ -62,7 +62,7 @@ def test_a_class_that_is_no_longer_reported_has_no_room() -> None:
 
 
 def test_a_cleared_row_holds_nothing() -> None:
-    """The next host in the row starts from zero."""
+    """A cleared row has no holds."""
     stock = stock_of(8)
     stock.hold(0, {"VCPU": 3})
     stock.clear(0)

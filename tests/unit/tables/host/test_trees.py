@@ -1,4 +1,4 @@
-"""Child providers by slot, for events in any order."""
+"""Tests for child providers by slot, for events in any order."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ ROOT, GPU_0, GPU_1, PART = BOX.providers
 
 
 def slot_of(hosts: HostTable, uuid: str) -> int | None:
-    """Return the slot of a child provider, or None when it has none."""
+    """Return the slot of a child provider, or None if it has none."""
     for row in range(len(hosts)):
         found = zip(hosts.trees.uuids_on(row), hosts.trees.on_row(row), strict=True)
         slot = dict(found).get(uuid)
@@ -28,7 +28,7 @@ def slot_of(hosts: HostTable, uuid: str) -> int | None:
 
 @pytest.fixture
 def hosts() -> HostTable:
-    """A table with one host, two GPUs and a part of the second, beside a host without children."""
+    """Return a table with a childless host and a host with two GPUs and a part of the second."""
     hosts = HostTable()
     for box in (Box("plain"), BOX):
         hosts.put_host(box.host)
@@ -50,7 +50,7 @@ def used(hosts: HostTable, provider: Provider) -> dict[str, int]:
 
 
 def test_children_are_listed_with_what_they_have(hosts: HostTable) -> None:
-    """Grandchildren are included, ordered by name; a host without children has no slot."""
+    """All descendants of a host are listed in the order of their names."""
     assert names(hosts) == ["GPU 0", "GPU 1", "part"]
     assert names(hosts, row=0) == []
     assert len(hosts.trees) == 3
@@ -62,7 +62,7 @@ def test_children_are_listed_with_what_they_have(hosts: HostTable) -> None:
 
 
 def test_a_child_may_come_before_its_parent_and_its_host() -> None:
-    """It gets a slot once its chain of parents leads to a host."""
+    """A child gets a slot once its chain of parents leads to a host."""
     hosts = HostTable()
     for provider in (PART, GPU_1):
         hosts.put_provider(provider)
@@ -74,7 +74,7 @@ def test_a_child_may_come_before_its_parent_and_its_host() -> None:
 
 
 def test_children_wait_when_their_parent_goes(hosts: HostTable) -> None:
-    """They come back with it, including their holds."""
+    """Children lose their slots with their parent and return with it and their holds."""
     hosts.trees.hold(PART.uuid, {"X": 1})
     hosts.remove_provider(GPU_1.uuid)
     assert names(hosts) == ["GPU 0"]
@@ -87,7 +87,7 @@ def test_children_wait_when_their_parent_goes(hosts: HostTable) -> None:
 
 
 def test_children_wait_when_their_host_goes(hosts: HostTable) -> None:
-    """Their holds are dropped with those of the host."""
+    """Children lose their slots and their holds with their host."""
     hosts.trees.hold(GPU_0.uuid, {GPU_MILLI: 300})
     hosts.remove_host(BOX.host.uuid)
     assert not len(hosts.trees)
@@ -99,7 +99,7 @@ def test_children_wait_when_their_host_goes(hosts: HostTable) -> None:
 
 
 def test_a_child_may_move_to_another_parent(hosts: HostTable) -> None:
-    """Its descendants move with it."""
+    """A child moves to another parent with its descendants."""
     plain = hosts.host(0).uuid
     hosts.put_provider(replace(GPU_1, parent_uuid=plain))
     assert names(hosts) == ["GPU 0"]
@@ -107,7 +107,7 @@ def test_a_child_may_move_to_another_parent(hosts: HostTable) -> None:
 
 
 def test_a_cycle_of_parents_has_no_slots(hosts: HostTable) -> None:
-    """A cycle does not loop forever, and its members come back once it is broken."""
+    """Providers in a cycle of parents have no slots until the cycle is broken."""
     hosts.put_provider(replace(GPU_1, parent_uuid=PART.uuid))
     assert names(hosts) == ["GPU 0"]
     hosts.remove_provider(PART.uuid)
@@ -117,7 +117,7 @@ def test_a_cycle_of_parents_has_no_slots(hosts: HostTable) -> None:
 
 
 def test_a_child_may_turn_out_to_be_a_host(hosts: HostTable) -> None:
-    """It becomes a root with its own children."""
+    """A child that becomes a host is a root with its own children."""
     box = Box("b", children=gpus(1000))
     root, gpu = box.providers
     hosts.put_provider(replace(root, parent_uuid=BOX.host.uuid))
@@ -130,7 +130,7 @@ def test_a_child_may_turn_out_to_be_a_host(hosts: HostTable) -> None:
 
 
 def test_changes_of_children_are_recorded_for_their_hosts(hosts: HostTable) -> None:
-    """Amounts are recorded as `used`, traits as `traits`, and only for children of hosts."""
+    """Changes of a host's children are recorded as `used` or `traits`; others are not."""
     changes: Sequence[tuple[str, Callable[[], object]]] = (
         ("used", lambda: hosts.put_used(PART.uuid, {"X": 1})),
         ("used", lambda: hosts.trees.hold(GPU_0.uuid, {GPU_MILLI: 1})),
@@ -153,7 +153,7 @@ def test_changes_of_children_are_recorded_for_their_hosts(hosts: HostTable) -> N
 
 
 def test_slots_are_used_again(hosts: HostTable) -> None:
-    """Nothing of the former child remains."""
+    """A reused slot has nothing of the former child."""
     hosts.put_provider(replace(GPU_0, traits=frozenset({"CUSTOM_X"})))
     slot = slot_of(hosts, GPU_0.uuid)
     hosts.trees.hold(GPU_0.uuid, {GPU_MILLI: 1})
@@ -167,7 +167,7 @@ def test_slots_are_used_again(hosts: HostTable) -> None:
 
 
 def test_many_children_find_room() -> None:
-    """Columns grow with the children."""
+    """The columns grow with the children."""
     hosts = HostTable()
     box = Box("big", children=gpus(*range(300)))
     hosts.put_host(box.host)
@@ -180,7 +180,7 @@ def test_many_children_find_room() -> None:
 
 
 def test_branches_are_those_of_the_rows_asked_for(hosts: HostTable) -> None:
-    """Rows may be in any order, repeated or absent."""
+    """Branches are returned for any selection of rows, in any order and repeated."""
     for rows, owners in (
         (np.array([1, 0, 1]), [0, 0, 0, 2, 2, 2]),
         (np.array([0]), []),
@@ -197,7 +197,7 @@ def test_branches_are_those_of_the_rows_asked_for(hosts: HostTable) -> None:
 
 
 def test_children_are_told_apart_by_uuid_when_they_have_one_name() -> None:
-    """The order of events does not matter."""
+    """Children with the same name are ordered by uuid, whatever the order of events."""
     found: list[tuple[str, ...]] = []
     for order in ((0, 1), (1, 0)):
         hosts = HostTable()

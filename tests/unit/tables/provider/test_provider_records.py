@@ -1,4 +1,4 @@
-"""Equal parts of provider records are one object."""
+"""Tests for provider records, whose equal parts are one object."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def provider(uuid: str) -> Provider:
 
 
 def test_equal_parts_of_several_are_one_object() -> None:
-    """A hundred traits of ten thousand nodes are stored once."""
+    """Equal inventories, traits and aggregates of several records are one object."""
     records = ProviderRecords()
     one, two = (records.put(row, provider(str(row)), "parent") for row in range(2))
     assert one.inventories is two.inventories
@@ -34,7 +34,7 @@ def test_equal_parts_of_several_are_one_object() -> None:
 
 
 def test_a_record_says_nothing_of_what_changes_with_claims() -> None:
-    """Used amounts and generation are columns."""
+    """A stored record has no used amounts and no generation, as claims change them."""
     records = ProviderRecords()
     kept = records.put(0, provider("a"), "parent")
     assert kept == replace(provider("a"), generation=0, used={})
@@ -42,7 +42,10 @@ def test_a_record_says_nothing_of_what_changes_with_claims() -> None:
 
 
 def test_what_is_told_again_stays_the_same_object() -> None:
-    """The order of inventories and the generation do not matter."""
+    """A record that is put again unchanged stays the same object.
+
+    The order of inventories and the generation do not matter.
+    """
     records = ProviderRecords()
     kept = records.put(0, provider("a"), "parent")
     turned = dict(reversed(list(provider("a").inventories.items())))
@@ -52,7 +55,7 @@ def test_what_is_told_again_stays_the_same_object() -> None:
 
 
 def test_a_row_without_record_has_none() -> None:
-    """Clearing twice is no error."""
+    """A row without a record returns None, and clearing a row twice changes nothing."""
     records = ProviderRecords()
     assert records.get(0) is records.get(-1) is None
     records.put(0, provider("a"), "parent")

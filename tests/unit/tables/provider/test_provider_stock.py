@@ -1,11 +1,11 @@
-"""Provider stock: amounts by class."""
+"""Tests for the amounts of providers by resource class."""
 
 from berth.domain.inventory.resources import Inventory
 from berth.tables.provider.provider_stock import ProviderStock
 
 
 def test_a_class_has_columns_while_any_row_has_it() -> None:
-    """Custom classes come and go without remains."""
+    """A class has columns while any row has an inventory or usage of it."""
     stock = ProviderStock(2)
     stock.put(0, (), {"A": Inventory(1), "B": Inventory(2)}, {})
     stock.put(1, (), {"B": Inventory(3)}, {"B": 1})
@@ -18,7 +18,7 @@ def test_a_class_has_columns_while_any_row_has_it() -> None:
 
 
 def test_all_that_is_used_is_set_at_once() -> None:
-    """Classes that are not named are not used."""
+    """Setting the usage of a row sets classes that are not named to 0."""
     stock = ProviderStock(1)
     has = {"A": Inventory(9), "B": Inventory(9)}
     stock.put(0, (), has, {"A": 3, "B": 4})
@@ -28,7 +28,7 @@ def test_all_that_is_used_is_set_at_once() -> None:
 
 
 def test_what_is_used_without_an_inventory_is_kept() -> None:
-    """It is kept until the inventory comes or the usage ends, with no room."""
+    """Usage without an inventory is kept until it ends, and gives no room."""
     stock = ProviderStock(1)
     stock.put(0, (), {}, {"A": 3})
     assert stock.used(0, ()) == {"A": 3}
@@ -42,7 +42,7 @@ def test_what_is_used_without_an_inventory_is_kept() -> None:
 
 
 def test_an_inventory_with_nothing_to_give_is_one() -> None:
-    """Its ratio may be 0 or negative."""
+    """An inventory with a ratio of 0 or below is stored and has no room."""
     stock = ProviderStock(3)
     for row, ratio in enumerate((0.0, -1.0)):
         stock.put(row, (), {"A": Inventory(4, allocation_ratio=ratio)}, {})

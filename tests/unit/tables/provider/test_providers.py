@@ -1,4 +1,4 @@
-"""The provider table: rows, trees and look-ups."""
+"""Tests for the provider table: rows, trees and look-ups."""
 
 from dataclasses import replace
 
@@ -20,20 +20,20 @@ def table_of(*providers: Provider) -> ProviderTable:
 
 
 def row_of(table: ProviderTable, uuid: str) -> int:
-    """Return the row of a provider, which must have one."""
+    """Return the row of a provider and assert that it has one."""
     row = table.row_of(uuid)
     assert row is not None
     return row
 
 
 def chain(count: int, root: str | None = None) -> list[Provider]:
-    """Return providers 0, 1, ... of which each is the parent of the next."""
+    """Return providers 0, 1 and so on, each of which is the parent of the next."""
     uuids = [root, *map(str, range(count))]
     return [Provider(str(n), f"name {n}", uuids[n]) for n in range(count)]
 
 
 def test_a_provider_is_found_by_uuid_and_name() -> None:
-    """Names may be shared, and may change."""
+    """Providers are found by uuid, and by names that may be shared and may change."""
     table = table_of(Provider("u", "n"), Provider("v", "n"), Provider("w", "m"))
     rows = {uuid: row_of(table, uuid) for uuid in "uvw"}
     assert table.by_name.rows("n") == {rows["u"], rows["v"]}
@@ -46,7 +46,7 @@ def test_a_provider_is_found_by_uuid_and_name() -> None:
 
 
 def test_a_record_is_as_the_ledger_has_it() -> None:
-    """Its used amounts name every class of its inventories."""
+    """A record equals that of the ledger, with used amounts for every class of its inventories."""
     told = Provider(
         *("u", "n", None, 3),
         inventories={"VCPU": Inventory(4), "DISK_GB": Inventory(9, max_unit=9)},
@@ -69,7 +69,7 @@ def test_a_record_is_as_the_ledger_has_it() -> None:
 
 
 def test_a_row_without_provider_is_refused() -> None:
-    """That is true of new and of freed rows."""
+    """Reading an unused row raises NotFoundError."""
     table = table_of(Provider("u", "n"))
     table.remove("u")
     for row in (-1, 0, 1, 99):
@@ -79,7 +79,7 @@ def test_a_row_without_provider_is_refused() -> None:
 
 
 def test_a_child_waits_for_its_parents() -> None:
-    """Delivered bottom up, no provider has a row until the root comes."""
+    """A provider has no row until the chain of its parents is complete."""
     told = chain(5)
     table = table_of(*reversed(told[1:]))
     assert len(table) == 0
@@ -93,7 +93,7 @@ def test_a_child_waits_for_its_parents() -> None:
 
 
 def test_a_parent_that_goes_leaves_those_below_waiting() -> None:
-    """They come back with it, possibly in other rows."""
+    """Providers below a removed parent are unattached until the parent returns."""
     told = chain(4)
     table = table_of(*told)
     table.remove("1")
@@ -105,7 +105,7 @@ def test_a_parent_that_goes_leaves_those_below_waiting() -> None:
 
 
 def test_a_deep_subtree_moves_between_trees() -> None:
-    """Rows stay; roots, revisions and forest follow."""
+    """A subtree that moves keeps its rows and gets new roots, revisions and forest entries."""
     table = table_of(*chain(60), Provider("r", "r"))
     rows = [row_of(table, str(n)) for n in range(60)]
     before = table.revisions.copy()
@@ -123,7 +123,7 @@ def test_a_deep_subtree_moves_between_trees() -> None:
 
 
 def test_a_cycle_is_unattached_until_it_is_broken() -> None:
-    """A provider that is put below itself takes its descendants along."""
+    """Providers in a cycle, and those below it, are unattached until it is broken."""
     told = chain(4)
     table = table_of(*told)
     table.put(replace(told[1], parent_uuid="3"))
@@ -136,7 +136,7 @@ def test_a_cycle_is_unattached_until_it_is_broken() -> None:
 
 
 def test_rows_are_reused() -> None:
-    """They carry nothing of their former provider."""
+    """A reused row has nothing of its former provider."""
     full = Provider(
         *("u", "n", None, 5),
         inventories={"VCPU": Inventory(4)},
@@ -160,7 +160,7 @@ def test_rows_are_reused() -> None:
 
 
 def test_a_table_grows() -> None:
-    """Columns, sets and trees grow together."""
+    """Columns, sets and trees grow with the table."""
     table = ProviderTable()
     for number in range(300):
         table.put(
@@ -182,7 +182,7 @@ def test_a_table_grows() -> None:
 
 
 def test_room_may_be_made_before() -> None:
-    """It does not change the providers, and never shrinks the table."""
+    """Reserving room does not change the providers and never shrinks the table."""
     table = table_of(Provider("u", "n"))
     table.reserve(1000)
     table.reserve(1)
@@ -191,7 +191,7 @@ def test_room_may_be_made_before() -> None:
 
 
 def test_arrays_are_as_long_as_the_table() -> None:
-    """So they can be combined."""
+    """All arrays are as long as the table."""
     table = table_of(*chain(3))
     arrays = (table.alive, table.parent, table.root, table.generations, table.revisions)
     assert [array.size for array in arrays] == [3] * 5
@@ -199,7 +199,7 @@ def test_arrays_are_as_long_as_the_table() -> None:
 
 
 def test_trees_are_kept_until_they_change() -> None:
-    """A claim does not invalidate them."""
+    """The forest and the sharing are rebuilt only when a change affects them."""
     table = table_of(*chain(3))
     forest, sharing = table.forest(), table.sharing()
     table.put_used("1", {"VCPU": 1}, 3)

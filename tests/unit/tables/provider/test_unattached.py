@@ -1,11 +1,11 @@
-"""Providers without a chain of parents to a root."""
+"""Tests for providers whose chain of parents leads to no known root."""
 
 from berth.domain.inventory.provider import Provider
 from berth.tables.provider.unattached import UnattachedProviders
 
 
 def test_unattached_providers_are_found_by_their_parent() -> None:
-    """They are until they are taken or get another parent."""
+    """Unattached providers are found by parent until they are taken or change their parent."""
     waiting = UnattachedProviders()
     waiting.put(Provider("a", "a", "x"))
     waiting.put(Provider("b", "b", "x"))
@@ -17,7 +17,7 @@ def test_unattached_providers_are_found_by_their_parent() -> None:
 
 
 def test_an_unknown_provider_is_no_error() -> None:
-    """The feed may name a provider that was never delivered."""
+    """Usage of an unknown provider is ignored, and taking one gives None."""
     waiting = UnattachedProviders()
     waiting.put_used("a", {"VCPU": 1}, 2)
     assert waiting.take("a") is None
@@ -25,7 +25,7 @@ def test_an_unknown_provider_is_no_error() -> None:
 
 
 def test_what_is_used_is_kept_up() -> None:
-    """The generation is updated if it is given."""
+    """Usage updates the unattached record, and the generation if one is given."""
     waiting = UnattachedProviders()
     waiting.put(Provider("a", "a", "x", generation=3))
     waiting.put_used("a", {"VCPU": 1}, None)

@@ -169,7 +169,7 @@ def test_a_later_put_takes_the_place_of_a_heartbeat() -> None:
 
 
 def test_a_claim_on_one_provider_may_take_all_that_is_left() -> None:
-    """A claim for more, for an invalid amount or on an unknown provider is refused."""
+    """A claim for the exact rest is committed; more, or an invalid amount, is refused."""
     before = [*make_fleet(1, vcpus=4), (make_take(1, amounts={VCPU: 3}),)]
     for amounts, short in (
         ({VCPU: 1}, ()),

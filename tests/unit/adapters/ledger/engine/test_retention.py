@@ -17,7 +17,7 @@ def test_every_limit_is_above_zero() -> None:
 
 
 def test_trimming_is_due_now_and_then() -> None:
-    """It is due each time the feed advances by a fiftieth of its length, not at every version."""
+    """Trimming is due whenever the feed has advanced by a fiftieth of its length."""
     retention = Retention(feed_versions=500)
     due = [version for version in range(1, 101) if retention.is_due(version - 1, version)]
     assert due == list(range(10, 101, 10))

@@ -37,7 +37,7 @@ async def test_closing_wakes_every_waiter() -> None:
 
 
 async def test_a_restored_store_is_watched_from_its_version() -> None:
-    """Otherwise followers would be woken again and again for versions that no longer exist."""
+    """After a reset to an older version, waiters wait for versions after that one."""
     watch = VersionWatch(7)
     watch.reset(3)
     assert watch.version == 3

@@ -138,7 +138,7 @@ def test_a_damaged_batch_is_an_error() -> None:
     ],
 )
 def test_only_the_lives_of_instances_are_deferrable(unit: Unit, expected: bool) -> None:
-    """Batches that change the fleet are written to their tables directly."""
+    """A batch that puts or removes a record of the fleet is not deferrable; other batches are."""
     assert is_deferrable(committed(fleet(), unit)) is expected
 
 

@@ -107,7 +107,7 @@ def test_the_accelerator_is_said_outright(accelerator: Accelerator, kind: str, m
 
 
 def test_what_emulation_keeps_of_code_is_bounded() -> None:
-    """Under TCG, the cache of translated code has a limit, which the reserved memory includes."""
+    """Under TCG, the cache of translated code has a limit; under KVM there is no such cache."""
     assert described().findtext("features/tcg/tb-cache") == "32"
     assert described(accelerator=Accelerator.KVM).find("features/tcg") is None
 
@@ -122,7 +122,7 @@ def test_disks_are_in_order_and_have_serial_numbers() -> None:
 
 
 def test_a_kernel_is_booted_directly() -> None:
-    """Under TCG, the command line disables the timer check, which fails on a busy host."""
+    """Under TCG, the command line disables the timer check; under KVM it is unchanged."""
     boot = described(image=KERNEL).find("os")
     assert boot is not None
     assert boot.findtext("kernel") == "/images/vmlinuz"

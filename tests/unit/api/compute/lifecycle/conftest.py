@@ -1,4 +1,4 @@
-"""Clouds with agents, in virtual time: nothing here waits for real."""
+"""Deployments with agents, in virtual time."""
 
 from asyncio import AbstractEventLoop
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -21,7 +21,7 @@ def pytest_asyncio_loop_factories(
 
 @pytest.fixture
 async def make_staffed() -> AsyncIterator[MakeStaffed]:
-    """Make clouds with options of their own."""
+    """Yield a function that opens deployments with the given options, and close them at the end."""
     made: list[Staffed] = []
 
     async def make(
@@ -38,5 +38,5 @@ async def make_staffed() -> AsyncIterator[MakeStaffed]:
 
 @pytest.fixture
 async def cloud(make_staffed: MakeStaffed) -> Staffed:
-    """Three hosts with agents, and the flavors `small` and `large`."""
+    """Return a deployment of three hosts with agents, and the flavors `small` and `large`."""
     return await make_staffed()

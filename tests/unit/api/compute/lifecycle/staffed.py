@@ -1,4 +1,4 @@
-"""The whole API with agents on fake hosts, in virtual time."""
+"""The complete API with agents on fake hosts, in virtual time."""
 
 import asyncio
 from dataclasses import replace
@@ -24,7 +24,7 @@ SLOW = DriverFaults(
 
 
 class _RunningClock(FakeClock):
-    """The time of the virtual loop."""
+    """A clock that shows the time of the virtual loop."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,12 +39,12 @@ class _RunningClock(FakeClock):
         return self._clock.ticks_ns()
 
     async def sleep(self, seconds: float) -> None:
-        """Let that much time pass."""
+        """Wait for this time of the virtual loop."""
         await self._clock.sleep(seconds)
 
 
 class Staffed(Stack):
-    """A cloud with an API whose hosts have agents."""
+    """A deployment with an API whose hosts have agents."""
 
     def __init__(self) -> None:
         super().__init__(clock=_RunningClock())
@@ -60,7 +60,7 @@ class Staffed(Stack):
         )
 
     async def man(self, faults: DriverFaults | None, *, offloads: bool) -> None:
-        """Give every host an agent."""
+        """Start an agent for each host."""
         agents: dict[str, Agent] = {}
         for service in await self.ledger.all(Service):
             name = service.host
@@ -75,12 +75,12 @@ class Staffed(Stack):
         await self.pool.adopt()
 
     async def close(self) -> None:
-        """End the agents."""
+        """Close the agents and the ledger."""
         await self.pool.close()
         await self.ledger.close()
 
     async def work(self, seconds: float = 120.0) -> None:
-        """Let everybody work for a while."""
+        """Let schedulers and agents work for this many seconds."""
         async with running(self.follower.run, self.pending.run, self.pool.run):
             await asyncio.sleep(seconds)
 
@@ -93,19 +93,19 @@ class Staffed(Stack):
         version: str = NEWEST,
         token: str | None = None,
     ) -> Answer:
-        """Ask for something to be done with a server."""
+        """Request an action on a server."""
         path = f"/v2.1/servers/{uuid}/action"
         return await self.ask("POST", path, {action: args}, version=version, token=token)
 
     async def done(self, uuid: str, action: str, args: object = None) -> Json:
-        """Have something done with a server to its end, and return the server then."""
+        """Request an action, wait until it is complete, and return the server."""
         answer = await self.act(uuid, action, args, version="2.94")
         assert answer.status in {200, 202, 204}, answer.body
         await self.work()
         return await self.show(uuid)
 
     async def built(self, *, token: str | None = OWNER, **values: object) -> str:
-        """Make a server and wait until it runs."""
+        """Create a server, wait until it is active, and return its id."""
         uuid = await self.server(token=token, **values)
         await self.work()
         server = await self.show(uuid)
@@ -131,18 +131,18 @@ class Staffed(Stack):
         )
 
     async def host_of(self, uuid: str) -> str:
-        """Return the host of a server."""
+        """Return the name of a server's host."""
         host: str = (await self.show(uuid))["OS-EXT-SRV-ATTR:host"]
         return host
 
     async def force(self, uuid: str, **fields: object) -> None:
-        """Have the ledger say something else of an instance."""
+        """Change fields of an instance in the ledger."""
         instance = await self.ledger.get(Instance, uuid)
         assert instance is not None
         await self.ledger.commit([(Put(replace(instance, **fields)),)])  # type: ignore[arg-type]
 
     async def take_down(self, host: str) -> None:
-        """Have the service of a host be down."""
+        """Force the service of a host down."""
         service = await self.ledger.get(Service, host)
         assert service is not None
         await self.ledger.commit([(Put(replace(service, forced_down=True)),)])
@@ -152,7 +152,7 @@ class Staffed(Stack):
 async def open_staffed(
     hosts: int = 3, *, faults: DriverFaults | None = None, offloads: bool = True
 ) -> Staffed:
-    """Make a cloud of `host-0` and so on with agents, and the flavors `small` and `large`."""
+    """Return a deployment with agents on `host-0` etc., and the flavors `small` and `large`."""
     cloud = Staffed()
     await cloud.start(hosts)
     await cloud.man(faults, offloads=offloads)

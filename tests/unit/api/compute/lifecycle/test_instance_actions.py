@@ -1,4 +1,4 @@
-"""The history of a server, as its owner and as administrators see it."""
+"""The action history of a server, as its owner and administrators see it."""
 
 import pytest
 
@@ -20,12 +20,12 @@ EVENT = {"event", "start_time", "finish_time", "result"}
 
 
 def path_of(uuid: str) -> str:
-    """Return where the history of a server is."""
+    """Return the path of a server's history."""
     return f"/v2.1/servers/{uuid}/os-instance-actions"
 
 
 async def listed(cloud: Staffed, uuid: str, version: str = NEWEST, query: str = "") -> list[Json]:
-    """List the history of a server."""
+    """Return the history of a server."""
     answer = await cloud.ask("GET", path_of(uuid) + query, version=version, token=OWNER)
     assert answer.status == 200, answer.body
     found: list[Json] = answer.body["instanceActions"]
@@ -33,7 +33,7 @@ async def listed(cloud: Staffed, uuid: str, version: str = NEWEST, query: str = 
 
 
 async def stopped(cloud: Staffed) -> tuple[str, str]:
-    """Stop a server; return it and the request."""
+    """Stop a server and return its id and the request id."""
     uuid = await cloud.built()
     answer = await cloud.act(uuid, "os-stop", token=OWNER)
     await cloud.work()
@@ -42,7 +42,7 @@ async def stopped(cloud: Staffed) -> tuple[str, str]:
 
 @pytest.mark.parametrize(("version", "more"), [("2.57", set[str]()), ("2.58", {"updated_at"})])
 async def test_the_owner_sees_what_was_asked(cloud: Staffed, version: str, more: set[str]) -> None:
-    """Newest first, down to the creation."""
+    """Actions are listed newest first and include the creation."""
     uuid, request_id = await stopped(cloud)
     stop, create = await listed(cloud, uuid, version)
     assert (stop["action"], create["action"]) == ("stop", "create")
@@ -53,7 +53,7 @@ async def test_the_owner_sees_what_was_asked(cloud: Staffed, version: str, more:
 
 
 async def test_a_rebuild_leaves_the_creation_as_it_was(cloud: Staffed) -> None:
-    """It is shown once, and ended when it did, though the server was launched anew since."""
+    """A rebuild, which changes the launch time, does not change the create action."""
     uuid = await cloud.built()
     (before,) = await listed(cloud, uuid)
     shown = await cloud.ask("GET", f"/v2.1/servers/{uuid}", version=NEWEST, token=OWNER)
@@ -82,7 +82,7 @@ async def test_a_rebuild_leaves_the_creation_as_it_was(cloud: Staffed) -> None:
 async def test_who_sees_what_of_the_steps(
     cloud: Staffed, version: str, token: str | None, keys: set[str] | None
 ) -> None:
-    """Hosts and what drivers say are for administrators."""
+    """Owners see neither hosts nor tracebacks in the events; administrators do."""
     uuid, request_id = await stopped(cloud)
     path = f"{path_of(uuid)}/{request_id}"
     answer = await cloud.ask("GET", path, version=version, token=token)
@@ -96,7 +96,7 @@ async def test_who_sees_what_of_the_steps(
 
 
 async def test_owners_never_read_the_name_of_a_host(make_staffed: MakeStaffed) -> None:
-    """Not even when something went wrong there; administrators do."""
+    """An owner sees no host name in a failed action; an administrator does."""
     cloud = await make_staffed(faults=DriverFaults(share={"pause": 1.0}))
     uuid = await cloud.built()
     host = await cloud.host_of(uuid)
@@ -116,7 +116,7 @@ async def test_owners_never_read_the_name_of_a_host(make_staffed: MakeStaffed) -
 
 
 async def test_what_goes_on_has_no_end_yet(cloud: Staffed) -> None:
-    """Neither its own nor that of a step."""
+    """An action in progress has no finished event and no message."""
     uuid = await cloud.built()
     answer = await cloud.act(uuid, "os-stop")
     request_id = answer.headers["x-openstack-request-id"]
@@ -127,7 +127,7 @@ async def test_what_goes_on_has_no_end_yet(cloud: Staffed) -> None:
 
 
 async def test_a_deleted_server_keeps_its_history(cloud: Staffed) -> None:
-    """From 2.21 on."""
+    """The history of a deleted server is shown from 2.21 on."""
     uuid, request_id = await stopped(cloud)
     await cloud.ask("DELETE", f"/v2.1/servers/{uuid}")
     await cloud.work()
@@ -137,7 +137,7 @@ async def test_a_deleted_server_keeps_its_history(cloud: Staffed) -> None:
 
 
 async def test_pages_came_with_2_58(cloud: Staffed) -> None:
-    """The link leads on; a marker that is none is 400."""
+    """Pages have a link to the next one, and an unknown marker gets 400."""
     uuid, _ = await stopped(cloud)
     await cloud.done(uuid, "os-start")
     path = path_of(uuid)
@@ -168,13 +168,13 @@ EARLY, LATE = "2001-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
 async def test_a_period_may_be_asked_for(
     cloud: Staffed, query: str, version: str, count: int
 ) -> None:
-    """From 2.58 and 2.66 on; before it is ignored."""
+    """The filters apply from 2.58 and 2.66 on and are ignored before."""
     uuid, _ = await stopped(cloud)
     assert len(await listed(cloud, uuid, version, f"?{query}")) == count
 
 
 async def test_what_is_not_there_is_404(cloud: Staffed) -> None:
-    """An action, a server, or one of somebody else."""
+    """An unknown action, an unknown server and another project's server get 404."""
     uuid, request_id = await stopped(cloud)
     answer = await cloud.ask("GET", f"{path_of(uuid)}/req-none", version=NEWEST)
     assert answer.status == 404

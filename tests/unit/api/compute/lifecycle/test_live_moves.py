@@ -1,4 +1,4 @@
-"""Live migration and evacuation, through HTTP."""
+"""Live migration and evacuation over HTTP."""
 
 import pytest
 
@@ -10,7 +10,7 @@ OLD = {"host": None, "block_migration": False, "disk_over_commit": False}
 
 
 async def test_a_live_migration_keeps_the_server_running(make_staffed: MakeStaffed) -> None:
-    """It is for administrators; the status says what goes on."""
+    """Only administrators can live-migrate; the status is MIGRATING during the move."""
     cloud = await make_staffed(faults=SLOW)
     uuid = await cloud.built()
     before = await cloud.host_of(uuid)
@@ -48,14 +48,14 @@ async def test_a_live_migration_keeps_the_server_running(make_staffed: MakeStaff
 async def test_what_a_live_migration_takes(
     cloud: Staffed, version: str, args: object, status: int
 ) -> None:
-    """Each microversion has fields of its own."""
+    """Each microversion accepts its own fields."""
     uuid = await cloud.built(availability_zone="nova:host-0", token=None)
     answer = await cloud.act(uuid, "os-migrateLive", args, version=version)
     assert answer.status == status, answer.body
 
 
 async def test_a_server_that_is_off_is_not_moved_live(cloud: Staffed) -> None:
-    """The message has the action's name."""
+    """A stopped server gets 409 with the name of the action."""
     uuid = await cloud.built()
     await cloud.done(uuid, "os-stop")
     answer = await cloud.act(uuid, "os-migrateLive", AUTO)
@@ -66,7 +66,7 @@ async def test_a_server_that_is_off_is_not_moved_live(cloud: Staffed) -> None:
 
 
 async def dead(cloud: Staffed) -> str:
-    """Make a server whose host is down then."""
+    """Create a server, force its host down, and return the server's id."""
     uuid = await cloud.built()
     await cloud.take_down(await cloud.host_of(uuid))
     return uuid
@@ -76,7 +76,7 @@ async def dead(cloud: Staffed) -> str:
 async def test_an_evacuated_server_is_made_anew_elsewhere(
     cloud: Staffed, version: str, status: str
 ) -> None:
-    """From 2.95 on it is off then, whatever it was."""
+    """An evacuated server is on another host, and is stopped from 2.95 on."""
     uuid = await dead(cloud)
     before = await cloud.host_of(uuid)
     assert (await cloud.act(uuid, "evacuate", {}, version=version, token=OWNER)).status == 403
@@ -102,7 +102,7 @@ async def test_an_evacuation_without_a_host_changes_nothing(cloud: Staffed, vers
 
 
 async def test_a_host_that_is_up_is_not_evacuated(cloud: Staffed) -> None:
-    """400, as in Nova."""
+    """A server whose host is up gets 400, as in Nova."""
     uuid = await cloud.built()
     answer = await cloud.act(uuid, "evacuate", {})
     assert answer.status == 400
@@ -131,7 +131,7 @@ async def test_a_host_that_is_up_is_not_evacuated(cloud: Staffed) -> None:
 async def test_what_an_evacuation_takes(
     cloud: Staffed, version: str, args: object, status: int
 ) -> None:
-    """Each microversion has fields of its own."""
+    """Each microversion accepts its own fields."""
     uuid = await cloud.built(availability_zone="nova:host-0", token=None)
     await cloud.take_down("host-0")
     answer = await cloud.act(uuid, "evacuate", args, version=version)
@@ -148,7 +148,7 @@ async def test_what_an_evacuation_takes(
 async def test_before_2_14_the_answer_has_the_password(
     cloud: Staffed, args: object, password: str | None
 ) -> None:
-    """The one that was sent: Berth makes up none."""
+    """The answer has the password that was sent, or null."""
     uuid = await dead(cloud)
     answer = await cloud.act(uuid, "evacuate", args, version="2.13")
     assert (answer.status, answer.body) == (200, {"adminPass": password})

@@ -1,4 +1,4 @@
-"""Locks, through HTTP."""
+"""Locks over HTTP."""
 
 import pytest
 
@@ -9,7 +9,7 @@ ACTIONS = ["os-stop", "pause", "suspend", "shelve", "forceDelete"]
 
 
 async def test_a_locked_server_is_for_administrators(cloud: Staffed) -> None:
-    """Its owner may neither change nor delete it, and learns why."""
+    """The owner can neither change nor delete a locked server and sees the reason."""
     uuid = await cloud.built()
     assert (await cloud.act(uuid, "lock", {"locked_reason": "mine"}, token=OWNER)).status == 202
     server = await cloud.show(uuid, token=OWNER)
@@ -27,7 +27,7 @@ async def test_a_locked_server_is_for_administrators(cloud: Staffed) -> None:
 
 
 async def test_its_owner_may_unlock_it(cloud: Staffed) -> None:
-    """And then do as before."""
+    """An owner can unlock a server that they locked, and then stop it."""
     uuid = await cloud.built()
     await cloud.act(uuid, "lock", token=OWNER)
     assert (await cloud.act(uuid, "unlock", token=OWNER)).status == 202
@@ -37,7 +37,7 @@ async def test_its_owner_may_unlock_it(cloud: Staffed) -> None:
 
 
 async def test_an_administrators_lock_is_not_the_owners_to_undo(cloud: Staffed) -> None:
-    """Nor does the owner's own lock take its place."""
+    """An owner can neither remove nor replace an administrator's lock."""
     uuid = await cloud.built()
     await cloud.act(uuid, "lock", {"locked_reason": "ours"})
     assert (await cloud.act(uuid, "lock", {"locked_reason": "mine"}, token=OWNER)).status == 202
@@ -50,7 +50,7 @@ async def test_an_administrators_lock_is_not_the_owners_to_undo(cloud: Staffed) 
 async def test_a_reason_is_read_from_2_73_on(
     cloud: Staffed, version: str, reason: str | None
 ) -> None:
-    """Before that nothing is read, as in Nova."""
+    """Before 2.73, the reason is ignored, as in Nova."""
     uuid = await cloud.built()
     answer = await cloud.act(uuid, "lock", {"locked_reason": "why"}, version=version)
     assert answer.status == 202
@@ -58,7 +58,7 @@ async def test_a_reason_is_read_from_2_73_on(
 
 
 async def test_locks_stand_in_the_history(cloud: Staffed) -> None:
-    """Each as something that was done at once."""
+    """Each lock and unlock is an action that ended when it started."""
     uuid = await cloud.built()
     await cloud.act(uuid, "lock")
     await cloud.act(uuid, "unlock")

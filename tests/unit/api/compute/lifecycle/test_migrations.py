@@ -1,4 +1,4 @@
-"""Migrations, as administrators see them."""
+"""Migrations over HTTP."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ FIRST = {
 
 
 async def listed(cloud: Staffed, query: str = "", version: str = NEWEST) -> list[Json]:
-    """List migrations."""
+    """Return the list of migrations."""
     answer = await cloud.ask("GET", f"{PATH}{query}", version=version)
     assert answer.status == 200, answer.body
     found: list[Json] = answer.body["migrations"]
@@ -35,7 +35,7 @@ async def listed(cloud: Staffed, query: str = "", version: str = NEWEST) -> list
 
 
 async def moved(cloud: Staffed) -> str:
-    """Make a server and resize it, up to the question to its owner."""
+    """Create a server, resize it without confirming, and return its id."""
     uuid = await cloud.built()
     await cloud.done(uuid, "resize", {"flavorRef": "large"})
     return uuid
@@ -51,7 +51,7 @@ async def moved(cloud: Staffed) -> str:
     ],
 )
 async def test_each_microversion_shows_more(cloud: Staffed, version: str, more: set[str]) -> None:
-    """Links are for live migrations that go on."""
+    """Each microversion shows its own fields."""
     uuid = await moved(cloud)
     (found,) = await listed(cloud, version=version)
     assert found.keys() == FIRST | more
@@ -63,14 +63,14 @@ async def test_each_microversion_shows_more(cloud: Staffed, version: str, more: 
 
 
 async def test_they_are_for_administrators(cloud: Staffed) -> None:
-    """They name hosts."""
+    """Only administrators can see migrations, because they name hosts."""
     uuid = await cloud.built()
     for path in (PATH, f"/v2.1/servers/{uuid}/migrations", f"/v2.1/servers/{uuid}/migrations/1"):
         assert (await cloud.ask("GET", path, version=NEWEST, token=OWNER)).status == 403
 
 
 async def test_every_filter(cloud: Staffed) -> None:
-    """Each finds what it names and nothing else."""
+    """Each filter finds matching migrations only, and is ignored before its microversion."""
     uuid = await moved(cloud)
     (one,) = await listed(cloud)
     await cloud.done(await cloud.built(), "migrate")
@@ -93,7 +93,7 @@ async def test_every_filter(cloud: Staffed) -> None:
 
 
 async def test_pages_came_with_2_59(cloud: Staffed) -> None:
-    """Newest first; the link leads on, and a marker that is none is 400."""
+    """Pages list newest first with a link to the next one; an unknown marker gets 400."""
     for _ in range(3):
         await moved(cloud)
     everything = await listed(cloud)
@@ -126,7 +126,7 @@ EARLY, LATE = "2001-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
 async def test_a_period_may_be_asked_for(
     cloud: Staffed, query: str, version: str, count: int
 ) -> None:
-    """From 2.59 and 2.66 on; before it is ignored."""
+    """The filters apply from 2.59 and 2.66 on and are ignored before."""
     await moved(cloud)
     assert len(await listed(cloud, f"?{query}", version)) == count
 
@@ -135,13 +135,13 @@ async def test_a_period_may_be_asked_for(
     "query", ["changes-since=never", f"changes-since={LATE}&changes-before={EARLY}"]
 )
 async def test_a_period_that_is_none_is_400(cloud: Staffed, query: str) -> None:
-    """No time, or one that ends before it begins."""
+    """A period with an invalid time, or one that ends before it begins, is refused."""
     for path in (PATH, f"/v2.1/servers/{await cloud.built()}/os-instance-actions"):
         assert (await cloud.ask("GET", f"{path}?{query}", version="2.66")).status == 400
 
 
 async def under_way(make_staffed: MakeStaffed, seconds: float = 7.0) -> tuple[Staffed, str, str]:
-    """Start a live migration; return cloud, server and the path of its migrations."""
+    """Start a live migration and return the deployment, the server and the migrations' path."""
     cloud = await make_staffed(faults=SLOW)
     uuid = await cloud.built()
     await cloud.act(uuid, "os-migrateLive", AUTO)
@@ -160,7 +160,7 @@ async def under_way(make_staffed: MakeStaffed, seconds: float = 7.0) -> tuple[St
 async def test_a_live_migration_is_seen_while_it_goes_on(
     make_staffed: MakeStaffed, version: str, more: set[str]
 ) -> None:
-    """In the list of the server, by itself, and linked from the list of all."""
+    """A running migration is in the server's list and is linked from the list of all."""
     cloud, uuid, path = await under_way(make_staffed)
     (found,) = (await cloud.ask("GET", path, version=version)).body["migrations"]
     assert (found["id"], found["server_uuid"], found["status"]) == (1, uuid, "running")
@@ -176,7 +176,7 @@ async def test_a_live_migration_is_seen_while_it_goes_on(
 
 
 async def test_there_is_none_before_2_23(cloud: Staffed) -> None:
-    """404; and cancelling came a version later."""
+    """The server's migrations exist from 2.23 on, and cancelling from 2.24 on."""
     path = f"/v2.1/servers/{await cloud.built()}/migrations"
     assert (await cloud.ask("GET", path, version="2.22")).status == 404
     assert (await cloud.ask("GET", path, version="2.23")).status == 200
@@ -184,7 +184,7 @@ async def test_there_is_none_before_2_23(cloud: Staffed) -> None:
 
 
 async def message_of(cloud: Staffed, path: str) -> str:
-    """Ask for what is not there, and return what is said."""
+    """Return the message of a request that gets 404."""
     answer = await cloud.ask("GET", path, version=NEWEST)
     assert answer.status == 404
     told: Any = answer.body["itemNotFound"]["message"]
@@ -192,7 +192,7 @@ async def message_of(cloud: Staffed, path: str) -> str:
 
 
 async def test_what_is_not_shown_is_404_in_novas_words(make_staffed: MakeStaffed) -> None:
-    """One that is none, one that is over, one that is no live one."""
+    """Unknown, ended and cold migrations get 404 with Nova's messages."""
     cloud, uuid, path = await under_way(make_staffed)
     server = f"server {uuid}"
     for key in ("2", "x", "9" * 30):
@@ -207,7 +207,7 @@ async def test_what_is_not_shown_is_404_in_novas_words(make_staffed: MakeStaffed
 
 
 async def test_a_live_migration_can_be_cancelled(make_staffed: MakeStaffed) -> None:
-    """202, and the server stays; the history has who cancelled it."""
+    """Cancelling keeps the server on its host and is in the history."""
     cloud, uuid, path = await under_way(make_staffed)
     before = await cloud.host_of(uuid)
     assert (await cloud.ask("DELETE", f"{path}/1", version="2.24", token=OWNER)).status == 403
@@ -225,7 +225,7 @@ async def test_a_live_migration_can_be_cancelled(make_staffed: MakeStaffed) -> N
 async def test_one_that_is_prepared_can_be_cancelled_from_2_65_on(
     make_staffed: MakeStaffed,
 ) -> None:
-    """Before that it has to run."""
+    """Before 2.65, a migration in preparation cannot be cancelled."""
     cloud, uuid, path = await under_way(make_staffed, seconds=3.0)
     answer = await cloud.ask("DELETE", f"{path}/1", version="2.64")
     assert answer.status == 400
@@ -237,7 +237,7 @@ async def test_one_that_is_prepared_can_be_cancelled_from_2_65_on(
 
 
 async def test_what_is_not_there_cannot_be_cancelled(make_staffed: MakeStaffed) -> None:
-    """404 while another one goes on, 409 when none does."""
+    """Cancelling an unknown migration gets 404, and 409 if none is in progress."""
     cloud, uuid, path = await under_way(make_staffed)
     answer = await cloud.ask("DELETE", f"{path}/7", version=NEWEST)
     assert answer.status == 404
@@ -248,7 +248,7 @@ async def test_what_is_not_there_cannot_be_cancelled(make_staffed: MakeStaffed) 
 
 
 async def test_forcing_one_to_its_end_is_501(cloud: Staffed) -> None:
-    """The answer says what can be done instead."""
+    """Forcing a migration to complete is answered with 501."""
     path = f"/v2.1/servers/{await cloud.built()}/migrations/1/action"
     answer = await cloud.ask("POST", path, {"force_complete": None}, version="2.22")
     assert answer.status == 501

@@ -1,4 +1,4 @@
-"""Resize, migration, unshelving: actions that have a server go elsewhere, through HTTP."""
+"""Resizes, migrations and unshelving over HTTP."""
 
 import pytest
 
@@ -9,7 +9,7 @@ LARGE = {"flavorRef": "large"}
 
 
 async def test_a_resize_is_confirmed_by_its_owner(cloud: Staffed) -> None:
-    """202 and 204; the size changes with the host."""
+    """The resize gets 202 and the confirmation 204; the server has the new size and host."""
     uuid = await cloud.built()
     before = await cloud.host_of(uuid)
     assert (await cloud.act(uuid, "resize", LARGE, token=OWNER)).status == 202
@@ -26,7 +26,7 @@ async def test_a_resize_is_confirmed_by_its_owner(cloud: Staffed) -> None:
 
 
 async def test_a_resize_is_reverted_by_its_owner(cloud: Staffed) -> None:
-    """202; meanwhile the status says what goes on, and then all is as before."""
+    """The status is REVERT_RESIZE, and then size and host are as before."""
     uuid = await cloud.built()
     before = await cloud.host_of(uuid)
     await cloud.done(uuid, "resize", LARGE)
@@ -39,7 +39,7 @@ async def test_a_resize_is_reverted_by_its_owner(cloud: Staffed) -> None:
 
 
 async def test_each_step_of_a_resize_can_be_seen(make_staffed: MakeStaffed) -> None:
-    """The status is RESIZE all the while, the task tells more."""
+    """The status is RESIZE during the move, and the task names the step."""
     cloud = await make_staffed(faults=SLOW)
     uuid = await cloud.built()
     await cloud.done(uuid, "os-stop")
@@ -74,7 +74,7 @@ async def test_each_step_of_a_resize_can_be_seen(make_staffed: MakeStaffed) -> N
     ],
 )
 async def test_a_resize_needs_another_flavor(cloud: Staffed, args: object) -> None:
-    """One that is there, not private, not the same, and with no smaller disk."""
+    """A missing, private or equal flavor and a smaller disk are refused."""
     await cloud.flavor("hidden", **{"os-flavor-access:is_public": False})
     await cloud.flavor("tiny", disk=1)
     uuid = await cloud.built()
@@ -84,7 +84,7 @@ async def test_a_resize_needs_another_flavor(cloud: Staffed, args: object) -> No
 
 
 async def test_no_resize_takes_an_ephemeral_disk_away(cloud: Staffed) -> None:
-    """What is on it would be lost, or would stay without room that is held for it."""
+    """A flavor with a smaller ephemeral disk or none is refused."""
     disk = "OS-FLV-EXT-DATA:ephemeral"
     await cloud.flavor("roomy", vcpus=4, **{disk: 5})
     await cloud.flavor("less", vcpus=4, **{disk: 4})
@@ -98,7 +98,7 @@ async def test_no_resize_takes_an_ephemeral_disk_away(cloud: Staffed) -> None:
 
 
 async def test_a_resize_that_nobody_has_room_for_changes_nothing(cloud: Staffed) -> None:
-    """As in Nova it is accepted; the history says that it failed."""
+    """The resize is accepted, as in Nova, and its failure is in the history."""
     await cloud.flavor("huge", vcpus=1000)
     uuid = await cloud.built()
     server = await cloud.done(uuid, "resize", {"flavorRef": "huge"})
@@ -108,7 +108,7 @@ async def test_a_resize_that_nobody_has_room_for_changes_nothing(cloud: Staffed)
 
 
 async def test_a_migration_is_for_administrators(cloud: Staffed) -> None:
-    """From 2.56 on a host may be named."""
+    """An administrator can migrate a server to a named host."""
     uuid = await cloud.built()
     assert (await cloud.act(uuid, "migrate", token=OWNER)).status == 403
     before = await cloud.host_of(uuid)
@@ -134,13 +134,13 @@ async def test_a_migration_is_for_administrators(cloud: Staffed) -> None:
 async def test_what_a_migration_takes(
     cloud: Staffed, version: str, args: object, status: int
 ) -> None:
-    """Before 2.56 nothing is read."""
+    """Before 2.56, arguments are ignored; later ones are validated."""
     uuid = await cloud.built()
     assert (await cloud.act(uuid, "migrate", args, version=version)).status == status
 
 
 async def test_a_server_cannot_move_to_where_it_is(cloud: Staffed) -> None:
-    """400, whichever way."""
+    """A migration to the server's own host gets 400, cold or live."""
     uuid = await cloud.built()
     here = await cloud.host_of(uuid)
     assert (await cloud.act(uuid, "migrate", {"host": here})).status == 400
@@ -149,7 +149,7 @@ async def test_a_server_cannot_move_to_where_it_is(cloud: Staffed) -> None:
 
 
 async def test_a_shelved_server_comes_back_where_it_is_told(cloud: Staffed) -> None:
-    """Only administrators name the host."""
+    """Only administrators can name the host of an unshelved server."""
     uuid = await cloud.built()
     await cloud.done(uuid, "shelve")
     assert (await cloud.act(uuid, "unshelve", {"host": "host-2"}, token=OWNER)).status == 403
@@ -180,7 +180,7 @@ async def test_a_shelved_server_comes_back_where_it_is_told(cloud: Staffed) -> N
 async def test_what_unshelving_takes(
     cloud: Staffed, version: str, args: object, status: int
 ) -> None:
-    """A zone from 2.77 on, a host from 2.91 on."""
+    """A zone is accepted from 2.77 on, and a host from 2.91 on."""
     uuid = await cloud.built()
     await cloud.done(uuid, "shelve")
     answer = await cloud.act(uuid, "unshelve", args, version=version)
@@ -188,7 +188,7 @@ async def test_what_unshelving_takes(
 
 
 async def test_a_shelved_server_is_not_sent_where_no_host_is(cloud: Staffed) -> None:
-    """An unknown zone is 400, a host outside of the zone 409, and the server stays as it is."""
+    """An unknown zone gets 400; a host outside the zone gets 409 and changes nothing."""
     uuid = await cloud.built()
     await cloud.done(uuid, "shelve")
     for args, status in (
@@ -205,7 +205,7 @@ async def test_a_shelved_server_is_not_sent_where_no_host_is(cloud: Staffed) -> 
 
 
 async def _zone(cloud: Staffed, name: str, host: str) -> None:
-    """Make an availability zone of one host, if it is not there."""
+    """Create an availability zone of one host, unless it exists."""
     body: dict[str, object] = {"aggregate": {"name": name, "availability_zone": name}}
     made = await cloud.ask("POST", "/v2.1/os-aggregates", body)
     if made.status == 200:
@@ -216,7 +216,7 @@ async def _zone(cloud: Staffed, name: str, host: str) -> None:
 async def test_a_server_that_has_not_left_is_not_told_where_to_go(
     make_staffed: MakeStaffed,
 ) -> None:
-    """It has its host still."""
+    """A shelved server that still has its host gets 409."""
     cloud = await make_staffed(offloads=False)
     uuid = await cloud.built()
     await cloud.done(uuid, "shelve")

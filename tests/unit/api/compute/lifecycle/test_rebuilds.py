@@ -1,4 +1,4 @@
-"""The action `rebuild`, through HTTP."""
+"""The action `rebuild` over HTTP."""
 
 import pytest
 
@@ -11,7 +11,7 @@ ARGS = {"imageRef": IMAGE}
 
 
 async def test_a_rebuild_answers_with_the_server(cloud: Staffed) -> None:
-    """202, where it is, and with what is to be."""
+    """The answer is 202 with the location and the changed server."""
     uuid = await cloud.built()
     args = ARGS | {"name": "new", "metadata": {"a": "b"}, "description": "d"}
     answer = await cloud.act(uuid, "rebuild", args, token=OWNER)
@@ -29,7 +29,7 @@ async def test_a_rebuild_answers_with_the_server(cloud: Staffed) -> None:
 
 @pytest.mark.parametrize("was", ["os-stop", "error"])
 async def test_what_is_off_or_broken_can_be_rebuilt(cloud: Staffed, was: str) -> None:
-    """One that was off is off again."""
+    """A stopped server is stopped again after the rebuild, and one in error is active."""
     uuid = await cloud.built()
     if was == "error":
         await cloud.act(uuid, "os-resetState", {"state": "error"})
@@ -53,7 +53,7 @@ SINCE = [
 async def test_fields_came_with_microversions(
     cloud: Staffed, before: str, field: str, value: object
 ) -> None:
-    """Each is refused before it was there."""
+    """Each field is refused before its microversion."""
     uuid = await cloud.built()
     args = {**ARGS, field: value}
     assert (await cloud.act(uuid, "rebuild", args, version=before)).status == 400
@@ -63,14 +63,14 @@ async def test_fields_came_with_microversions(
 
 @pytest.mark.parametrize(("version", "status"), [("2.56", 202), ("2.57", 400)])
 async def test_files_are_gone_since_2_57(cloud: Staffed, version: str, status: int) -> None:
-    """Before that they are taken and have no effect."""
+    """Before 2.57, files are accepted."""
     uuid = await cloud.built()
     args = {**ARGS, "personality": [{"path": "/a", "contents": "YQ=="}]}
     assert (await cloud.act(uuid, "rebuild", args, version=version)).status == status
 
 
 async def test_user_data_is_in_the_answer(cloud: Staffed) -> None:
-    """From 2.57 on, also for the owner."""
+    """From 2.57 on, the owner's answer has the user data."""
     uuid = await cloud.built()
     args = {**ARGS, "user_data": "dGV4dA=="}
     answer = await cloud.act(uuid, "rebuild", args, version="2.57", token=OWNER)
@@ -93,13 +93,13 @@ async def test_user_data_is_in_the_answer(cloud: Staffed) -> None:
     ],
 )
 async def test_wrong_arguments_are_400(cloud: Staffed, args: object) -> None:
-    """An image is required; unknown fields are refused."""
+    """A missing image, unknown fields and invalid values are refused."""
     uuid = await cloud.built()
     assert (await cloud.act(uuid, "rebuild", args)).status == 400
 
 
 async def test_a_paused_server_is_not_rebuilt(cloud: Staffed) -> None:
-    """409, in Nova's words."""
+    """A paused server gets 409 with Nova's message."""
     uuid = await cloud.built()
     await cloud.done(uuid, "pause")
     answer = await cloud.act(uuid, "rebuild", ARGS)
@@ -110,7 +110,7 @@ async def test_a_paused_server_is_not_rebuilt(cloud: Staffed) -> None:
 
 
 async def test_an_image_that_the_host_rejects_is_refused(make_stack: MakeStack) -> None:
-    """By the names of the filters that remove the host."""
+    """The message names the filters that reject the host."""
     arm = Image("arm", properties={"hw_architecture": "aarch64"})
     stack = await make_stack(images={IMAGE: Image(IMAGE), "arm": arm})
     await stack.flavor()

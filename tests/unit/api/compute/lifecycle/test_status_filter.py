@@ -1,4 +1,4 @@
-"""Lists of servers by status."""
+"""Lists of servers, filtered by status."""
 
 import pytest
 
@@ -29,7 +29,7 @@ SHOWN = [
 async def test_what_is_shown_is_what_is_found(
     cloud: Staffed, status: Status, task: Task | None, shown: str
 ) -> None:
-    """By the same word, in any case, and by no other."""
+    """A server is found by its shown status, in either case, and by no other."""
     uuid, other = await cloud.built(), await cloud.server(token=OWNER)
     await cloud.force(uuid, status=status, task=task)
     assert status_shown(status, task) == shown

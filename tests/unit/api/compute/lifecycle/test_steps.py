@@ -1,4 +1,4 @@
-"""Actions that the host of a server does by itself, through HTTP."""
+"""Actions that the host of a server carries out alone, over HTTP."""
 
 import pytest
 
@@ -29,7 +29,7 @@ TASKS = {
 async def test_a_step_is_202_and_then_done(
     cloud: Staffed, actions: list[str], states: tuple[str, str, int]
 ) -> None:
-    """The owner may do all of them; the server shows in between what goes on."""
+    """The owner can request each action, and the task is shown while it runs."""
     uuid = await cloud.built()
     for action in actions:
         answer = await cloud.act(uuid, action, token=OWNER)
@@ -44,7 +44,7 @@ async def test_a_step_is_202_and_then_done(
     ("kind", "shown"), [("SOFT", "REBOOT"), ("Hard", "HARD_REBOOT"), ("hard", "HARD_REBOOT")]
 )
 async def test_a_reboot_is_soft_or_hard(cloud: Staffed, kind: str, shown: str) -> None:
-    """Its status says which."""
+    """The status shows the kind of reboot."""
     uuid = await cloud.built()
     assert (await cloud.act(uuid, "reboot", {"type": kind}, token=OWNER)).status == 202
     assert (await cloud.states(uuid))[0] == shown
@@ -53,7 +53,7 @@ async def test_a_reboot_is_soft_or_hard(cloud: Staffed, kind: str, shown: str) -
 
 
 async def test_a_hard_reboot_starts_what_is_off(cloud: Staffed) -> None:
-    """A soft one does not; meanwhile the status stays, as in Nova."""
+    """A stopped server can be rebooted hard but not soft, and its status stays SHUTOFF."""
     uuid = await cloud.built()
     await cloud.done(uuid, "os-stop")
     assert (await cloud.act(uuid, "reboot", {"type": "SOFT"})).status == 409
@@ -64,7 +64,7 @@ async def test_a_hard_reboot_starts_what_is_off(cloud: Staffed) -> None:
 
 
 async def test_a_shelved_server_may_keep_its_host(make_staffed: MakeStaffed) -> None:
-    """Until an administrator says that it is to leave."""
+    """Without automatic offloading, an administrator must offload the server."""
     cloud = await make_staffed(offloads=False)
     uuid = await cloud.built()
     await cloud.done(uuid, "shelve")
@@ -82,7 +82,7 @@ NAMES = {"os-start": "start"}
 
 @pytest.mark.parametrize("action", NOT_WHEN_ACTIVE)
 async def test_the_wrong_state_is_409_in_novas_words(cloud: Staffed, action: str) -> None:
-    """They name the action, the server and its vm_state."""
+    """The message names the action, the server and its vm_state."""
     uuid = await cloud.built()
     answer = await cloud.act(uuid, action, token=OWNER)
     name = NAMES.get(action, action)
@@ -93,7 +93,7 @@ async def test_the_wrong_state_is_409_in_novas_words(cloud: Staffed, action: str
 
 
 async def test_whatever_goes_on_keeps_others_away(cloud: Staffed) -> None:
-    """The message names the task."""
+    """An action during a task gets 409 with the name of the task."""
     uuid = await cloud.built()
     await cloud.act(uuid, "os-stop")
     answer = await cloud.act(uuid, "pause")
@@ -105,7 +105,7 @@ async def test_whatever_goes_on_keeps_others_away(cloud: Staffed) -> None:
 
 @pytest.mark.parametrize("args", [None, {}, {"any": 1}, "word", 7])
 async def test_steps_take_any_arguments(cloud: Staffed, args: object) -> None:
-    """Nova reads none."""
+    """Arguments are ignored, as in Nova."""
     uuid = await cloud.built()
     assert (await cloud.act(uuid, "pause", args)).status == 202
 
@@ -126,7 +126,7 @@ async def test_steps_take_any_arguments(cloud: Staffed, args: object) -> None:
     ],
 )
 async def test_wrong_arguments_are_400(cloud: Staffed, action: str, args: object) -> None:
-    """The message names the field."""
+    """The message begins with the name of the action."""
     uuid = await cloud.built()
     answer = await cloud.act(uuid, action, args)
     assert answer.status == 400
@@ -134,7 +134,7 @@ async def test_wrong_arguments_are_400(cloud: Staffed, action: str, args: object
 
 
 async def test_others_do_not_even_see_it(cloud: Staffed) -> None:
-    """404, whatever the action; and nothing happens."""
+    """Actions on another project's server get 404 and have no effect."""
     uuid = await cloud.built()
     for action in ("os-stop", "migrate", "lock", "rebuild"):
         assert (await cloud.act(uuid, action, {}, token=OTHER)).status == 404
@@ -142,7 +142,7 @@ async def test_others_do_not_even_see_it(cloud: Staffed) -> None:
 
 
 async def test_a_server_without_a_host_is_not_ready(cloud: Staffed) -> None:
-    """Nobody is there who could stop it."""
+    """An action on a server without a host gets 409."""
     uuid = await cloud.server()
     await cloud.force(uuid, status=Status.ERROR, task=None, host=None, node=None)
     answer = await cloud.act(uuid, "os-stop")
@@ -152,7 +152,7 @@ async def test_a_server_without_a_host_is_not_ready(cloud: Staffed) -> None:
 
 @pytest.mark.parametrize(("state", "status"), [("error", "ERROR"), ("active", "ACTIVE")])
 async def test_an_administrator_may_say_what_it_is(cloud: Staffed, state: str, status: str) -> None:
-    """Whatever goes on with it ends; its owner may not say so."""
+    """Resetting the state ends the task; only administrators can do it."""
     uuid = await cloud.built()
     await cloud.force(uuid, task=Task.SUSPENDING)
     assert (await cloud.act(uuid, "os-resetState", {"state": state}, token=OWNER)).status == 403

@@ -1,4 +1,4 @@
-"""What a zone tells of itself."""
+"""Tests for the capabilities that a zone reports."""
 
 from dataclasses import replace
 
@@ -21,15 +21,15 @@ BOXES = (
 
 
 class FixedClock(VirtualClock):
-    """The clock of the fleet."""
+    """A clock that stands still at the time of the fleet."""
 
     def now_s(self) -> float:
-        """Tell the time of the fleet."""
+        """Return the time of the fleet."""
         return NOW_S
 
 
 def telling(*told: str) -> CapabilityReport:
-    """Return what tells some values of the fleet."""
+    """Return the capability report of the fleet with these values."""
     replica = Replica()
     replica.load(snapshot_of(BOXES))
     return CapabilityReport(
@@ -42,13 +42,13 @@ def telling(*told: str) -> CapabilityReport:
 
 
 def test_nothing_is_told_by_itself() -> None:
-    """But the name, and what the settings say."""
+    """Without settings a zone reports only its name and its configured capabilities."""
     info = telling().info()
     assert (info.name, info.capabilities, info.ranges) == ("west", {"hypervisor": ("kvm",)}, {})
 
 
 def test_least_and_greatest_values_of_hosts_in_use() -> None:
-    """Those that are down, disabled or say no number are left out."""
+    """The ranges cover hosts in service and ignore values that are not numbers."""
     info = telling(
         "total.VCPU", "free.VCPU", "metric.heat", "stat.load", "stat.none", "free.X"
     ).info()
@@ -62,13 +62,13 @@ def test_least_and_greatest_values_of_hosts_in_use() -> None:
 
 @pytest.mark.parametrize("name", ["", "VCPU", "free.", "hosts.count"])
 def test_a_name_of_another_form_is_refused(name: str) -> None:
-    """At the start: it is an operator's mistake."""
+    """A malformed value name is refused."""
     with pytest.raises(InvalidInputError):
         telling(name)
 
 
 def test_an_empty_zone() -> None:
-    """Tells no ranges."""
+    """A zone without hosts in service reports no ranges."""
     mine = telling("total.VCPU")
     one = replace(BOXES[2])
     replica = Replica()

@@ -1,4 +1,4 @@
-"""Requests that ask which host has a name are found, and no others."""
+"""Tests for finding requests that ask for host names."""
 
 import json
 from dataclasses import replace
@@ -23,7 +23,7 @@ def asking(
 
 @pytest.mark.parametrize("name", sorted(HOST_ATTRIBUTES))
 def test_what_names_hosts_is_found(name: str) -> None:
-    """In a flavor, with and without its scope, and inside a query, however it is written."""
+    """A host attribute is found in extra specs and in queries, even if it is escaped."""
     assert host_naming_field(asking({name: "s> m"})) == f"flavor.extra_specs.{name}"
     scoped = f"capabilities:{name}"
     assert host_naming_field(asking({"hw:numa_nodes": "1", scoped: "s> m"})) is not None
@@ -34,7 +34,7 @@ def test_what_names_hosts_is_found(name: str) -> None:
 
 
 def test_what_is_near_an_address_is_found() -> None:
-    """Since networks get smaller, until they have one address."""
+    """A request for hosts near an address is found."""
     near = asking(hints={"build_near_host_ip": ("10.0.0.1",), "cidr": ("/8",)})
     assert host_naming_field(near) == "hints.build_near_host_ip"
 
@@ -51,12 +51,12 @@ def test_what_is_near_an_address_is_found() -> None:
     ids=["plain", "specs", "hints", "query", "unreadable"],
 )
 def test_others_are_let_through(request_: Request) -> None:
-    """Whatever they ask of hosts, it is not who they are."""
+    """Requests that name no host attribute are not found."""
     assert host_naming_field(request_) is None
 
 
 async def test_no_child_is_asked_which_host_it_has() -> None:
-    """The request is for the hosts of this zone alone, as one that names a host is."""
+    """A request that asks for host names is not sent to children."""
     near = InProcessZones()
     root = await open_zone_services("root", near)
     root.adopt(await open_zone_services("west", near))

@@ -1,4 +1,4 @@
-"""Watching child zones."""
+"""Tests for watching child zones."""
 
 import asyncio
 from dataclasses import replace
@@ -18,7 +18,7 @@ WEST, EAST = Zone(1, "west", "http://west"), Zone(2, "east", "http://east")
 
 
 class Answers:
-    """Children that answer, or do not."""
+    """Children that answer unless they are away."""
 
     def __init__(self) -> None:
         self.away: set[str] = set()
@@ -26,7 +26,7 @@ class Answers:
         self.asked: list[str] = []
 
     async def info(self, zone: Zone, *, timeout_s: float) -> ZoneInfo:
-        """Answer with the zone's name, or another one."""
+        """Return the zone's name, or the replacement for it."""
         self.asked.append(zone.name)
         if zone.name in self.away:
             raise UnavailableError("away")
@@ -34,7 +34,7 @@ class Answers:
 
 
 class World:
-    """A watch of two children."""
+    """A watch with two children."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -51,29 +51,29 @@ class World:
 
     @property
     def counts(self) -> dict[str, float]:
-        """What monitoring shows: how many children are in each state."""
+        """The number of children by state, as shown to monitoring."""
         return {one.labels[0]: one.value for one in self.watch.read()}
 
     @property
     def names(self) -> list[str]:
-        """The active children."""
+        """The names of the active children."""
         return [zone.name for zone in self.watch.active()]
 
 
 async def let_pass(world: World, seconds: float) -> None:
-    """Run the watch for so long."""
+    """Run the watch for this long."""
     async with running(world.watch.run):
         await world.clock.sleep(seconds)
         await asyncio.sleep(0)
 
 
 def test_children_are_active_until_they_fail() -> None:
-    """In order of their numbers, before anybody has asked them."""
+    """Children are active, in the order of their ids, until they fail."""
     assert World().names == ["west", "east"]
 
 
 async def test_one_that_fails_too_often_is_down_until_it_answers() -> None:
-    """Three failures in a row, as in D1; then one answer is enough."""
+    """A child that fails three times in a row is down until it answers once."""
     world = World()
     world.children.away.add("west")
     await let_pass(world, 40)
@@ -91,7 +91,7 @@ async def test_one_that_fails_too_often_is_down_until_it_answers() -> None:
 
 
 async def test_one_that_is_down_is_asked_less_often() -> None:
-    """Up to every five minutes."""
+    """A child that is down is asked less and less often, up to every five minutes."""
     world = World()
     world.children.away.add("west")
     await let_pass(world, 3000)
@@ -102,7 +102,7 @@ async def test_one_that_is_down_is_asked_less_often() -> None:
 async def test_children_are_asked_as_often_when_the_time_of_day_is_set_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One that was down comes back as soon."""
+    """A clock that is set back does not delay the questions to children."""
     world = World()
     world.children.away.add("west")
     await let_pass(world, 100)
@@ -115,7 +115,7 @@ async def test_children_are_asked_as_often_when_the_time_of_day_is_set_back(
 
 
 async def test_a_zone_with_another_name_is_down() -> None:
-    """No offer of it could be used: they are bound to the name."""
+    """A child that answers with another name is down."""
     world = World()
     world.children.names["west"] = "north"
     await let_pass(world, 1)
@@ -125,7 +125,7 @@ async def test_a_zone_with_another_name_is_down() -> None:
 
 @pytest.mark.parametrize("is_enabled", [True, False])
 def test_records_are_followed(*, is_enabled: bool) -> None:
-    """As operators change them."""
+    """Children follow their records in the ledger."""
     world = World()
     world.watch.apply(
         [Change(2, replace(EAST, is_enabled=is_enabled)), Change(3, RecordRemoved(Kind.ZONE, "1"))]
@@ -136,7 +136,7 @@ def test_records_are_followed(*, is_enabled: bool) -> None:
 
 
 async def test_a_new_address_gets_a_new_chance() -> None:
-    """What failed was the old one."""
+    """A child with a new URL is active again."""
     world = World()
     world.children.away.add("west")
     await let_pass(world, 200)
@@ -146,7 +146,7 @@ async def test_a_new_address_gets_a_new_chance() -> None:
 
 
 async def test_children_are_counted_by_state() -> None:
-    """Monitoring reads it."""
+    """Children are counted by state."""
     world = World()
     world.children.away.add("west")
     assert world.counts == {"active": 2, "offline": 0, "disabled": 0}
@@ -157,7 +157,7 @@ async def test_children_are_counted_by_state() -> None:
 
 
 def test_a_child_that_was_removed_is_none() -> None:
-    """Its record stays for its number alone, whether it was there at the start or not."""
+    """A removed child is not listed."""
     world = World()
     gone = Zone(2, "east", "", is_enabled=False, is_removed=True)
     world.watch.apply([Change(2, gone)])

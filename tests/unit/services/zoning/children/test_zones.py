@@ -1,4 +1,4 @@
-"""Records of child zones."""
+"""Tests for the records of child zones."""
 
 from collections.abc import Sequence
 
@@ -12,19 +12,19 @@ from tests.unit.services.wiring import TappedLedger
 
 
 class FixedKeys:
-    """Keys in memory."""
+    """Keys that are kept in memory."""
 
     def __init__(self, *names: bytes) -> None:
         self.newest_first: Sequence[bytes] = [name * KEY_BYTES for name in names or (b"k",)]
 
 
 def zones() -> Zones:
-    """Return the children of an empty zone."""
+    """Return the child zones of an empty ledger."""
     return Zones(TappedLedger(), Sealer(FixedKeys(), lambda length: b"n" * length), "root")
 
 
 async def test_a_child_is_kept() -> None:
-    """With its password sealed."""
+    """A child is stored with a sealed password."""
     mine = zones()
     zone = await mine.create(NewZone("west", "https://west:8774/", "parent", "secret"))
     assert await mine.all() == [zone]
@@ -34,7 +34,7 @@ async def test_a_child_is_kept() -> None:
 
 
 async def test_a_password_belongs_to_one_zone() -> None:
-    """One that is copied into another record opens nothing."""
+    """A sealed password cannot be used in the record of another zone."""
     mine = zones()
     west = await mine.create(NewZone("west", "http://west", "parent", "secret"))
     east = await mine.create(NewZone("east", "http://east"))
@@ -43,7 +43,7 @@ async def test_a_password_belongs_to_one_zone() -> None:
 
 
 async def test_a_child_is_changed_and_forgotten() -> None:
-    """Field by field; what is not named stays."""
+    """Changing a child keeps unnamed fields, and a deleted child is not found."""
     mine = zones()
     zone = await mine.create(NewZone("west", "http://west", "parent", "secret"))
     change = ZoneChange(weight_offset=2.0, is_enabled=False, password="other")
@@ -56,7 +56,7 @@ async def test_a_child_is_changed_and_forgotten() -> None:
 
 
 async def test_a_child_that_is_added_again_has_its_number() -> None:
-    """Remote instances and groups refer to the number; nothing is left of its account."""
+    """A child that is added again gets its former id and no former password."""
     mine = zones()
     west = await mine.create(NewZone("west", "http://west", "parent", "secret"))
     await mine.delete(west.zone_id)
@@ -74,7 +74,7 @@ async def test_a_child_that_is_added_again_has_its_number() -> None:
 
 
 async def test_passwords_outlive_the_keys_that_sealed_them() -> None:
-    """When they are sealed anew between two rotations; a second time changes nothing."""
+    """Resealing passwords keeps them readable after a key rotation."""
     ledger, keys = TappedLedger(), FixedKeys(b"k")
     mine = Zones(ledger, Sealer(keys, lambda length: b"n" * length), "root")
     west = await mine.create(NewZone("west", "http://west", "parent", "secret"))
@@ -92,7 +92,7 @@ async def test_passwords_outlive_the_keys_that_sealed_them() -> None:
 
 
 async def test_names_are_unique() -> None:
-    """Offers are bound to them."""
+    """The name of a child must be unique."""
     mine = zones()
     await mine.create(NewZone("west", "http://west"))
     with pytest.raises(ConflictError):
@@ -138,7 +138,7 @@ async def test_names_are_unique() -> None:
     ],
 )
 async def test_what_is_wrong_is_named(new: NewZone) -> None:
-    """And nothing is kept."""
+    """An invalid child is refused and not stored."""
     mine = zones()
     with pytest.raises(InvalidInputError):
         await mine.create(new)
@@ -156,7 +156,7 @@ async def test_what_is_wrong_is_named(new: NewZone) -> None:
     ],
 )
 async def test_addresses_that_there_are(url: str) -> None:
-    """With a port, a path, or numbers."""
+    """Valid URLs are accepted, and later changes are checked, too."""
     mine = zones()
     zone = await mine.create(NewZone("west", url))
     assert zone.api_url == url.rstrip("/")
@@ -177,6 +177,6 @@ async def test_addresses_that_there_are(url: str) -> None:
     ],
 )
 async def test_the_error_about_a_url_names_the_rule(url: str, reason: str) -> None:
-    """Length, form, host and port have a message each."""
+    """The error about a URL names the length, the form, the host or the port."""
     with pytest.raises(InvalidInputError, match=reason):
         await zones().create(NewZone("west", url))

@@ -1,4 +1,4 @@
-"""Building what was chosen of offers."""
+"""Tests for building instances from offers."""
 
 import asyncio
 from dataclasses import replace
@@ -40,7 +40,7 @@ async def built(house: ZoneServices) -> dict[str, list[Instance]]:
 
 
 async def used(house: ZoneServices) -> int:
-    """Return the VCPUs that the ledgers of a whole tree say are used."""
+    """Return the VCPUs in use in the ledgers of the whole tree."""
     total = 0
     for one in house.near.houses.values():
         for number in range(1, 4):
@@ -53,12 +53,12 @@ async def used(house: ZoneServices) -> int:
 
 
 def flaws(outcomes: tuple[BuildOutcome, ...]) -> list[OfferRefusalReason | None]:
-    """Return why items were refused; None for those that are built."""
+    """Return the reason for which each item was refused, or None if it is built."""
     return [one.flaw for one in outcomes]
 
 
 async def test_a_plan_is_built_in_the_whole_tree() -> None:
-    """Each instance once, in the zone that offered its place."""
+    """Each instance is built once, in the zone that offered its place."""
     root = await open_tree()
     request = request_of(20)
     offers = await root.selector.offers(root.select_order(request))
@@ -77,7 +77,7 @@ async def test_a_plan_is_built_in_the_whole_tree() -> None:
 
 
 async def test_records_tell_why_offers_were_made() -> None:
-    """With the weights that were offered, whatever else of the select is still held."""
+    """Decisions record the weights that were offered."""
     house = await open_zone_services("alone", InProcessZones())
     request = request_of(8)
     selection = await house.selector.select(house.select_order(request))
@@ -97,7 +97,7 @@ async def test_records_tell_why_offers_were_made() -> None:
 
 
 async def test_errands_say_where_instances_are() -> None:
-    """In every zone on the way, and not in the one that has them."""
+    """Remote instances in every zone on the way lead to the zone of an instance."""
     root = await open_tree()
     request = request_of(28)
     offers = await root.selector.offers(root.select_order(request))
@@ -113,7 +113,7 @@ async def test_errands_say_where_instances_are() -> None:
 
 
 async def test_the_same_build_again_changes_nothing() -> None:
-    """The answer may have been lost."""
+    """A repeated build changes nothing."""
     root = await open_tree()
     request = request_of(12)
     offers = await root.selector.offers(root.select_order(request))
@@ -126,7 +126,7 @@ async def test_the_same_build_again_changes_nothing() -> None:
 
 
 async def test_an_offer_is_used_once() -> None:
-    """Another instance that comes with it is refused, and nothing of it is kept."""
+    """An offer that was used for one instance is refused for another."""
     root = await open_tree()
     request = request_of(2)
     offers = await root.selector.offers(root.select_order(request))
@@ -141,7 +141,7 @@ async def test_an_offer_is_used_once() -> None:
 
 @pytest.mark.parametrize("on_gone", list(LapsedHoldAction))
 async def test_an_offer_whose_hold_has_ended(on_gone: LapsedHoldAction) -> None:
-    """As long as there is room the settings decide; without room it is refused."""
+    """An offer whose hold has ended is refused or built as the settings say."""
     near = InProcessZones()
     zone = await open_zone_services("zone", near, hosts=1, vcpus=1)
     zone.on_gone = on_gone
@@ -157,7 +157,7 @@ async def test_an_offer_whose_hold_has_ended(on_gone: LapsedHoldAction) -> None:
 
 
 async def test_another_host_is_taken_where_the_settings_say_so() -> None:
-    """When the one that was offered is full by now."""
+    """With the setting for it, another host is used if the offered one is full."""
     near = InProcessZones()
     zone = await open_zone_services("zone", near, hosts=2, vcpus=1)
     zone.on_gone = LapsedHoldAction.OTHER
@@ -173,7 +173,7 @@ async def test_another_host_is_taken_where_the_settings_say_so() -> None:
 
 
 async def test_a_held_place_is_not_given_to_others() -> None:
-    """Two parents that select at once do not both get the last one."""
+    """Two parents cannot both get the last place."""
     near = InProcessZones()
     zone = await open_zone_services("zone", near, hosts=1, vcpus=1)
     first = await zone.selector.offers(zone.select_order(request_of(1), audience="one"))
@@ -184,7 +184,7 @@ async def test_a_held_place_is_not_given_to_others() -> None:
 
 
 async def test_only_for_the_parent_and_the_request() -> None:
-    """Anything else builds nothing."""
+    """Offers for another parent or request, and expired offers, are refused."""
     root = await open_tree()
     request = request_of(3)
     offers = await root.selector.offers(root.select_order(request))
@@ -204,7 +204,7 @@ async def test_only_for_the_parent_and_the_request() -> None:
 
 
 async def test_a_child_whose_answer_is_lost() -> None:
-    """What came of it is not known; a release makes sure of it, above and below."""
+    """If a child's answer is lost, the outcome is unsettled until a release settles it."""
     root = await open_tree()
     request = request_of(28)
     offers = await root.selector.offers(root.select_order(request))
@@ -225,7 +225,7 @@ async def test_a_child_whose_answer_is_lost() -> None:
 
 
 async def test_what_was_released_is_not_built_late() -> None:
-    """A mark stays in its place, also before anything had come."""
+    """An instance that was released before its build arrives is not built."""
     root = await open_tree()
     request = request_of(1)
     offers = await root.selector.offers(root.select_order(request))
@@ -238,7 +238,7 @@ async def test_what_was_released_is_not_built_late() -> None:
 
 
 async def test_a_child_that_is_not_a_child_any_more() -> None:
-    """Its offers lead nowhere."""
+    """Offers of a removed child are refused."""
     root = await open_tree()
     request = request_of(28)
     offers = await root.selector.offers(root.select_order(request))
@@ -249,7 +249,7 @@ async def test_a_child_that_is_not_a_child_any_more() -> None:
 
 
 async def test_members_of_a_group_are_kept_apart_by_the_zone_that_builds() -> None:
-    """It learns of the group with the build."""
+    """The zone that builds keeps the members of an anti-affinity group on different hosts."""
     root = await open_tree()
     group = ServerGroup("group-1", "g", GroupPolicy.ANTI_AFFINITY)
     request = replace(request_of(7), group_uuid=group.uuid)
@@ -268,7 +268,7 @@ async def test_members_of_a_group_are_kept_apart_by_the_zone_that_builds() -> No
 
 
 async def test_what_was_withdrawn_may_be_sent_anew() -> None:
-    """A mark stands against what was sent before it, however late that comes."""
+    """A withdrawal refuses builds sent before it and accepts later ones."""
     near = InProcessZones()
     zone = await open_zone_services("zone", near)
     request = request_of(1)
@@ -283,7 +283,7 @@ async def test_what_was_withdrawn_may_be_sent_anew() -> None:
 
 
 async def test_what_is_there_may_stay() -> None:
-    """A parent that only wants to know leaves it alone, here and below."""
+    """A release that keeps built instances leaves them in the whole tree."""
     root = await open_tree()
     request = request_of(28)
     offers = await root.selector.offers(root.select_order(request))
@@ -294,7 +294,7 @@ async def test_what_is_there_may_stay() -> None:
 
 
 async def late_below(root: ZoneServices, request: Request) -> BuildOrder:
-    """Return an order that leads through this zone to one below it, and was sent long ago."""
+    """Return an order that leads to a child and was sent long ago."""
     root.children[:] = [replace(one, weight_offset=100.0) for one in root.children]
     offers = await root.selector.offers(root.select_order(request))
     order = build_order(request, offers.blobs)
@@ -302,7 +302,7 @@ async def late_below(root: ZoneServices, request: Request) -> BuildOrder:
 
 
 async def test_what_was_released_is_not_passed_on_late() -> None:
-    """A mark here counts for what is below, too: a build may be on its way for long."""
+    """A withdrawal in this zone refuses late orders for zones below it."""
     root = await open_tree()
     request = request_of(3)
     order = await late_below(root, request)
@@ -317,7 +317,7 @@ async def test_what_was_released_is_not_passed_on_late() -> None:
 
 @pytest.mark.parametrize("offset", [100.0, -100.0])
 async def test_an_order_that_comes_after_its_successor_changes_nothing(offset: float) -> None:
-    """What was sent again is where it went then, here or below, and is found there."""
+    """An order that arrives after its successor is refused and changes nothing."""
     root = await open_tree()
     request = request_of(2)
     late = await late_below(root, request)
@@ -333,7 +333,7 @@ async def test_an_order_that_comes_after_its_successor_changes_nothing(offset: f
 
 
 async def test_a_late_answer_does_not_end_what_was_sent_since() -> None:
-    """A child says that it has not built, when the instance was sent again and is there."""
+    """A late answer does not end a remote instance that was sent again."""
     root = await open_tree()
     request = request_of(1)
     order = await late_below(root, request)
@@ -355,7 +355,7 @@ async def test_a_late_answer_does_not_end_what_was_sent_since() -> None:
 
 
 async def test_what_is_passed_on_during_its_release_is_settled() -> None:
-    """Whichever of the two comes first: what a release says is not there will not be."""
+    """An instance that is passed on during its release is settled either way."""
     root = await open_tree()
     request = request_of(1)
     order = await late_below(root, request)
@@ -379,7 +379,7 @@ async def test_what_is_passed_on_during_its_release_is_settled() -> None:
 
 
 async def test_a_group_that_has_gone_elsewhere_since_the_offer() -> None:
-    """Its members are built in the zone where it is, and nowhere else."""
+    """A member of a group that moved to another zone after the offer is refused."""
     root = await open_tree()
     group = ServerGroup(str(UUID(int=7)), "g", GroupPolicy.AFFINITY, "p")
     request = replace(request_of(1), group_uuid=group.uuid)
@@ -393,7 +393,7 @@ async def test_a_group_that_has_gone_elsewhere_since_the_offer() -> None:
 
 @pytest.mark.parametrize("other", ["west", "east"])
 async def test_an_instance_that_is_there_is_not_built_by_another_offer(other: str) -> None:
-    """Of this child or of its sibling: where it is stays known, and it is in one zone."""
+    """An instance that was built is not built again through another offer."""
     root = await open_tree()
     request = request_of(1)
     children = {one.name: one for one in root.children}

@@ -1,4 +1,4 @@
-"""What servers in child zones count for while their owners ask for several things at once."""
+"""Tests for the quota usage of servers in child zones during simultaneous resizes."""
 
 import random
 from collections.abc import AsyncIterator
@@ -24,12 +24,12 @@ ASKING_S = 30.0
 
 
 class _Clock(VirtualClock):
-    """A clock that is set."""
+    """A clock that tests set."""
 
     seconds = 1_800_000_000.0
 
     def now_s(self) -> float:
-        """Return what it was set to."""
+        """Return the time that was set."""
         return self.seconds
 
 
@@ -38,7 +38,7 @@ CLOCK = _Clock()
 
 @asynccontextmanager
 async def counted(size: Size = SMALL) -> AsyncIterator[tuple[MemoryLedger, RemoteUsage]]:
-    """Open a ledger with a server that is below, and what is tested."""
+    """Open a ledger with a remote server and the service under test."""
     ledger = MemoryLedger()
     remote = RemoteInstance(
         UUID, 1, RemoteInstanceStage.THERE, "p", "u", "r-1", "req-1", counts_as=size
@@ -49,14 +49,14 @@ async def counted(size: Size = SMALL) -> AsyncIterator[tuple[MemoryLedger, Remot
 
 
 async def errand_of(ledger: MemoryLedger) -> RemoteInstance:
-    """Return what is known of the server."""
+    """Return the record of the remote server."""
     found = await ledger.get(RemoteInstance, UUID)
     assert found is not None
     return found
 
 
 async def begin(ledger: MemoryLedger, counting: RemoteUsage, to: Size | None) -> PendingResize:
-    """Begin a resize, or the end of one."""
+    """Begin a resize, or the end of one for None."""
     flavor = None if to is None else make_flavor(vcpus=to[0], memory_mb=to[1])
     begun = await counting.begin(await errand_of(ledger), flavor)
     assert begun is not None
@@ -64,7 +64,7 @@ async def begin(ledger: MemoryLedger, counting: RemoteUsage, to: Size | None) ->
 
 
 async def test_a_child_is_asked_for_one_at_a_time() -> None:
-    """Or a refused one might undo, and a confirmation confirm, what another one has begun."""
+    """A second resize is refused while one is in progress."""
     async with counted() as (ledger, counting):
         big = await begin(ledger, counting, BIG)
         for other in (MIDDLE, None):
@@ -78,7 +78,7 @@ async def test_a_child_is_asked_for_one_at_a_time() -> None:
 
 
 async def test_a_process_that_dies_keeps_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it has asked for may have been taken, so all of it counts."""
+    """A resize whose process died counts at its maximum and blocks others only for a while."""
     async with counted() as (ledger, counting):
         await begin(ledger, counting, BIG)
         CLOCK.seconds += ASKING_S
@@ -88,7 +88,7 @@ async def test_a_process_that_dies_keeps_nobody_for_long(monkeypatch: pytest.Mon
 
 
 async def test_a_clock_that_was_set_back_keeps_nobody_either() -> None:
-    """Nobody is asked for longer than anybody may be."""
+    """A resize does not block others after the clock is set back."""
     async with counted() as (ledger, counting):
         await begin(ledger, counting, BIG)
         CLOCK.seconds -= 3600
@@ -97,26 +97,26 @@ async def test_a_clock_that_was_set_back_keeps_nobody_either() -> None:
 
 @dataclass
 class _Child:
-    """A child with one server: its size, and the resize that it is in."""
+    """A child zone with one server: its size and its pending resize."""
 
     size: Size = SMALL
     wanted: Size | None = None
 
     @property
     def most(self) -> Size:
-        """The most that it may come to."""
+        """The largest size that the server may have."""
         other = self.size if self.wanted is None else self.wanted
         return max(self.size[0], other[0]), max(self.size[1], other[1])
 
     def resize(self, to: Size) -> bool:
-        """Take a resize, unless there is one."""
+        """Begin a resize unless one is pending; return whether it began."""
         if self.wanted is not None:
             return False
         self.wanted = to
         return True
 
     def end(self, *, is_reverted: bool) -> bool:
-        """End a resize, if there is one."""
+        """End the pending resize; return whether there was one."""
         if self.wanted is None:
             return False
         self.size, self.wanted = (self.size if is_reverted else self.wanted), None
@@ -125,7 +125,7 @@ class _Child:
 
 @dataclass
 class _Walk:
-    """Requests at once, each a row of steps."""
+    """Simultaneous requests, each a sequence of steps."""
 
     ledger: MemoryLedger
     counting: RemoteUsage
@@ -133,7 +133,7 @@ class _Walk:
     child: _Child = field(default_factory=_Child)
 
     async def resize(self) -> AsyncIterator[None]:
-        """Ask for a resize; the answer may be lost, and the process that asks."""
+        """Request a resize; its answer or its process may be lost."""
         to = self.rng.choice((SMALL, MIDDLE, BIG))
         try:
             begun = await begin(self.ledger, self.counting, to)
@@ -153,7 +153,7 @@ class _Walk:
                 await self.counting.undo(begun)
 
     async def end(self) -> AsyncIterator[None]:
-        """Ask for the end of one; its answer may be lost, and the process that asks."""
+        """Request the end of a resize; its answer or its process may be lost."""
         is_reverted = self.rng.random() < 0.5
         try:
             begun = await begin(self.ledger, self.counting, None)
@@ -173,12 +173,12 @@ class _Walk:
                 await self.counting.undo(begun)
 
     async def end_by_itself(self) -> AsyncIterator[None]:
-        """The child ends one and does not report it."""
+        """Let the child end a resize without a report."""
         self.child.end(is_reverted=self.rng.random() < 0.5)
         yield
 
     async def go(self) -> None:
-        """Do a few at once, and then the next few."""
+        """Run a few requests with interleaved steps."""
         kinds = (self.resize, self.resize, self.end, self.end_by_itself)
         going = [self.rng.choice(kinds)() for _ in range(self.rng.randint(1, 4))]
         while going:
@@ -191,7 +191,7 @@ class _Walk:
 
 @pytest.mark.parametrize("tenth", range(10))
 async def test_it_never_counts_for_less_than_it_may_come_to(tenth: int) -> None:
-    """However many resizes are asked for at once, and whatever is lost."""
+    """A remote server never counts as less than the largest size that it may have."""
     for seed in range(tenth, WALKS, 10):
         async with counted() as (ledger, counting):
             walk = _Walk(ledger, counting, random.Random(seed))
@@ -202,12 +202,12 @@ async def test_it_never_counts_for_less_than_it_may_come_to(tenth: int) -> None:
                 least = walk.child.most
                 assert found.counts_as[0] >= least[0], (seed, found, walk.child)
                 assert found.counts_as[1] >= least[1], (seed, found, walk.child)
-                # What is more than that is open, so it is found out.
+                # A larger count has an open resize, which a later recount settles.
                 assert found.resize is not None or found.counts_as == least, (seed, found)
 
 
 async def test_a_deleted_server_counts_for_nothing_whatever_is_begun() -> None:
-    """A resize that was on its way brings nothing back."""
+    """A deleted server counts as nothing, whatever resize was in progress."""
     async with counted() as (ledger, counting):
         begun = await begin(ledger, counting, BIG)
         await counting.count_no_more(await errand_of(ledger))
@@ -220,7 +220,7 @@ async def test_a_deleted_server_counts_for_nothing_whatever_is_begun() -> None:
 
 
 async def test_one_that_is_forgotten_meanwhile_stays_forgotten() -> None:
-    """Nothing is written of it."""
+    """A server whose record was removed gets no new record."""
     async with counted() as (ledger, counting):
         begun = await begin(ledger, counting, BIG)
         gone = PendingResize(replace(begun.before, instance_uuid="other"), begun.to)
@@ -230,7 +230,7 @@ async def test_one_that_is_forgotten_meanwhile_stays_forgotten() -> None:
 
 
 async def test_the_ledger_may_be_away() -> None:
-    """Then nothing was begun."""
+    """An unreachable ledger raises UnavailableError."""
     async with counted() as (ledger, counting):
         remote = await errand_of(ledger)
         await ledger.close()

@@ -1,4 +1,4 @@
-"""Requests placed over a tree of zones."""
+"""Tests for placing requests over a tree of zones."""
 
 import asyncio
 from dataclasses import replace
@@ -35,17 +35,17 @@ async def live(root: ZoneServices) -> dict[str, list[str]]:
 
 
 def held(root: ZoneServices) -> int:
-    """Return how many offers are held in the whole tree."""
+    """Return the number of offers held in the whole tree."""
     return sum(len(house.held) for house in root.near.houses.values())
 
 
 async def is_pending(root: ZoneServices, request: Request) -> bool:
-    """Tell whether a request stands in the root's ledger."""
+    """Return whether a request is pending in the root's ledger."""
     return await root.desk.ledger.get(PendingRequest, request.request_id) is not None
 
 
 async def test_instances_go_to_the_best_places_of_the_tree() -> None:
-    """Each exists once; of those in other zones only the remote instance is left here."""
+    """Each instance is in one zone, and the root keeps remote instances of the others."""
     root = await open_tree()
     request = request_of(20)
     decision = await root.tree.place(order_of(request))
@@ -63,13 +63,13 @@ async def test_instances_go_to_the_best_places_of_the_tree() -> None:
 
 @pytest.mark.parametrize(("levels", "verdict"), [(1, Verdict.REFUSED), (2, Verdict.PLACED)])
 async def test_so_many_levels_of_zones_are_asked(levels: int, verdict: Verdict) -> None:
-    """As the settings say; what only fits with the zone further down is refused."""
+    """The number of levels that are asked is that of the settings."""
     root = await open_tree(levels_max=levels)
     assert (await root.tree.place(order_of(request_of(PLACES)))).verdict is verdict
 
 
 async def test_zones_may_be_children_of_each_other() -> None:
-    """Then each places on all, as the zones beside it do."""
+    """Zones that are children of each other place a request on all of them."""
     root = await open_tree()
     for house in root.near.houses.values():
         if house is not root:
@@ -83,7 +83,7 @@ async def test_zones_may_be_children_of_each_other() -> None:
 
 
 async def test_the_decision_says_which_zones_have_how_many() -> None:
-    """What is below a child counts as the child's, as this zone knows no more."""
+    """The decision has the number of instances by child zone."""
     root = await open_tree()
     decision = await root.tree.place(order_of(request_of(20)))
     counts = {one.zone: one.instances for one in decision.zones}
@@ -94,7 +94,7 @@ async def test_the_decision_says_which_zones_have_how_many() -> None:
 
 
 async def test_what_is_best_here_stays_here() -> None:
-    """As in a zone without children: one decision with all that belongs to it."""
+    """Instances that fit best in the root stay there."""
     root = await open_tree()
     root.children[:] = [replace(one, weight_offset=-100.0) for one in root.children]
     decision = await root.tree.place(order_of(request_of(2)))
@@ -104,7 +104,7 @@ async def test_what_is_best_here_stays_here() -> None:
 
 
 async def test_too_many_for_the_tree() -> None:
-    """None is placed, and the reason says what there was below."""
+    """A request that does not fit the tree is refused with the room of the zones below."""
     root = await open_tree()
     decision = await root.tree.place(order_of(request_of(PLACES + 1)))
     assert decision.verdict is Verdict.REFUSED
@@ -119,7 +119,7 @@ async def test_too_many_for_the_tree() -> None:
 
 
 async def test_what_is_not_known_of_zones_below_is_not_said() -> None:
-    """A zone that does not answer may have room or not."""
+    """The refusal does not claim a lack of room in a zone that did not answer."""
     root = await open_tree()
     root.near.away.add("east")
     await root.tree.place(order_of(request_of(PLACES)))
@@ -131,7 +131,7 @@ async def test_what_is_not_known_of_zones_below_is_not_said() -> None:
 
 
 async def test_the_same_order_again() -> None:
-    """Is answered with what was decided."""
+    """A repeated order gets the same decision."""
     root = await open_tree()
     first = await root.tree.place(order_of(request_of(20)))
     assert await root.tree.place(order_of(request_of(20))) == first
@@ -139,7 +139,7 @@ async def test_the_same_order_again() -> None:
 
 
 async def test_a_child_that_cannot_honour_its_offers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its places are given up for the next best ones, without a new select."""
+    """If a child refuses its offers, the next best offers are used without a new select."""
     root = await open_tree()
     west = root.near.houses["west"]
     for uuid in request_of(50).instance_uuids:
@@ -154,7 +154,7 @@ async def test_a_child_that_cannot_honour_its_offers(monkeypatch: pytest.MonkeyP
 
 
 async def test_the_next_select_finds_the_room_of_the_one_before() -> None:
-    """The holds of a failed plan are released before the tree is asked again."""
+    """The holds of a failed plan are released before the next select."""
     root = await open_tree()
     right = root.near.build
     refused: list[str] = []
@@ -174,7 +174,7 @@ async def test_the_next_select_finds_the_room_of_the_one_before() -> None:
 
 
 async def test_a_child_that_goes_away_before_the_build() -> None:
-    """It was never asked, so its instances go elsewhere at once."""
+    """If a child is away at the build, its instances go elsewhere."""
     root = await open_tree()
     right = root.near.select
 
@@ -192,7 +192,7 @@ async def test_a_child_that_goes_away_before_the_build() -> None:
 
 
 async def test_a_child_whose_answer_is_lost_is_settled_first() -> None:
-    """What it has built counts, and what it has not goes elsewhere: none is built twice."""
+    """If a child's answer is lost, its outcome is settled before other places are used."""
     root = await open_tree()
     right = root.near.build
     lost: list[str] = []
@@ -215,7 +215,7 @@ async def test_a_child_whose_answer_is_lost_is_settled_first() -> None:
 
 
 async def test_a_child_that_never_says_what_came_of_it() -> None:
-    """The request fails as a whole; what the child has is taken back once it answers."""
+    """If a child's outcome stays unknown, the request is refused."""
     root = await open_tree()
     right = root.near.build
 
@@ -235,7 +235,7 @@ async def test_a_child_that_never_says_what_came_of_it() -> None:
 
 
 async def left_behind(root: ZoneServices, request: Request) -> PlaceOrder:
-    """Have a scheduler die when a child has built its part; return the order as others see it."""
+    """Return the order of a request whose scheduler died after a child had built its part."""
     right = root.near.build
     dying = asyncio.Event()
 
@@ -263,7 +263,7 @@ async def left_behind(root: ZoneServices, request: Request) -> PlaceOrder:
 
 
 async def test_a_scheduler_that_dies_is_replaced() -> None:
-    """Another one goes on where it was, once its time is over; nothing is built twice."""
+    """Another scheduler completes the request after the lease has ended."""
     root = await open_tree()
     request = request_of(20)
     accepted = await left_behind(root, request)
@@ -279,7 +279,7 @@ async def test_a_scheduler_that_dies_is_replaced() -> None:
 
 
 async def test_what_was_given_up_is_not_taken_up_again() -> None:
-    """A scheduler dies when it has taken back some instances; the next one takes back the rest."""
+    """A request that was given up is refused by the next scheduler."""
     root = await open_tree()
     request = request_of(20)
     accepted = await left_behind(root, request)
@@ -301,7 +301,7 @@ async def test_what_was_given_up_is_not_taken_up_again() -> None:
 
 
 async def test_giving_up_is_written_down_before_anything_is_taken_back() -> None:
-    """A scheduler that resumes a half withdrawn request does not place the other half."""
+    """Giving up is recorded before any instance is withdrawn."""
     root = await open_tree()
     request = request_of(20)
     seen: list[bool] = []
@@ -335,7 +335,7 @@ async def test_giving_up_is_written_down_before_anything_is_taken_back() -> None
 
 
 async def test_what_was_begun_is_not_begun_anew_when_the_children_are_down() -> None:
-    """Their instances are not built here as well, although no child can be asked for offers."""
+    """A request that was begun is not placed anew while the children are down."""
     root = await open_tree()
     accepted = await left_behind(root, request_of(2))
     before = await live(root)
@@ -352,7 +352,7 @@ async def test_what_was_begun_is_not_begun_anew_when_the_children_are_down() -> 
 
 
 async def test_members_of_an_affinity_group_follow_the_first() -> None:
-    """Later requests go to the zone where the group is, though others would be better."""
+    """Later members of an affinity group go to the zone of the first ones."""
     root = await open_tree()
     group = ServerGroup("group-1", "g", GroupPolicy.AFFINITY)
     await root.desk.ledger.write(Put(group))
@@ -378,7 +378,7 @@ async def test_members_of_an_affinity_group_follow_the_first() -> None:
 
 
 async def test_one_that_its_owner_deletes_meanwhile() -> None:
-    """Is taken back from the child that has built it."""
+    """An instance that its owner deletes meanwhile is withdrawn from the child."""
     root = await open_tree()
     root.children[:] = root.children[:1]
     right = root.near.build
@@ -403,7 +403,7 @@ def _of_group(request: Request, group: ServerGroup) -> PlaceOrder:
 
 
 async def test_a_group_without_members_goes_where_there_is_room() -> None:
-    """A zone that took none of its first members, or has none any more, does not keep it."""
+    """A group without members may go to any zone with room."""
     root = await open_tree()
     group = ServerGroup("group-1", "g", GroupPolicy.AFFINITY, "p")
     await root.desk.ledger.write(Put(group))
@@ -417,7 +417,7 @@ async def test_a_group_without_members_goes_where_there_is_room() -> None:
 
 
 async def test_a_refused_request_binds_no_group() -> None:
-    """What no zone has room for leaves the group as it was."""
+    """A refused request does not bind its group to a zone."""
     root = await open_tree()
     group = ServerGroup("group-1", "g", GroupPolicy.AFFINITY, "p")
     await root.desk.ledger.write(Put(group))
@@ -430,7 +430,7 @@ async def test_a_refused_request_binds_no_group() -> None:
 
 
 async def test_a_group_whose_members_are_deleted_goes_where_there_is_room() -> None:
-    """Its zone has been full, or disabled, since."""
+    """A group whose members are all deleted may go to any zone with room."""
     root = await open_tree()
     group = ServerGroup("group-1", "g", GroupPolicy.AFFINITY, "p")
     await root.desk.ledger.write(Put(group))
@@ -454,7 +454,7 @@ async def test_a_group_whose_members_are_deleted_goes_where_there_is_room() -> N
 
 
 async def test_a_group_that_is_newer_than_the_table() -> None:
-    """Children get it all the same."""
+    """A group that the replica does not know yet is sent to the children."""
     root = await open_tree()
     group = ServerGroup("group-1", "g", GroupPolicy.AFFINITY, "p")
     await root.desk.ledger.write(Put(group))
@@ -466,7 +466,7 @@ async def test_a_group_that_is_newer_than_the_table() -> None:
 async def test_room_here_that_another_scheduler_takes_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The request goes to a child then, as it would have with a plan of a moment later."""
+    """A request goes to a child if another scheduler takes the local room first."""
     root = await open_tree()
     root.children[:] = [replace(one, weight_offset=-100.0) for one in root.children]
     right = root.desk.placer.place
@@ -491,7 +491,7 @@ async def test_room_here_that_another_scheduler_takes_first(
 
 
 async def test_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is sent anew is newer than what was taken back, whatever the clock says."""
+    """A clock that is set back does not make a repeated build look withdrawn."""
     root = await open_tree()
     root.children[:] = root.children[:1]
     right, now_s = root.near.build, root.desk.clock.now_s

@@ -1,4 +1,4 @@
-"""Delegated instances that no owner or request wants any more."""
+"""Tests for delegated instances that no owner or request wants any more."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ LEASE_S = 31.0
 
 @pytest.fixture
 async def root() -> AsyncIterator[ZoneServices]:
-    """A tree whose root's scheduler has died when its children had said that they build all."""
+    """Yield the root of a tree whose scheduler died after the children had built all instances."""
     root = await open_tree()
     root.children[:] = [replace(one, weight_offset=100.0) for one in root.children]
     dying = asyncio.Event()
@@ -51,7 +51,7 @@ def heir_of(root: ZoneServices) -> ZoneServices:
 
 
 def pending_of(house: ZoneServices, *, placer: Placer | None = None) -> PendingRequests:
-    """Return what a scheduler of a zone takes up requests with."""
+    """Return the pending-request loop of a scheduler."""
     desk = house.desk
     return PendingRequests(
         ledger=desk.ledger,
@@ -65,13 +65,13 @@ def pending_of(house: ZoneServices, *, placer: Placer | None = None) -> PendingR
 
 
 async def delete(root: ZoneServices, count: int = COUNT) -> None:
-    """Have the owner delete instances, which wait for their scheduler."""
+    """Delete instances as their owner while they wait for a scheduler."""
     for uuid in request_of(count).instance_uuids:
         await root.desk.instances.delete(uuid)
 
 
 async def remote_instances(root: ZoneServices) -> list[RemoteInstance]:
-    """Return what the root has sent."""
+    """Return the remote instances in the root's ledger."""
     return await root.desk.ledger.all(RemoteInstance)
 
 
@@ -87,7 +87,10 @@ async def below(root: ZoneServices) -> list[str]:
 
 
 async def test_all_are_deleted_before_another_scheduler_goes_on(root: ZoneServices) -> None:
-    """It ends the request, and takes back all that was sent; not before the lease has ended."""
+    """If all instances are deleted, the next scheduler ends the request and withdraws them.
+
+    It does so only after the lease has ended.
+    """
     await delete(root)
     heir = heir_of(root)
     clock = root.desk.clock
@@ -103,7 +106,7 @@ async def test_all_are_deleted_before_another_scheduler_goes_on(root: ZoneServic
 
 
 async def test_some_are_deleted_before_another_scheduler_goes_on(root: ZoneServices) -> None:
-    """Those are taken back, and the others stay where they are."""
+    """If some instances are deleted, the next scheduler withdraws only those."""
     await delete(root, COUNT - 1)
     heir = heir_of(root)
     async with running(root.desk.follower.run, pending_of(heir).run, heir.withdrawals.run):
@@ -117,7 +120,7 @@ async def test_some_are_deleted_before_another_scheduler_goes_on(root: ZoneServi
 
 
 async def test_a_request_that_is_given_up_keeps_nothing(root: ZoneServices) -> None:
-    """Its instances are in ERROR here, and none of them runs elsewhere."""
+    """If a request is given up, all its instances are withdrawn."""
 
     class Refusing:
         async def place(self, order: PlaceOrder) -> Decision:
@@ -136,7 +139,7 @@ async def test_a_request_that_is_given_up_keeps_nothing(root: ZoneServices) -> N
 
 
 async def test_a_request_that_its_own_scheduler_cannot_read(root: ZoneServices) -> None:
-    """Its lease, which that renews with each try, does not keep the request from its end."""
+    """A request that its own scheduler cannot read ends in spite of the renewed lease."""
     heir = heir_of(root)
 
     async def refuse(saga: object) -> Decision:
@@ -158,7 +161,7 @@ async def forget_request(root: ZoneServices) -> None:
 
 
 async def test_what_an_older_berth_has_left_is_taken_back(root: ZoneServices) -> None:
-    """A starting scheduler finds them; operators see how many are still to be withdrawn."""
+    """A scheduler withdraws and reports remote instances that an older version left."""
     await forget_request(root)
     root.near.away.update(("west", "east"))
     heir = heir_of(root)
@@ -176,7 +179,7 @@ async def test_what_an_older_berth_has_left_is_taken_back(root: ZoneServices) ->
 
 
 async def test_what_is_left_later_is_taken_back_later(root: ZoneServices) -> None:
-    """They are looked for again and again, and once more when the ledger was away."""
+    """Remote instances left later are found by a later search."""
     heir = heir_of(root)
     async with running(heir.withdrawals.run):
         await root.desk.clock.sleep(1.0)
@@ -191,7 +194,7 @@ async def test_what_is_left_later_is_taken_back_later(root: ZoneServices) -> Non
 async def test_what_is_wanted_or_under_way_is_left_alone(
     root: ZoneServices, stage: RemoteInstanceStage
 ) -> None:
-    """Instances of pending requests, those that live here, and those that stand here no more."""
+    """Instances of pending requests, local instances and removed ones are not unwanted."""
     leftovers = UnwantedInstanceFinder(root.desk.ledger)
     await delete(root)
     assert not (await leftovers.find()).left_behind
@@ -212,7 +215,7 @@ async def test_what_is_wanted_or_under_way_is_left_alone(
 async def test_what_a_parent_has_released_since_it_was_sent(
     root: ZoneServices, sent_ms: int, *, is_unwanted: bool
 ) -> None:
-    """Its mark stands here; what was sent after the mark is another thing."""
+    """An instance that its parent has withdrawn since it was sent is unwanted."""
     sample = (await remote_instances(root))[0]
     sent = replace(sample, instance_uuid="x", stage=RemoteInstanceStage.SENDING, sent_ms=sent_ms)
     (instance,) = order_of(request_of(1)).instances

@@ -1,4 +1,4 @@
-"""When children are asked what became of servers; what comes of it is tested with their API."""
+"""Tests for asking children about servers with open resizes."""
 
 from dataclasses import replace
 
@@ -13,11 +13,11 @@ from tests.unit.services.wiring import order_of, running
 from tests.unit.services.zoning.zone_harness import ZoneServices, open_tree, request_of
 
 SIZE = 1, 1024
-"""Of the servers that `request_of` asks for."""
+"""The size of the servers that `request_of` requests."""
 
 
 async def placed(count: int) -> tuple[ZoneServices, UsageRecount]:
-    """Return a root that has sent so many servers to one child, and what is tested."""
+    """Return a root that has sent this many servers to one child, and the service under test."""
     root = await open_tree()
     root.children[:] = [replace(root.children[1], weight_offset=100.0)]
     await root.tree.place(order_of(request_of(count)))
@@ -33,7 +33,7 @@ async def placed(count: int) -> tuple[ZoneServices, UsageRecount]:
 
 
 async def have_resized(root: ZoneServices) -> int:
-    """Have all servers that were sent be resized, to the same size; return how many they are."""
+    """Open a resize to the same size for every remote server; return their number."""
     remotes = await root.desk.ledger.all(RemoteInstance)
     for one in remotes:
         assert one.counts_as is not None
@@ -43,12 +43,12 @@ async def have_resized(root: ZoneServices) -> int:
 
 
 async def still_open(root: ZoneServices) -> int:
-    """Return how many resizes are open."""
+    """Return the number of open resizes."""
     return sum(one.resize is not None for one in await root.desk.ledger.all(RemoteInstance))
 
 
 async def test_nothing_is_asked_where_nothing_is_open() -> None:
-    """However many servers there are."""
+    """Children are not asked about servers without an open resize."""
     root, here = await placed(4)
     root.near.asked.clear()
     async with running(here.run):
@@ -57,7 +57,7 @@ async def test_nothing_is_asked_where_nothing_is_open() -> None:
 
 
 async def test_a_child_is_asked_at_the_look_after() -> None:
-    """One that does not answer is asked once, and again at the next look."""
+    """A child is asked about open resizes at the second look, and again if it does not answer."""
     root, here = await placed(4)
     async with running(here.run):
         await root.desk.clock.sleep(1.0)
@@ -80,7 +80,7 @@ async def test_a_child_is_asked_at_the_look_after() -> None:
 
 
 async def test_many_are_asked_for_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise those that stay open would block all others."""
+    """If there are too many open resizes, they are asked about in turn."""
     monkeypatch.setattr("berth.services.zoning.delegation.usage_recount._ASKED_MAX", 2)
     root, here = await placed(5)
     asked: list[str] = []
@@ -99,7 +99,7 @@ async def test_many_are_asked_for_by_turns(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_what_could_not_be_read_is_read_at_the_next_look() -> None:
-    """The ledger may be away for a while."""
+    """A failed read of the ledger is repeated at the next look."""
     root, here = await placed(2)
     await have_resized(root)
     right = root.desk.ledger.remote_instances
@@ -113,5 +113,5 @@ async def test_what_could_not_be_read_is_read_at_the_next_look() -> None:
 
 
 async def away(**which: object) -> list[RemoteInstance]:
-    """Be away."""
+    """Raise UnavailableError."""
     raise UnavailableError(str(which))

@@ -1,4 +1,4 @@
-"""Instances that children may have when their request has ended without them."""
+"""Tests for withdrawing instances of failed requests from children."""
 
 from dataclasses import replace
 
@@ -33,12 +33,12 @@ async def failed() -> ZoneServices:
 
 
 async def remote_instances(root: ZoneServices) -> list[RemoteInstance]:
-    """Return what the root has sent."""
+    """Return the remote instances in the root's ledger."""
     return await root.desk.ledger.all(RemoteInstance)
 
 
 async def running_below(root: ZoneServices) -> int:
-    """Return how many instances of the request run in the children."""
+    """Return the number of the request's instances that run in the children."""
     count = 0
     for name in ("west", "east", "deep"):
         for uuid in request_of(COUNT).instance_uuids:
@@ -49,7 +49,7 @@ async def running_below(root: ZoneServices) -> int:
 
 
 async def test_they_are_taken_back_once_their_zone_answers() -> None:
-    """Asked for again and again until then; nothing is left of them."""
+    """Instances are withdrawn once their zone answers, which is asked repeatedly."""
     root = await failed()
     left = await remote_instances(root)
     assert {one.stage for one in left} == {RemoteInstanceStage.WITHDRAWING}
@@ -67,7 +67,7 @@ async def test_they_are_taken_back_once_their_zone_answers() -> None:
 
 
 async def test_a_scheduler_finds_what_one_before_it_has_left() -> None:
-    """It stands in the ledger."""
+    """A scheduler withdraws the instances that a previous one has left."""
     root = await failed()
     second = ZoneServices("root", root.desk, root.near, root.children, scheduler="two")
     root.near.silent.clear()
@@ -78,7 +78,7 @@ async def test_a_scheduler_finds_what_one_before_it_has_left() -> None:
 
 
 async def test_what_is_wanted_is_left_alone() -> None:
-    """Instances at their right place, whatever a late order says."""
+    """Instances that are wanted are not withdrawn."""
     root = await open_tree()
     root.children[:] = [replace(root.children[0], weight_offset=100.0)]
     await root.tree.place(order_of(request_of(2)))
@@ -92,7 +92,7 @@ async def test_what_is_wanted_is_left_alone() -> None:
 
 
 async def test_a_child_that_was_removed_is_asked_when_it_is_added_again() -> None:
-    """What it has is not forgotten meanwhile."""
+    """Instances in a removed child are withdrawn once the child is added again."""
     root = await failed()
     root.near.silent.clear()
     left, children = await remote_instances(root), list(root.children)
@@ -107,7 +107,7 @@ async def test_a_child_that_was_removed_is_asked_when_it_is_added_again() -> Non
 
 
 async def test_what_comes_meanwhile_does_not_wait() -> None:
-    """However long a child that does not answer is left in peace by then."""
+    """A new withdrawal does not wait for a child that does not answer."""
     root = await failed()
     root.children[:] = [*root.children, replace(root.children[0], zone_id=9, name="gone")]
     root.near.silent.clear()
@@ -130,7 +130,7 @@ async def test_what_comes_meanwhile_does_not_wait() -> None:
 
 
 async def test_a_ledger_that_is_away_is_asked_again() -> None:
-    """What cannot be written down now is asked for again later."""
+    """A withdrawal is repeated if the ledger is away."""
     root = await failed()
     root.near.silent.clear()
     root.desk.ledger.away = 1

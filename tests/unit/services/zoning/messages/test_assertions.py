@@ -1,4 +1,4 @@
-"""Signed statements of parents."""
+"""Tests for the signed assertions of parents."""
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -21,27 +21,27 @@ ASKED = AssertedRequest("POST", "/zones/select", b'{"request": 1}')
 
 
 class World:
-    """A clock, and random bytes that count."""
+    """A clock and counting random bytes."""
 
     def __init__(self) -> None:
         self.now = 1000.0
         self.number = 0
 
     def now_s(self) -> float:
-        """Tell the time."""
+        """Return the time."""
         return self.now
 
     def random_bytes(self, length: int) -> bytes:
-        """Return other bytes at each call."""
+        """Return different bytes at each call."""
         self.number += 1
         return self.number.to_bytes(length, "big")
 
     def writer(self, *, name: str = "root", key: Ed25519PrivateKey = KEY) -> AssertionWriter:
-        """Return the writer of a parent."""
+        """Return the assertion writer of a parent."""
         return AssertionWriter(name, key, self.now_s, self.random_bytes)
 
     def reader(self, *, zone: str = "north", **parents: Ed25519PrivateKey) -> AssertionVerifier:
-        """Return the reader of a child that trusts some parents."""
+        """Return the assertion verifier of a child that trusts these parents."""
         keys: Mapping[str, Sequence[Ed25519PublicKey]] = {
             name: (key.public_key(),) for name, key in (parents or {"root": KEY}).items()
         }
@@ -49,19 +49,19 @@ class World:
 
 
 def written(world: World, asked: AssertedRequest = ASKED, **to: str) -> str:
-    """Return a statement of the root to the zone north."""
+    """Return an assertion of the root for the zone north."""
     return world.writer().write(to.get("zone", "north"), asked, project_id="p", user_id="u")
 
 
 def refused(reader: AssertionVerifier, text: str, asked: AssertedRequest = ASKED) -> str:
-    """Return why a statement is refused."""
+    """Return the reason for which an assertion is refused."""
     with pytest.raises(ZoneAssertionError) as error:
         reader.verify(text, asked)
     return error.value.reason
 
 
 def test_a_tenant_travels() -> None:
-    """From the parent that signed to the child that trusts it."""
+    """A valid assertion carries its parent and tenant."""
     world = World()
     found = world.reader().verify(written(world), ASKED)
     assert isinstance(found, ZoneAssertion)
@@ -69,7 +69,7 @@ def test_a_tenant_travels() -> None:
 
 
 def test_nobody_else_is_believed() -> None:
-    """Not another key under the parent's name, nor a parent that is not trusted here."""
+    """An assertion with another key or of an untrusted parent is refused."""
     world = World()
     forged = world.writer(key=OTHER).write("north", ASKED, project_id="p", user_id="u")
     assert "signature" in refused(world.reader(), forged)
@@ -77,7 +77,7 @@ def test_nobody_else_is_believed() -> None:
 
 
 def test_a_parent_speaks_in_its_own_name_alone() -> None:
-    """One trusted parent cannot pass for another."""
+    """A trusted parent cannot sign for another one."""
     world = World()
     text = world.writer(name="root", key=OTHER).write("north", ASKED, project_id="p", user_id="u")
     assert "signature" in refused(world.reader(root=KEY, second=OTHER), text)
@@ -93,19 +93,19 @@ def test_a_parent_speaks_in_its_own_name_alone() -> None:
     ],
 )
 def test_it_holds_for_one_request(asked: AssertedRequest) -> None:
-    """Another method, path or body needs another statement."""
+    """An assertion holds only for its method, path and body."""
     world = World()
     assert "another request" in refused(world.reader(), written(world), asked)
 
 
 def test_it_holds_for_one_zone() -> None:
-    """A child cannot use it at its sibling."""
+    """An assertion holds only for its zone."""
     world = World()
     assert "another zone" in refused(world.reader(zone="south"), written(world))
 
 
 def test_it_is_used_once() -> None:
-    """Also when it comes again within its life, which is why it can be forgotten afterwards."""
+    """An assertion can be used once, and expires."""
     world = World()
     reader, text = world.reader(), written(world)
     reader.verify(text, ASKED)
@@ -116,7 +116,7 @@ def test_it_is_used_once() -> None:
 
 
 def test_clocks_have_to_agree() -> None:
-    """A statement from far in the future would have to be remembered for as long."""
+    """An assertion from the future is refused."""
     world = World()
     text = written(world)
     world.now -= LIFE_S
@@ -124,7 +124,7 @@ def test_clocks_have_to_agree() -> None:
 
 
 def test_a_changed_statement_is_refused() -> None:
-    """Whatever is changed: the signature is over all of it."""
+    """An assertion with any changed field is refused."""
     world = World()
     content, _, signature = written(world).partition(".")
     fields = json.loads(urlsafe_b64decode(content + "=" * (-len(content) % 4)))
@@ -138,12 +138,12 @@ def test_a_changed_statement_is_refused() -> None:
     "text", ["", ".", "a.b", "é.é", "e30.e30", "W10.W10", "bnVsbA.bnVsbA", "x" * 5000]
 )
 def test_anything_else_is_refused(text: str) -> None:
-    """Any text may arrive."""
+    """An arbitrary text is refused."""
     assert "form" in refused(World().reader(), text)
 
 
 def test_one_that_ends_while_its_body_comes_is_refused() -> None:
-    """It is believed before its body is there, and held against the clock again with it."""
+    """An assertion that expires between its two checks is refused."""
     world = World()
     reader = world.reader()
     statement = reader.verify_signature(written(world))
@@ -153,7 +153,7 @@ def test_one_that_ends_while_its_body_comes_is_refused() -> None:
 
 
 def test_one_is_used_when_its_request_is_there() -> None:
-    """To believe it uses nothing up; with its request it does for once, however often believed."""
+    """An assertion is used up when it is redeemed with its request, not when it is verified."""
     world = World()
     reader = world.reader()
     text = written(world)

@@ -1,4 +1,4 @@
-"""Orders to child zones: what is sent, and which answers are taken."""
+"""Tests for the orders to child zones and the validation of their answers."""
 
 import json
 from collections.abc import Sequence
@@ -41,22 +41,22 @@ class FixedClock:
     """A clock that stands still."""
 
     def now_s(self) -> float:
-        """Return the time of all tests here."""
+        """Return the time of all tests in this module."""
         return NOW_S
 
     def ticks_ns(self) -> int:
-        """Return nothing of interest."""
+        """Return 0."""
         return 0
 
     async def sleep(self, seconds: float) -> None:
-        """Return at once."""
+        """Return immediately."""
 
 
 class Line:
-    """Carries requests to a zone that answers the same to all of them.
+    """Carries requests to a zone that gives the same answer to all of them.
 
     Attributes:
-        asked: each request, with zone, tenant and time.
+        asked: each request with its zone, tenant and timeout.
     """
 
     def __init__(self, answer: object, status: int = 200) -> None:
@@ -73,17 +73,17 @@ class Line:
         user_id: str,
         timeout_s: float,
     ) -> ForwardedResponse:
-        """Answer."""
+        """Record the request and return the answer."""
         self.asked.append((zone, asked, (project_id, user_id, timeout_s)))
         return self._answer
 
     @property
     def children(self) -> ChildClient:
-        """What asks over it."""
+        """A client that sends its requests over this line."""
         return ChildClient(self, FixedClock())
 
     def sent(self, path: str, tenant: tuple[str, str, float]) -> bytes:
-        """Return the body of the one request, which was a POST for a tenant."""
+        """Return the body of the only request, a POST for this tenant."""
         ((zone, asked, told),) = self.asked
         assert (zone, asked.method, asked.path, told) == (WEST, "POST", path, tenant)
         assert asked.headers["Content-Type"] == "application/json"
@@ -91,13 +91,13 @@ class Line:
 
 
 def select_order(count: int = 2) -> SelectOrder:
-    """Return an order with all that an order can have."""
+    """Return an order with all fields set."""
     request = replace(request_of(count), hints={"k": ("a", "b")}, availability_zone="az")
     return SelectOrder(request, "root", NOW_S + 1.5, 300, replace(GROUP, zone_id=None), hold=False)
 
 
 def offers_of(weights: Sequence[float] = (2.0, 1.5), select_id: bytes = SELECT_ID) -> Offers:
-    """Return some offers."""
+    """Return offers with these weights."""
     return Offers(select_id, tuple(weights), tuple(bytes([n]) * 300 for n in range(len(weights))))
 
 
@@ -105,7 +105,7 @@ def offers_of(weights: Sequence[float] = (2.0, 1.5), select_id: bytes = SELECT_I
 
 
 async def test_a_zone_tells_of_itself() -> None:
-    """It is asked for no tenant."""
+    """Information about a zone is requested without a tenant."""
     told = ZoneInfo("west", {"hypervisor": ("kvm", "qemu")}, {"free.VCPU": (0.0, 8.0)})
     line = Line({"zone": told, "links": []})
     assert await line.children.info(WEST, timeout_s=3.0) == told
@@ -115,7 +115,7 @@ async def test_a_zone_tells_of_itself() -> None:
 
 
 async def test_a_select_arrives_as_it_was_meant() -> None:
-    """The time that is left and the rest of the order, for the tenant of the request."""
+    """A select carries the whole order and the remaining time for the request's tenant."""
     order = select_order()
     line = Line(OffersMessage.of(offers_of()))
     assert await line.children.select(WEST, order, timeout_s=1.0) == offers_of()
@@ -128,7 +128,7 @@ async def test_a_select_arrives_as_it_was_meant() -> None:
 
 
 async def test_a_build_arrives_as_it_was_meant() -> None:
-    """Each instance with its offer; the outcomes come in their order."""
+    """A build carries each instance with its offer and returns the outcomes."""
     order = build_order(request_of(2), [b"a" * 300, b"b" * 300], audience="root")
     uuids = order.request.instance_uuids
     outcomes = (BuildOutcome(uuids[0]), BuildOutcome(uuids[1], OfferRefusalReason.GONE))
@@ -142,7 +142,7 @@ async def test_a_build_arrives_as_it_was_meant() -> None:
 
 
 async def test_a_release_arrives_as_it_was_meant() -> None:
-    """What is kept comes back."""
+    """A release carries the whole order and returns the instances that are kept."""
     order = ReleaseOrder(
         "root",
         (UnusedOffers(SELECT_ID, 1),),
@@ -158,7 +158,7 @@ async def test_a_release_arrives_as_it_was_meant() -> None:
 
 @pytest.mark.parametrize("count", [1, 1_000])
 async def test_answers_may_be_as_long_as_what_is_asked_for(count: int) -> None:
-    """Offers of that size and outcomes for all fit within the limit that is set for them."""
+    """The limit for the length of an answer grows with the order."""
     offers = Offers(SELECT_ID, (-1.2345678901234567e-300,) * count, (b"\xff" * 300,) * count)
     line = Line(OffersMessage.of(offers))
     await line.children.select(WEST, select_order(count), timeout_s=1.0)
@@ -190,7 +190,7 @@ _ODD: list[tuple[str, object]] = [
 
 @pytest.mark.parametrize("answer", [one for _, one in _ODD], ids=[name for name, _ in _ODD])
 async def test_what_does_not_belong_there_is_refused_by_all(answer: object) -> None:
-    """Whatever was asked. No text of the answer is quoted, as it may disclose that zone."""
+    """A malformed answer is refused for every command, without quoting it."""
     children = Line(answer).children
     order = build_order(request_of(), [b"a" * 300])
     release = ReleaseOrder("root", withdrawn=(Withdrawal("i-1", 5),))
@@ -220,14 +220,14 @@ async def test_what_does_not_belong_there_is_refused_by_all(answer: object) -> N
     ],
 )
 async def test_offers_that_could_not_be_used_are_refused(answer: object) -> None:
-    """Names of selects, weights and blobs have their forms."""
+    """Offers with a malformed select id, weight or blob are refused."""
     line = Line(OffersMessage.of(answer) if isinstance(answer, Offers) else answer)
     with pytest.raises(UnavailableError, match="does not match the order"):
         await line.children.select(WEST, select_order(), timeout_s=1.0)
 
 
 async def test_outcomes_have_to_be_those_of_the_instances() -> None:
-    """One for each, in order: an omitted one would leave its outcome open."""
+    """There must be one outcome for each instance, in order."""
     order = build_order(request_of(2), [b"a" * 300, b"b" * 300])
     first, second = (BuildOutcome(uuid) for uuid in order.request.instance_uuids)
     for said in [(first,), (second, first), (first, second, first), (first, BuildOutcome("x")), ()]:
@@ -238,7 +238,7 @@ async def test_outcomes_have_to_be_those_of_the_instances() -> None:
 
 
 async def test_a_flaw_that_there_is_not_is_refused() -> None:
-    """It might mean that the instance is there."""
+    """An unknown reason in an outcome is refused."""
     order = build_order(request_of(), [b"a" * 300])
     said = {"uuid": order.request.instance_uuids[0], "flaw": "tired"}
     line = Line({"reservation_id": "r-1", "instances": [said]})
@@ -247,7 +247,7 @@ async def test_a_flaw_that_there_is_not_is_refused() -> None:
 
 
 async def test_a_zone_keeps_only_what_it_was_asked_about() -> None:
-    """It cannot keep an instance that the order does not name."""
+    """An answer that keeps an instance outside the order is refused."""
     order = ReleaseOrder("root", withdrawn=(Withdrawal("i-1", 5),))
     line = Line(KeptMessage(("i-1", "i-9")))
     with pytest.raises(UnavailableError, match="does not match the order"):
@@ -256,7 +256,7 @@ async def test_a_zone_keeps_only_what_it_was_asked_about() -> None:
 
 @pytest.mark.parametrize("values", ["[1e999, 2]", "[null, 2]", "[1]", "[1, 2, 3]"])
 async def test_ranges_are_two_numbers(values: str) -> None:
-    """A range with infinite ends could not be encoded as JSON."""
+    """A range must consist of two finite numbers."""
     body = f'{{"zone":{{"name":"west","ranges":{{"free.VCPU":{values}}}}}}}'
     with pytest.raises(UnavailableError, match="does not match the order"):
         await Line(body.encode()).children.info(WEST, timeout_s=1.0)
@@ -264,7 +264,7 @@ async def test_ranges_are_two_numbers(values: str) -> None:
 
 @pytest.mark.parametrize("status", [199, 300, 302, 400, 401, 403, 404, 409, 413, 500, 501, 503])
 async def test_another_status_is_an_error_that_tells_nothing_of_the_zone(status: int) -> None:
-    """Its words stay with it: they could name its hosts."""
+    """Another status raises an error without the answer's text."""
     line = Line({"forbidden": {"message": "host node-17 is full", "code": status}}, status)
     with pytest.raises(UnavailableError, match=f"^zone west answered {status}: ") as caught:
         await line.children.info(WEST, timeout_s=1.0)
@@ -273,7 +273,7 @@ async def test_another_status_is_an_error_that_tells_nothing_of_the_zone(status:
 
 
 async def test_more_fields_than_are_known_are_no_harm() -> None:
-    """A newer zone may say more."""
+    """Unknown fields in an answer are ignored."""
     said = json.loads(msgspec.json.encode(OffersMessage.of(offers_of())))
     said |= {"new": {"deep": [1]}}
     said["weights"][0]["new"] = 1

@@ -1,4 +1,4 @@
-"""Messages between zones."""
+"""Tests for the messages between zones."""
 
 import json
 from dataclasses import replace
@@ -41,12 +41,12 @@ T = TypeVar("T")
 
 
 def sent(message: T) -> T:
-    """Send a message as JSON and read it again."""
+    """Return the message decoded from its JSON."""
     return msgspec.json.decode(msgspec.json.encode(message), type=type(message))
 
 
 def test_a_select_arrives() -> None:
-    """For as many instances, with the time that is left, and the same digest."""
+    """A select keeps its number of instances, its remaining time and the request's digest."""
     request = replace(request_of(3), hints={"a": ("1",)}, group_uuid="g")
     order = SelectOrder(
         request,
@@ -68,7 +68,7 @@ def test_a_select_arrives() -> None:
 
 
 def test_a_build_arrives_with_the_same_digest() -> None:
-    """So that offers of the select can be used by it."""
+    """A build keeps the digest of the request."""
     request = request_of(2)
     items = tuple(replace(one, sent_ms=7) for one in items_of(request, [b"x" * 200, b"y" * 200]))
     got = sent(BuildMessage.of(BuildOrder(request, "root", items, GROUP))).order("root", NOW_S)
@@ -79,7 +79,7 @@ def test_a_build_arrives_with_the_same_digest() -> None:
 
 
 def test_a_parent_cannot_say_where_an_instance_is() -> None:
-    """Nor in which state: only what a new one has is read."""
+    """A build cannot set the host, status or revision of an instance."""
     request = request_of(1)
     (item,) = items_of(request, [b"x" * 200])
     odd = replace(item.instance, host="h", node="n", revision=9, alternates=(("h", "n"),))
@@ -94,7 +94,7 @@ def test_a_parent_cannot_say_where_an_instance_is() -> None:
 
 
 def test_offers_outcomes_and_releases_arrive() -> None:
-    """As they were sent."""
+    """Offers, outcomes and releases are decoded unchanged."""
     offers = Offers(b"s" * 16, (0.5, 0.25), (b"a" * 200, b"b" * 200))
     assert sent(OffersMessage.of(offers)).offers == offers
     outcomes = (BuildOutcome("i"), BuildOutcome("j", OfferRefusalReason.GONE))
@@ -117,7 +117,7 @@ def test_offers_outcomes_and_releases_arrive() -> None:
     ],
 )
 def test_what_is_out_of_bounds_is_named(message: dict[str, object]) -> None:
-    """Before anything is done."""
+    """A value out of bounds is refused under its name."""
     good = SelectMessage.of(SelectOrder(request_of(1), "root", NOW_S + 1), NOW_S)
     (name,) = message
     with pytest.raises(InvalidInputError, match=name):
@@ -125,14 +125,14 @@ def test_what_is_out_of_bounds_is_named(message: dict[str, object]) -> None:
 
 
 def test_bytes_are_written_in_the_characters_of_urls() -> None:
-    """And anything else is refused."""
+    """Bytes are encoded as base64url, and other texts are refused."""
     assert bytes_of("blob", url_text_of(b"\xff\xfe\xfd")) == b"\xff\xfe\xfd"
     with pytest.raises(InvalidInputError):
         bytes_of("blob", "é")
 
 
 def test_the_length_of_a_select_id_is_checked_apart_from_ranges() -> None:
-    """Its error names the length, and the error about a list names the number of its items."""
+    """A wrong length of a select id is reported as such."""
     with pytest.raises(InvalidInputError, match="select_id: must encode 16 bytes, not 12"):
         _ = SurplusMessage(url_text_of(b"s" * 12)).surplus
     order = SelectOrder(request_of(1), "root", NOW_S + 1)

@@ -1,4 +1,4 @@
-"""Releases to children are collected for a moment."""
+"""Tests for collecting releases to children."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -59,7 +59,7 @@ class Listening:
 
 
 def child_releases(children: Listening, told: Told, *, pause_s: float) -> ChildReleases:
-    """Return what is tested."""
+    """Return the service under test."""
     clock = VirtualClock()
     return ChildReleases(
         zone="top", children=children, clock=clock, telemetry=told, pause_s=pause_s
@@ -67,7 +67,7 @@ def child_releases(children: Listening, told: Told, *, pause_s: float) -> ChildR
 
 
 async def test_without_a_pause_each_is_told_at_once() -> None:
-    """Before `add` returns."""
+    """Without a pause each release is sent before `add` returns."""
     children = Listening()
     below = child_releases(children, Told(), pause_s=0.0)
     await below.add([(EAST, FIRST), (WEST, FIRST)])
@@ -80,7 +80,7 @@ async def test_without_a_pause_each_is_told_at_once() -> None:
 
 
 async def test_what_comes_in_the_pause_is_told_together() -> None:
-    """One message a child, and the next one begins a pause of its own."""
+    """Releases that come during the pause are sent as one message for each child."""
     children = Listening()
     below = child_releases(children, Told(), pause_s=0.1)
     await below.add([(EAST, FIRST), (WEST, FIRST)])
@@ -98,7 +98,7 @@ async def test_what_comes_in_the_pause_is_told_together() -> None:
 
 
 async def test_what_a_child_did_not_hear_goes_along_with_what_it_is_told_next() -> None:
-    """Before that, and it is not tried again for its own sake."""
+    """A release that a child did not receive is sent with the next one."""
     children = Listening(deaf="east")
     below = child_releases(children, Told(), pause_s=0.0)
     await below.add([(EAST, FIRST)])
@@ -110,7 +110,7 @@ async def test_what_a_child_did_not_hear_goes_along_with_what_it_is_told_next() 
 
 
 async def test_a_child_that_does_not_answer_keeps_its_part() -> None:
-    """The other children get theirs, and telemetry gets the failure."""
+    """A child that does not answer does not affect other children, and the failure is logged."""
     children, told = Listening(deaf="east"), Told()
     await child_releases(children, told, pause_s=0.0).add([(EAST, FIRST), (WEST, FIRST)])
     assert [name for name, _ in children.heard] == ["west"]

@@ -1,4 +1,4 @@
-"""Held offers: room that is kept for a parent for a while."""
+"""Tests for held offers, which keep room for a parent for a while."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ FIRST, SECOND = b"1" * 16, b"2" * 16
 
 
 def replica_of(*vcpus: int) -> Replica:
-    """Return a replica of hosts a, b, ... with so many VCPUs."""
+    """Return a replica of hosts a, b and so on with these numbers of VCPUs."""
     replica = Replica()
     names = "abcdefgh"
     boxes = [Box(names[number], inventories=sized(count)) for number, count in enumerate(vcpus)]
@@ -33,7 +33,7 @@ def placed(*names: str) -> list[Placement]:
 
 
 def used(replica: Replica) -> int:
-    """Return the VCPUs that are used on all hosts."""
+    """Return the VCPUs in use on all hosts."""
     columns = replica.hosts.resource(VCPU)
     assert columns is not None
     return int(np.sum(columns.used[: len(replica.hosts)]))
@@ -42,12 +42,12 @@ def used(replica: Replica) -> int:
 def held(
     offers: HeldOffers, select_id: bytes, *names: str, whom: str = "root", ends: float = 10
 ) -> int:
-    """Hold offers on hosts for a parent."""
+    """Hold offers on hosts for a parent, and return their number."""
     return offers.hold(select_id, whom, asking(), placed(*names), AMOUNTS, ends_s=ends)
 
 
 def test_a_hold_counts_until_it_ends() -> None:
-    """On the table that the next decision reads."""
+    """A hold counts in the replica until it ends."""
     replica = replica_of(8, 8)
     offers = HeldOffers(replica)
     assert held(offers, FIRST, "a", "b") == 2
@@ -59,7 +59,7 @@ def test_a_hold_counts_until_it_ends() -> None:
 
 
 def test_a_hold_is_taken_once() -> None:
-    """By the build that uses the offer."""
+    """A hold can be taken once."""
     replica = replica_of(8)
     offers = HeldOffers(replica)
     held(offers, FIRST, "a", "a")
@@ -73,7 +73,7 @@ def test_a_hold_is_taken_once() -> None:
 
 
 def test_a_parent_releases_its_own() -> None:
-    """The holds of other parents stay."""
+    """A parent releases only its own holds."""
     replica = replica_of(8)
     offers = HeldOffers(replica)
     held(offers, FIRST, "a")
@@ -85,7 +85,7 @@ def test_a_parent_releases_its_own() -> None:
 
 
 def test_nothing_wakes_for_holds_that_are_gone() -> None:
-    """A parent that selects a hundred times a second has as many ends a second else."""
+    """The next end ignores holds that were released or taken."""
     offers = HeldOffers(replica_of(8))
     held(offers, FIRST, "a", ends=10)
     held(offers, SECOND, "a", ends=20)
@@ -96,7 +96,7 @@ def test_nothing_wakes_for_holds_that_are_gone() -> None:
 
 
 def test_one_parent_may_have_a_share_of_what_is_free() -> None:
-    """What it has counts, and what others have is not taken from its share."""
+    """A parent can hold at most its share of the free room."""
     replica = replica_of(8)
     offers = HeldOffers(replica, share_max=0.5)
     assert held(offers, FIRST, *"aaaaaa") == 4
@@ -107,7 +107,7 @@ def test_one_parent_may_have_a_share_of_what_is_free() -> None:
 
 
 def test_the_last_place_can_be_held() -> None:
-    """Half of one place is none, and two parents would both be promised it."""
+    """The last place can be held in spite of a share below one."""
     replica = replica_of(1)
     offers = HeldOffers(replica, share_max=0.5)
     assert held(offers, FIRST, "a") == 1
@@ -115,13 +115,13 @@ def test_the_last_place_can_be_held() -> None:
 
 
 def test_all_may_be_held_where_the_setting_says_so() -> None:
-    """With a share of 1."""
+    """With a share of 1 all room can be held."""
     offers = HeldOffers(replica_of(4), share_max=1.0)
     assert held(offers, FIRST, *"aaaa") == 4
 
 
 async def test_holds_end_in_their_time_by_themselves() -> None:
-    """Those that come while nothing is held, too; none is held for longer than it may be."""
+    """The loop ends each hold at its own time."""
     replica, clock = replica_of(8), VirtualClock()
     offers = HeldOffers(replica, share_max=1.0)
     begin_s = steady_s(clock)

@@ -1,4 +1,4 @@
-"""Several schedulers of one zone: what one of them holds, any of them is asked to build."""
+"""Tests for several schedulers of one zone that build each other's offers."""
 
 import asyncio
 
@@ -35,7 +35,7 @@ TIMEOUT_S = 5.0
 async def open_pair(
     *, vcpus: int = 4, on_gone: LapsedHoldAction = LapsedHoldAction.TAKE
 ) -> tuple[ZoneServices, ZoneServices, LocalBus]:
-    """Make a zone of one host and two schedulers, on one ledger and one bus."""
+    """Return two schedulers of a zone with one host, and their bus."""
     near, bus = InProcessZones(), LocalBus(Told())
     desk = await open_desk(Fleet(hosts=1, vcpus=vcpus))
     first = ZoneServices("zone", desk, near, on_gone=on_gone, holder=FIRST, bus=bus)
@@ -45,18 +45,18 @@ async def open_pair(
 
 
 async def offered(bus: LocalBus, order: SelectOrder) -> Offers:
-    """Ask whichever scheduler is next for offers."""
+    """Request offers over the bus and return them."""
     return await bus.call(SELECT, order, timeout_s=TIMEOUT_S)
 
 
 async def settled() -> None:
-    """Let all that was begun in the background get to its end."""
+    """Let all background tasks finish."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 async def test_an_offer_is_built_by_the_scheduler_that_holds_its_room() -> None:
-    """Even when another one is asked, whose table knows nothing of the hold."""
+    """An offer is built by the scheduler that holds it, even if another one is asked."""
     first, second, bus = await open_pair(vcpus=1)
     first.handlers.serve(bus)
     request = request_of(1)
@@ -69,7 +69,7 @@ async def test_an_offer_is_built_by_the_scheduler_that_holds_its_room() -> None:
 
 
 async def test_the_commands_reach_any_scheduler() -> None:
-    """Encoded as on any bus; the answers are those of the services."""
+    """The commands work through any scheduler on the bus."""
     first, second, bus = await open_pair(vcpus=2)
     first.handlers.serve(bus)
     second.handlers.serve(bus)
@@ -85,7 +85,7 @@ async def test_the_commands_reach_any_scheduler() -> None:
 
 @pytest.mark.parametrize("on_gone", [LapsedHoldAction.TAKE, LapsedHoldAction.REFUSE])
 async def test_a_scheduler_that_is_gone_took_its_holds_along(on_gone: LapsedHoldAction) -> None:
-    """Its offers are treated as those whose hold has ended."""
+    """Offers of a scheduler that is gone are treated as lapsed holds."""
     first, second, _ = await open_pair(on_gone=on_gone)
     request = request_of(1)
     offers = await first.selector.offers(first.select_order(request))
@@ -94,7 +94,7 @@ async def test_a_scheduler_that_is_gone_took_its_holds_along(on_gone: LapsedHold
 
 
 async def test_a_scheduler_that_does_not_answer_may_still_build() -> None:
-    """So what this one refuses is not said to be refused, unless it is known."""
+    """If the holding scheduler fails, the outcome is unsettled."""
     first, second, bus = await open_pair(on_gone=LapsedHoldAction.REFUSE)
 
     async def break_down(order: HeldBuildOrder) -> None:
@@ -108,7 +108,7 @@ async def test_a_scheduler_that_does_not_answer_may_still_build() -> None:
 
 
 async def test_both_may_build_the_same_offer() -> None:
-    """The slow one and the one that stood in for it say the same, and there is one claim."""
+    """Two schedulers that build the same offer make one claim."""
     first, second, _ = await open_pair()
     request = request_of(1)
     offers = await first.selector.offers(first.select_order(request))
@@ -119,7 +119,7 @@ async def test_both_may_build_the_same_offer() -> None:
 
 
 async def test_offers_are_let_go_whoever_has_made_them() -> None:
-    """The scheduler that is asked tells all others."""
+    """A release through any scheduler reaches the one that holds the offers."""
     first, second, bus = await open_pair()
     first.handlers.serve(bus)
     offers = await first.selector.offers(first.select_order(request_of(3)))
@@ -131,7 +131,7 @@ async def test_offers_are_let_go_whoever_has_made_them() -> None:
 
 
 async def test_a_stranger_lets_nothing_go() -> None:
-    """Offers of one parent are not released for another."""
+    """A parent cannot release the offers of another parent."""
     first, second, bus = await open_pair()
     first.handlers.serve(bus)
     second.handlers.serve(bus)

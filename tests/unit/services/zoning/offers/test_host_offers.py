@@ -1,4 +1,4 @@
-"""Whether the scores of a policy mean the same in every zone."""
+"""Tests for whether the scores of a policy are comparable between zones."""
 
 from pathlib import Path
 
@@ -15,14 +15,14 @@ _FILTERS = '[[filters]]\nname = "ResourcesFilter"\n'
 
 @pytest.mark.parametrize("name", sorted(READY))
 def test_ready_policies_say_by_their_normalisation(name: str) -> None:
-    """Shares compare, and what depends on the hosts at hand does not."""
+    """Ready policies are comparable if they normalise to shares."""
     policy = load_policy(Path(name))
     is_share = policy.normalisation is Normalisation.SHARE
     assert (incomparable_reason(policy) is None) == is_share
 
 
 def test_costs_compare_when_they_are_not_divided() -> None:
-    """As a policy of shares has them."""
+    """Costs are comparable in a policy that normalises to shares."""
     costs = '[[costs]]\nname = "noop"\n'
     head = _HEAD.replace('"nova"', '"share"')
     policy = parse_policy(f'{head}driver = "least_cost"\n{_FILTERS}{costs}', "p.toml")
@@ -38,7 +38,7 @@ def test_costs_compare_when_they_are_not_divided() -> None:
     ],
 )
 def test_drivers_that_do_not_weigh(driver: str, reason: str | None) -> None:
-    """By what they put in the place of weights; alone, or behind `multi`."""
+    """Drivers without weighers are comparable or not by themselves, even behind `multi`."""
     costs = '[[costs]]\nname = "noop"\n' if driver == "least_cost" else ""
     alone = parse_policy(f'{_HEAD}driver = "{driver}"\n{_FILTERS}{costs}', "p.toml")
     multi = f'[driver_options]\ndefault = "chance"\nroutes = {{ create = "{driver}" }}\n'

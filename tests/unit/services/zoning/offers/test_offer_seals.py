@@ -1,4 +1,4 @@
-"""Sealed offers."""
+"""Tests for sealed offers."""
 
 import random
 from dataclasses import replace
@@ -38,14 +38,14 @@ MUTATIONS = 100_000
 
 
 class FixedKeys:
-    """Keys in memory."""
+    """Keys that are kept in memory."""
 
     def __init__(self, *keys: bytes) -> None:
         self.newest_first = keys
 
 
 def seals(*keys: int, zone: str = "north") -> OfferSeals:
-    """Return the seals of a zone with some keys, of which the first seals."""
+    """Return the seals of a zone; the first key seals."""
     chance = random.Random(1)
     made = FixedKeys(*(bytes([number]) * KEY_BYTES for number in keys or (1,)))
     return OfferSeals(zone, Sealer(made, chance.randbytes))
@@ -54,21 +54,21 @@ def seals(*keys: int, zone: str = "north") -> OfferSeals:
 def opened(
     seal: OfferSeals, blob: bytes, *, audience: str = "root", now_s: float = 1.0
 ) -> OfferTerms:
-    """Open a blob for the request of the tests."""
+    """Return the terms of a blob opened for the request of the tests."""
     return seal.open(blob, audience=audience, request_digest=DIGEST, now_s=now_s)
 
 
 def flaw_of(
     seal: OfferSeals, blob: bytes, *, audience: str = "root", now_s: float = 1.0
 ) -> OfferRefusalReason:
-    """Return why a blob is refused."""
+    """Return the reason for which a blob is refused."""
     with pytest.raises(OfferRefusedError) as refused:
         opened(seal, blob, audience=audience, now_s=now_s)
     return refused.value.flaw
 
 
 def test_terms_come_back() -> None:
-    """Those of a host of the zone, and those of a child's offer."""
+    """The terms of a host's and of a child's offer are sealed and opened unchanged."""
     north = seals()
     assert opened(north, north.seal(LOCAL, blob_bytes=512)) == LOCAL
     nested = replace(LOCAL, where=ChildTerms(3, b"\0blob\0"))
@@ -77,7 +77,7 @@ def test_terms_come_back() -> None:
 
 @pytest.mark.parametrize("blob_bytes", [BLOB_BYTES_MIN, 512, BLOB_BYTES_MAX])
 def test_every_blob_has_the_length_that_was_asked_for(blob_bytes: int) -> None:
-    """Whether it is of a host or of a child says nothing about itself."""
+    """Every blob has the requested length, whether it is for a host or a child."""
     north = seals()
     inner = child_blob_bytes(blob_bytes) or 8
     nested = replace(LOCAL, where=ChildTerms(3, bytes(max(8, inner))))
@@ -86,25 +86,25 @@ def test_every_blob_has_the_length_that_was_asked_for(blob_bytes: int) -> None:
 
 
 def test_layers_end_where_no_local_offer_would_fit() -> None:
-    """A zone that is asked for blobs too short for another layer does not ask its children."""
+    """A child's blob must be long enough for a host's offer."""
     assert child_blob_bytes(BLOB_BYTES_MIN + LAYER_BYTES) == BLOB_BYTES_MIN
     assert child_blob_bytes(BLOB_BYTES_MIN + LAYER_BYTES - 1) is None
 
 
 def test_what_does_not_fit_is_said() -> None:
-    """A defect of the caller, never cut."""
+    """Terms that do not fit the requested length raise ValueError."""
     with pytest.raises(ValueError, match="does not fit"):
         seals().seal(replace(LOCAL, where=ChildTerms(1, bytes(200))), blob_bytes=BLOB_BYTES_MIN)
 
 
 def test_equal_terms_give_different_blobs() -> None:
-    """Nobody can tell that two offers are of the same host."""
+    """Equal terms are sealed to different blobs."""
     north = seals()
     assert north.seal(LOCAL, blob_bytes=512) != north.seal(LOCAL, blob_bytes=512)
 
 
 def test_only_for_whom_and_for_what_it_was_made() -> None:
-    """Each flaw by its name."""
+    """An offer is refused for another parent, zone or request and after its end."""
     blob = seals().seal(LOCAL, blob_bytes=512)
     assert flaw_of(seals(), blob, audience="other") is OfferRefusalReason.OTHER_AUDIENCE
     assert flaw_of(seals(), blob, now_s=1000.0) is OfferRefusalReason.EXPIRED
@@ -115,7 +115,7 @@ def test_only_for_whom_and_for_what_it_was_made() -> None:
 
 
 def test_a_rotated_key_still_opens() -> None:
-    """Until it is dropped."""
+    """A blob can be opened until its key is dropped."""
     blob = seals(1).seal(LOCAL, blob_bytes=512)
     assert opened(seals(2, 1), blob) == LOCAL
     assert flaw_of(seals(2), blob) is OfferRefusalReason.UNREADABLE
@@ -123,12 +123,12 @@ def test_a_rotated_key_still_opens() -> None:
 
 @pytest.mark.parametrize("blob", [b"", b"\1", bytes(BLOB_BYTES_MIN), bytes(BLOB_BYTES_MAX + 1)])
 def test_anything_else_is_unreadable(blob: bytes) -> None:
-    """Any bytes may arrive."""
+    """Arbitrary bytes are unreadable."""
     assert flaw_of(seals(), blob) is OfferRefusalReason.UNREADABLE
 
 
 def test_no_changed_blob_is_taken() -> None:
-    """Of a hundred thousand: bits turned, bytes set, cut, lengthened, swapped, spliced."""
+    """None of 100,000 changed blobs can be opened."""
     north, chance = seals(), random.Random(20_261_122)
     blobs = [
         north.seal(replace(LOCAL, key=OfferKey(chance.randbytes(16), place)), blob_bytes=256)
@@ -172,7 +172,7 @@ def _changed(chance: random.Random, blobs: list[bytes]) -> bytes:
 
 @pytest.mark.parametrize("levels", [1, 2, 4, 32])
 def test_an_offer_is_as_long_as_so_many_levels_need(levels: int) -> None:
-    """No level more fits, and four are what is asked for by itself."""
+    """`blob_bytes_of` returns a length in which exactly this many levels fit."""
     left: int | None = blob_bytes_of(levels)
     assert left is not None
     assert left % 64 == 0
@@ -185,7 +185,7 @@ def test_an_offer_is_as_long_as_so_many_levels_need(levels: int) -> None:
 
 
 def test_more_levels_than_fit_are_refused() -> None:
-    """And none are no tree."""
+    """Too many levels, and zero levels, are refused."""
     for levels in (0, 100):
         with pytest.raises(ValueError, match="do not fit"):
             blob_bytes_of(levels)

@@ -1,4 +1,4 @@
-"""Selecting over a tree of zones."""
+"""Tests for selecting offers over a tree of zones."""
 
 import asyncio
 from dataclasses import replace
@@ -23,11 +23,11 @@ from tests.unit.services.zoning.zone_harness import (
 )
 
 PLACES = 2 + 2 * 4 + 8 + 3 * 4
-"""VCPUs of the whole tree."""
+"""The number of VCPUs in the whole tree."""
 
 
 def sources(selection: Selection) -> set[int]:
-    """Return where choices lead: 0 is here, others are numbers of children."""
+    """Return the ids of the children that choices lead to, and 0 for this zone."""
     return {
         choice.where.zone_id if isinstance(choice.where, ChildTerms) else 0
         for choice in selection.choices
@@ -35,12 +35,12 @@ def sources(selection: Selection) -> set[int]:
 
 
 def held(house: ZoneServices) -> list[int]:
-    """Return how much is held in each zone of a tree, by name."""
+    """Return the number of held offers in each zone, in the order of their names."""
     return [len(one.held) for _, one in sorted(house.near.houses.items())]
 
 
 async def test_the_whole_tree_is_offered() -> None:
-    """All that fits anywhere below, and no more."""
+    """All places of the tree are offered."""
     root = await open_tree()
     offers = await root.selector.offers(root.select_order(request_of(40)))
     assert len(offers.weights) == len(offers.blobs) == PLACES
@@ -48,14 +48,14 @@ async def test_the_whole_tree_is_offered() -> None:
 
 
 async def test_all_blobs_have_one_length() -> None:
-    """Whether of a host, of a child or of a child's child."""
+    """All blobs have the same length."""
     root = await open_tree()
     offers = await root.selector.offers(root.select_order(request_of(40)))
     assert {len(blob) for blob in offers.blobs} == {OFFER_BYTES}
 
 
 async def test_a_zone_below_the_last_layer_is_not_asked() -> None:
-    """Nor is it told from the outside how deep a tree is."""
+    """A zone for which no layer fits into the blob is not asked."""
     root = await open_tree()
     order = replace(root.select_order(request_of(40)), blob_bytes=BLOB_BYTES_MIN + LAYER_BYTES)
     offers = await root.selector.offers(order)
@@ -65,7 +65,7 @@ async def test_a_zone_below_the_last_layer_is_not_asked() -> None:
 
 
 async def ring_of(*names: str) -> ZoneServices:
-    """Make zones of two places each, all children of one another, and return the first."""
+    """Return the first of several zones that are all children of each other."""
     near = InProcessZones()
     houses = [await open_zone_services(name, near, hosts=1, vcpus=2) for name in names]
     for house in houses:
@@ -77,7 +77,7 @@ async def ring_of(*names: str) -> ZoneServices:
 async def test_zones_that_are_children_of_each_other_ask_each_other_once(
     names: tuple[str, ...],
 ) -> None:
-    """On each way: no zone offers to itself, and no room is offered that is not there."""
+    """Zones in a ring ask each other once, and no place is offered twice."""
     east = await ring_of(*names)
     offers = await east.selector.offers(east.select_order(request_of(40)))
     assert len(offers.weights) == 2 * len(names)
@@ -86,7 +86,7 @@ async def test_zones_that_are_children_of_each_other_ask_each_other_once(
 
 
 async def test_operators_are_told_of_a_ring_once_a_minute() -> None:
-    """Not at each select."""
+    """A ring is reported at most once a minute."""
     east = await ring_of("east", "west")
     for _ in range(3):
         await east.selector.offers(east.select_order(request_of(1)))
@@ -97,7 +97,7 @@ async def test_operators_are_told_of_a_ring_once_a_minute() -> None:
 
 
 async def test_the_best_zone_wins() -> None:
-    """For one instance: the spreading policy takes an empty big host."""
+    """The best choice of all zones comes first."""
     root = await open_tree()
     selection = await root.selector.select(root.select_order(request_of(1)))
     weights = [choice.weight for choice in (*selection.choices, *selection.spares)]
@@ -106,7 +106,7 @@ async def test_the_best_zone_wins() -> None:
 
 
 async def test_a_parents_scale_decides() -> None:
-    """By the offset and the scale of the child's record."""
+    """The weight offset of a child's record changes its weights."""
     root = await open_tree()
     root.children[0] = replace(root.children[0], weight_offset=100.0)
     selection = await root.selector.select(root.select_order(request_of(8)))
@@ -115,7 +115,7 @@ async def test_a_parents_scale_decides() -> None:
 
 
 async def test_what_is_offered_is_held() -> None:
-    """In every zone, for as long as the settings say; then all is free again."""
+    """Offers are held in every zone until their time is over."""
     root = await open_tree()
     order = root.select_order(request_of(40))
     first = await root.selector.select(order)
@@ -130,7 +130,7 @@ async def test_what_is_offered_is_held() -> None:
 async def test_a_hold_lasts_as_long_when_the_time_of_day_is_set(
     monkeypatch: pytest.MonkeyPatch, step_s: float
 ) -> None:
-    """Be it put back, or forward."""
+    """A hold lasts equally long if the clock is set back or forward."""
     root = await open_tree()
     await root.selector.select(root.select_order(request_of(40)))
     right = VirtualClock.now_s
@@ -143,14 +143,14 @@ async def test_a_hold_lasts_as_long_when_the_time_of_day_is_set(
 
 
 async def test_a_select_may_hold_nothing() -> None:
-    """Such a select only asks about room."""
+    """A select with `hold` off holds nothing."""
     root = await open_tree()
     await root.selector.offers(replace(root.select_order(request_of(4)), hold=False))
     assert sum(held(root)) == 0
 
 
 async def test_a_selection_is_released_in_the_whole_tree() -> None:
-    """Also by those who are below a child, for the child passes it on."""
+    """A selection is released in the whole tree, for its own parent only."""
     root = await open_tree()
     order = root.select_order(request_of(40))
     selection = await root.selector.select(order)
@@ -163,7 +163,7 @@ async def test_a_selection_is_released_in_the_whole_tree() -> None:
 
 
 async def test_a_child_is_told_once_of_what_it_is_to_let_go() -> None:
-    """Not anew with all else of the same select."""
+    """A child is not told again about offers that it has already released."""
     root = await open_tree()
     order = root.select_order(request_of(1))
     selection = await root.selector.select(order)
@@ -180,7 +180,7 @@ async def test_a_child_is_told_once_of_what_it_is_to_let_go() -> None:
 
 
 async def test_a_child_that_was_away_is_told_with_the_rest() -> None:
-    """What it did not hear is not forgotten."""
+    """A child that did not receive a release gets it with the next one."""
     root = await open_tree()
     order = root.select_order(request_of(1))
     selection = await root.selector.select(order)
@@ -192,7 +192,7 @@ async def test_a_child_that_was_away_is_told_with_the_rest() -> None:
 
 
 async def test_what_is_not_used_goes_along_with_the_next_select() -> None:
-    """Into the whole tree, with no message of its own."""
+    """With gathering, releases are sent with the next select."""
     root = await open_tree(gathers=True)
     order = root.select_order(request_of(40))
     first = await root.selector.select(order)
@@ -205,7 +205,7 @@ async def test_what_is_not_used_goes_along_with_the_next_select() -> None:
 
 
 async def test_what_a_child_did_not_hear_goes_along_again() -> None:
-    """Also when its caller no longer waited for the answer."""
+    """With gathering, a release that a child did not receive is sent with a later select."""
     root = await open_tree(gathers=True)
     order = root.select_order(request_of(40))
     first = await root.selector.select(order)
@@ -219,7 +219,7 @@ async def test_what_a_child_did_not_hear_goes_along_again() -> None:
 
 
 async def test_a_child_that_is_away_is_left_out() -> None:
-    """The plan goes on without it."""
+    """A child that is away is left out of the selection."""
     root = await open_tree()
     root.near.away.add("west")
     selection = await root.selector.select(root.select_order(request_of(40)))
@@ -228,7 +228,7 @@ async def test_a_child_that_is_away_is_left_out() -> None:
 
 
 async def test_a_child_that_is_slow_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The caller's deadline applies to all."""
+    """A child that misses the deadline is left out of the selection."""
     root = await open_tree()
 
     async def slow(*_: object, **__: object) -> None:
@@ -241,7 +241,7 @@ async def test_a_child_that_is_slow_is_left_out(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_each_zone_keeps_a_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A zone whose child is late can still answer before it is late itself."""
+    """Each zone gives its children less time than it has itself."""
     root, asked = await open_tree(), dict[str, SelectOrder]()
 
     def hear(name: str) -> None:
@@ -264,7 +264,7 @@ async def test_each_zone_keeps_a_part_of_the_time(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_child_that_answers_oddly_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blobs of another length than asked for would tell the next parent something."""
+    """A child whose blobs have another length is left out of the selection."""
     root = await open_tree()
     west = root.near.houses["west"].selector
     right = west.offers
@@ -280,7 +280,7 @@ async def test_a_child_that_answers_oddly_is_left_out(monkeypatch: pytest.Monkey
 
 
 async def test_a_named_host_is_of_this_zone() -> None:
-    """Its name would mean another host, or none, elsewhere."""
+    """A request for a named host is not sent to children."""
     root = await open_tree()
     request = replace(request_of(), destination=Destination("host-1", "host-1"))
     selection = await root.selector.select(root.select_order(request))
@@ -289,7 +289,7 @@ async def test_a_named_host_is_of_this_zone() -> None:
 
 
 async def test_names_of_hosts_do_not_leave_the_zone() -> None:
-    """Of hosts to be spared, too."""
+    """Host names in a request are not sent to children."""
     near = InProcessZones()
     root, child = await open_zone_services("root", near), await open_zone_services("child", near)
     root.adopt(child)
@@ -313,7 +313,7 @@ async def test_names_of_hosts_do_not_leave_the_zone() -> None:
 
 
 async def test_members_of_an_affinity_group_stay_together() -> None:
-    """All from one zone, the best that has enough; a group that it does not know is no obstacle."""
+    """Members of an affinity group are all chosen from one zone."""
     root = await open_tree()
     group = ServerGroup("group-1", "g", GroupPolicy.AFFINITY)
     request = replace(request_of(7), group_uuid=group.uuid)
@@ -324,7 +324,7 @@ async def test_members_of_an_affinity_group_stay_together() -> None:
 
 
 async def test_members_of_an_anti_affinity_group_are_on_different_hosts() -> None:
-    """Of all zones: there are seven hosts in the tree."""
+    """Members of an anti-affinity group are chosen on different hosts of all zones."""
     root = await open_tree()
     group = ServerGroup("group-1", "g", GroupPolicy.ANTI_AFFINITY)
     request = replace(request_of(10), group_uuid=group.uuid)
@@ -333,7 +333,7 @@ async def test_members_of_an_anti_affinity_group_are_on_different_hosts() -> Non
 
 
 async def test_no_room_anywhere() -> None:
-    """An empty list, and the reason of this zone's own hosts."""
+    """Without room the selection is empty and has a refusal."""
     root = await open_tree()
     request = replace(request_of(), flavor=replace(request_of().flavor, vcpus=100))
     selection = await root.selector.select(root.select_order(request))
@@ -342,7 +342,7 @@ async def test_no_room_anywhere() -> None:
 
 
 async def test_choices_here_name_their_hold() -> None:
-    """So that a build finds it, whatever else was merged in between."""
+    """Choices of this zone have consecutive places, by which builds find their holds."""
     root = await open_tree()
     selection = await root.selector.select(root.select_order(request_of(40)))
     mine = [one.where.place for one in selection.choices if isinstance(one.where, HostTerms)]
