@@ -19,8 +19,9 @@ class Anchors:
 
     Attributes:
         rows: (A,) roots of trees in which every slot has a provider, ascending.
-        is_alone: (A,) bool: the tree consists of the root alone, no provider lends to it, and the
-            root serves all groups. Any other anchor may turn out to have no candidate.
+        is_alone: (A,) bool, True if the root has no children and no sharing provider (the root
+            included) could satisfy a slot there, so the root serves all groups. Any other anchor
+            may turn out to have no candidate.
     """
 
     rows: Rows
@@ -28,11 +29,11 @@ class Anchors:
 
 
 def anchors_of(table: ProviderTable, query: CandidateQuery, masks: QueryMasks) -> Anchors:
-    """Return the trees in which each part of a query has a provider, with sufficient capacity."""
+    """Return the trees that pass the necessary tests for serving a query."""
     reach = Reach(table, masks.slots)
     viable = reach.of_slots(masks)
-    # These tests are necessary, not sufficient. They cost a few passes over arrays and spare the
-    # search most trees that cannot serve the query.
+    # These tests are necessary, not sufficient. They cost a few passes over arrays and exclude most
+    # trees that cannot serve the query before the search.
     for name, amount in contested(query).items():
         asking = [slot for slot in masks.slots if name in slot.classes]
         viable &= reach.has_enough(name, amount, asking)
@@ -44,7 +45,7 @@ def anchors_of(table: ProviderTable, query: CandidateQuery, masks: QueryMasks) -
 
 
 def contested(query: CandidateQuery) -> Mapping[str, int]:
-    """Return the classes that several groups request, with the total amount requested."""
+    """Return the total requested amount of each class that several groups request."""
     groups = Counter(name for group in query.groups for name in group.amounts)
     return {
         name: sum(group.amounts.get(name, 0) for group in query.groups)
@@ -54,7 +55,7 @@ def contested(query: CandidateQuery) -> Mapping[str, int]:
 
 
 class Reach:
-    """The trees that providers can give to: their own tree and those to which they lend."""
+    """The trees that providers can serve: their own, and those with which they share."""
 
     def __init__(self, table: ProviderTable, slots: Sequence[Slot]) -> None:
         self._table = table
@@ -62,10 +63,10 @@ class Reach:
         # In a fleet without children every tree is one row, and masks are already per tree.
         self._is_flat = not bool((self._sizes > 1).any())
         self._anchors = table.sharing().anchors
-        self._lenders = [
+        self._sharing = [
             row
             for row in table.sharing().rows.tolist()
-            if any(slot.lent.item(row) for slot in slots)
+            if any(slot.shared.item(row) for slot in slots)
         ]
 
     def of_slots(self, masks: QueryMasks) -> Mask:
@@ -87,7 +88,7 @@ class Reach:
         return viable
 
     def of_slot(self, slot: Slot, among: Mask | None = None) -> Mask:
-        """Return for each row whether it is a root at which some provider can give a slot.
+        """Return for each row whether it is a root at which some provider can satisfy a slot.
 
         Args:
             slot: the slot.
@@ -99,13 +100,13 @@ class Reach:
         else:
             reached = no_rows(self._table)
             reached[self._table.root[own]] = True
-        lenders = [row for row in self._lenders_of((slot,)) if among is None or among.item(row)]
-        for roots, _ in self._by_roots(lenders):
-            reached[roots if slot.borrowers is None else roots[slot.borrowers[roots]]] = True
+        sharing = [row for row in self._sharing_for((slot,)) if among is None or among.item(row)]
+        for roots, _ in self._by_roots(sharing):
+            reached[roots if slot.shared_with is None else roots[slot.shared_with[roots]]] = True
         return reached
 
     def has_enough(self, name: str, amount: int, slots: Sequence[Slot]) -> Mask:
-        """Return for each root whether the providers of some slots together have an amount."""
+        """Return for each root whether the providers of the slots together have the amount."""
         columns = self._table.resource(name)
         if columns is None:
             return no_rows(self._table)
@@ -114,43 +115,43 @@ class Reach:
         return self._sums(room, slots) >= amount
 
     def has_as_many(self, slots: Sequence[Slot]) -> Mask:
-        """Return for each root whether at least as many providers as slots can give the slots."""
+        """Return for each root whether at least as many providers as slots can satisfy a slot."""
         ones = np.ones(len(self._table), dtype=np.int64)
         return self._sums(ones, slots) >= len(slots)
 
     def is_alone(self, rows: Rows) -> Mask:
-        """Return for each of the roots whether it is its whole tree and no provider lends to it."""
+        """Return for each of the roots whether it alone serves its tree; see `Anchors.is_alone`."""
         alone: Mask = self._sizes[rows] == 1
-        if self._lenders:
-            lent_to = no_rows(self._table)
-            for roots, _ in self._by_roots(self._lenders):
-                lent_to[roots] = True
-            alone &= ~lent_to[rows]
+        if self._sharing:
+            reached = no_rows(self._table)
+            for roots, _ in self._by_roots(self._sharing):
+                reached[roots] = True
+            alone &= ~reached[rows]
         return alone
 
     def _sums(self, values: Ints, slots: Sequence[Slot]) -> Ints:
-        """Return for each root the sum of values of all providers that could give any slot."""
-        givers = no_rows(self._table)
+        """Return for each root the sum of values of all providers that could satisfy a slot."""
+        able = no_rows(self._table)
         for slot in slots:
-            givers |= slot.own
-        rows = np.flatnonzero(givers)
+            able |= slot.own
+        rows = np.flatnonzero(able)
         totals = np.bincount(self._table.root[rows], values[rows], minlength=len(self._table))
         sums: Ints = totals.astype(np.int64)
-        for roots, lenders in self._by_roots(self._lenders_of(slots)):
-            # A lender is counted at every tree that it lends to. Its own tree already counts it as
-            # a member, so it is subtracted there once.
-            sums[roots] += values[lenders].sum()
-            np.subtract.at(sums, self._table.root[lenders], values[lenders])
+        for roots, sharing in self._by_roots(self._sharing_for(slots)):
+            # The anchors of a sharing provider include its own root, whose total already contains
+            # the provider if it can satisfy a slot there. So it is subtracted there once.
+            sums[roots] += values[sharing].sum()
+            np.subtract.at(sums, self._table.root[sharing], values[sharing])
         return sums
 
-    def _lenders_of(self, slots: Sequence[Slot]) -> list[int]:
-        """Return the sharing providers that could give any of the slots to another tree."""
-        return [row for row in self._lenders if any(slot.lent.item(row) for slot in slots)]
+    def _sharing_for(self, slots: Sequence[Slot]) -> list[int]:
+        """Return the sharing providers that could satisfy any of the slots in another tree."""
+        return [row for row in self._sharing if any(slot.shared.item(row) for slot in slots)]
 
-    def _by_roots(self, lenders: Iterable[int]) -> Iterable[tuple[Rows, list[int]]]:
-        """Return the lenders grouped by the trees they lend to: many share one array of roots."""
+    def _by_roots(self, sharing: Iterable[int]) -> Iterable[tuple[Rows, list[int]]]:
+        """Return the sharing providers grouped by their anchors, as (anchors, providers) pairs."""
         found: dict[int, tuple[Rows, list[int]]] = {}
-        for row in lenders:
+        for row in sharing:
             roots = self._anchors[row]
             found.setdefault(id(roots), (roots, []))[1].append(row)
         return found.values()

@@ -1,10 +1,10 @@
-"""The search for arrangements at one anchor: which provider gives which slot.
+"""The search for arrangements at one anchor: which provider satisfies which slot.
 
 The search is depth first, starts with the slot that has the fewest choices, and undoes one choice
 at a time. It remembers dead ends by the part of the state that matters, in which equivalent rows
-are interchangeable: of many equal devices it tries one. After dead ends it looks ahead before each
-choice. If it has found nothing after many dead ends, it restarts with the slots that were most
-often involved. Without constraints, every combination of choices is an arrangement.
+are interchangeable, so of many equal devices it tries only one. After dead ends it looks ahead
+before each choice. If it has found nothing after many dead ends, it restarts with the slots that
+were most often involved. Without constraints, every combination of choices is an arrangement.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -78,10 +78,10 @@ class Steps:
 
 
 Arrangement = tuple[int, ...]
-"""The row that gives each slot, in the order of the query."""
+"""The row that satisfies each slot, in the order of the query."""
 
 RowsBySlot = Sequence[Sequence[int]]
-"""The rows that could give each slot."""
+"""The rows that could satisfy each slot."""
 
 MakeConstraints = Callable[[Sequence[int], RowsBySlot], list[Constraint]]
 """Creates the constraints of one search from the positions of the slots and their choices, both in
@@ -94,8 +94,8 @@ def arrangements(
     """Yield each arrangement at one anchor exactly once.
 
     Args:
-        choices: rows that could give each slot, in the order of the query.
-        make: creates the constraints between slots; None when there are none.
+        choices: the rows that could satisfy each slot, in the order of the query.
+        make: creates the constraints between slots; None if there are none.
         steps: the budget of the query.
 
     Raises:
@@ -108,7 +108,7 @@ def arrangements(
         return
     sizes = list(map(len, choices))
     order = sorted(range(len(sizes)), key=sizes.__getitem__)
-    # Restarts never repeat an arrangement, because a search only restarts if it has found nothing.
+    # Restarts never repeat an arrangement, because only a search that found nothing is restarted.
     for patience in (*PATIENCE, inf):
         ordered = [choices[slot] for slot in order]
         search = _Search(ordered, make(order, ordered), steps)
@@ -146,7 +146,7 @@ class _Search:
         self._class_of_row: dict[int, int] = {}
 
     def run(self, order: Sequence[int], patience: float) -> Iterator[Arrangement]:
-        """Yield the chosen rows, in the order of the query, whenever all slots have one.
+        """Yield each arrangement, its rows in the order of the query.
 
         Args:
             order: the slots of the query, in the order of the search.
@@ -172,7 +172,7 @@ class _Search:
                 depth = self._enter(depth, row)
 
     def _next(self, depth: int) -> int | None:
-        """Return the next row that may give the slot at a depth, or None if none is left."""
+        """Return the next row that may satisfy the slot at a depth, or None if none is left."""
         constraints = self._constraints
         for row in self._rest[depth]:
             self._steps.count += 1
@@ -186,10 +186,7 @@ class _Search:
         return None
 
     def _enter(self, depth: int, row: int) -> int:
-        """Choose a row and proceed to the next slot, unless that leads to a known dead end.
-
-        The result is the depth at which the search continues.
-        """
+        """Choose a row unless that leads to a dead end; return the depth at which to continue."""
         self._chosen[depth] = row
         for constraint in self._constraints:
             constraint.take(depth, row)
@@ -222,7 +219,7 @@ class _Search:
         return above
 
     def _is_dead_end(self, depth: int) -> bool:
-        """Return whether the present state is a dead end that is known or that a look-ahead finds.
+        """Return whether the state before a depth is a dead end, known or found by a look-ahead.
 
         A look-ahead costs more than a step, so it is taken only while earlier dead ends permit it.
         """
@@ -257,7 +254,7 @@ class _Search:
         return True
 
     def _open(self, depth: int) -> Sequence[int]:
-        """Return the rows that may give the slot at a depth, without those ruled out ahead."""
+        """Return the rows that may satisfy the slot at a depth, less those excluded ahead."""
         open_rows, rows = self._open_rows, self._choices[depth]
         if open_rows is None or not self._is_ahead_known or not open_rows.is_narrowed(depth):
             return rows
@@ -270,15 +267,16 @@ class _Search:
             constraint.release(depth, row)
 
     def _state(self, depth: int) -> Hashable:
-        """Return the part of the choices before a depth that matters for the slots from it on."""
+        """Return what matters, for the slots from a depth on, of the choices before that depth."""
         return depth, *(
             constraint.state(depth, self._row_class) for constraint in self._constraints
         )
 
     def _row_class(self, row: int) -> int:
-        """Return the id of a row's equivalence class, the rows that the search can interchange.
+        """Return the id of a row's equivalence class, a new one if necessary.
 
-        Rows of one class may give the same slots, and each constraint puts them in one class.
+        Rows of one class may satisfy the same slots and are equal to each constraint, so the search
+        can interchange them.
         """
         number = self._class_of_row.get(row)
         if number is None:

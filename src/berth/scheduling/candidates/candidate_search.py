@@ -1,4 +1,4 @@
-"""The search for candidates, which takes one of each anchor in turn until there are enough."""
+"""The search for candidates, which takes one candidate of each anchor in turn."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ class CompositeCandidate(NamedTuple):
 
     Attributes:
         amounts: (row, amounts) pairs, each row once, in the order in which groups first use the
-            rows. If several groups use one row, their amounts are added up; a row that gives no
+            rows. If several groups use one row, their amounts are added up; a row that supplies no
             amount is left out.
         mappings: the distinct rows that serve each group, in the order of `query.groups`.
     """
@@ -48,7 +48,7 @@ class Candidates:
 
     Attributes:
         alone: the rows that serve all groups alone; each is a candidate.
-        amounts: the amounts that each of these rows gives.
+        amounts: the amounts that each of these rows supplies.
         composed: all other candidates.
         steps: the number of choices that the search tried.
     """
@@ -69,15 +69,15 @@ def find_candidates(
 
     A claim for any of them would succeed now. A limited list covers as many anchors as possible.
     The cost grows by some microseconds per thousand providers, and with the number of candidates.
-    To prove that groups do not fit in a tree, however, the search may have to try all arrangements
-    that differ in essence.
+    However, to prove that groups do not fit in a tree, the search may have to try every arrangement
+    that is not equivalent to another.
 
     Args:
         table: the table, with N rows.
-        query: the query; no provider has classes, traits or aggregates that are unknown.
-        start: the number of anchors to skip at first, modulo their number; equal values give equal
-            results.
-        candidates_max: the limit if the query has none or a higher one.
+        query: the query; unknown classes, traits and aggregates match no provider.
+        start: the index of the anchor to begin with, modulo their number; the skipped anchors come
+            last.
+        candidates_max: the limit if the query has no limit or a higher one.
 
     Raises:
         TooManyWaysError: the step budget is exhausted.
@@ -87,7 +87,7 @@ def find_candidates(
     wanted = min(query.limit or candidates_max, candidates_max)
     composing = CandidateBuilder(masks.slots)
     all_slots = composing.merged(range(len(masks.slots)))
-    # A flat fleet is never searched: its anchors are the candidates.
+    # If every anchor is alone, as in a flat fleet, the anchors are the candidates.
     if anchors.is_alone.all():
         return Candidates(anchors.rows[:wanted], all_slots, (), 0)
     ways = AnchorArrangements(table, query, masks, anchors.rows.size)
@@ -99,8 +99,9 @@ def find_candidates(
 class AnchorArrangements:
     """The arrangements of each anchor, without those that an earlier anchor has yielded.
 
-    Different anchors share only arrangements of sharing providers. Among anchors at which the same
-    sharers could give the slots, only the first yields arrangements without a provider of its tree.
+    Two anchors can have the same arrangement only if it consists of sharing providers. Among
+    anchors where the same sharing providers could satisfy the slots, only the first yields such
+    arrangements.
     """
 
     def __init__(
@@ -109,38 +110,38 @@ class AnchorArrangements:
         """Prepare the search for a query with this many anchors."""
         self._choices = SlotChoices(table, masks)
         self._rules = ConstraintBuilder(table, query, masks)
-        self._sharers = frozenset(table.sharing().rows.tolist())
+        self._sharing = frozenset(table.sharing().rows.tolist())
         self._shared: set[tuple[frozenset[int], ...]] = set()
         self._seen: set[Arrangement] = set()
-        self._lenders: set[int] = set()
+        self._sharing_seen: set[int] = set()
         self._possible: dict[int, bool] = {}
         self.steps = Steps(anchors)
 
     def at(self, root: int) -> Iterator[Arrangement]:
-        """Return an iterator over the arrangements of an anchor, without those of earlier ones."""
-        lenders = self._choices.lent_alone(root)
-        if lenders is not None:
-            # Equal lenders are the same tuple object (see `SlotChoices.lent_alone`), so identity
-            # suffices.
-            if id(lenders) in self._lenders:
+        """Return an iterator over an anchor's arrangements that no earlier anchor has yielded."""
+        sharing = self._choices.sharing_alone(root)
+        if sharing is not None:
+            # Equal results of `sharing_alone` are the same object, so their identity suffices as a
+            # key.
+            if id(sharing) in self._sharing_seen:
                 return iter(())
-            self._lenders.add(id(lenders))
+            self._sharing_seen.add(id(sharing))
         choices, shared = self._choices.at(root)
         make = self._rules.at if self._rules.are_needed else None
         if not all(shared):
             return arrangements(choices, make, self.steps)
         if shared not in self._shared:
             self._shared.add(shared)
-        elif all(map(self._sharers.issuperset, choices)):
+        elif all(map(self._sharing.issuperset, choices)):
             return iter(())
         else:
-            make = partial(self._rules.at, sharers=self._sharers)
+            make = partial(self._rules.at, sharing=self._sharing)
         return self._unseen(arrangements(choices, make, self.steps))
 
     @property
     def are_free(self) -> bool:
         """Whether all choices of an anchor are compatible and no two anchors share arrangements."""
-        return not (self._rules.are_needed or self._choices.are_lent)
+        return not (self._rules.are_needed or self._choices.are_shared)
 
     def first_of(self, roots: Rows) -> list[Arrangement]:
         """Return the first arrangement of each anchor; only valid if `are_free`."""
@@ -155,12 +156,12 @@ class AnchorArrangements:
 
     def is_possible(self, root: int) -> bool:
         """Return whether an anchor has any arrangement, even one that an earlier anchor has."""
-        lenders = self._choices.lent_alone(root)
-        if lenders is not None and id(lenders) in self._possible:
-            return self._possible[id(lenders)]
+        sharing = self._choices.sharing_alone(root)
+        if sharing is not None and id(sharing) in self._possible:
+            return self._possible[id(sharing)]
         is_possible = self._has_any(root)
-        if lenders is not None:
-            self._possible[id(lenders)] = is_possible
+        if sharing is not None:
+            self._possible[id(sharing)] = is_possible
         return is_possible
 
     def _has_any(self, root: int) -> bool:
@@ -169,8 +170,8 @@ class AnchorArrangements:
 
     def _unseen(self, found: Iterator[Arrangement]) -> Iterator[Arrangement]:
         for arrangement in found:
-            # Only arrangements of sharers alone can recur, so only these are remembered.
-            if self._sharers.issuperset(arrangement):
+            # Only arrangements of sharing providers alone can recur, so only these are remembered.
+            if self._sharing.issuperset(arrangement):
                 if arrangement in self._seen:
                     self.steps.check()
                     continue
@@ -182,7 +183,7 @@ class CandidateBuilder:
     """Builds candidates from arrangements."""
 
     def __init__(self, slots: Sequence[Slot]) -> None:
-        """Group the slots of a query."""
+        """Prepare to build candidates for a query with these slots."""
         self._slots = slots
         self._single = [slot.amounts for slot in slots]
         groups: dict[int, list[int]] = {}
@@ -193,7 +194,7 @@ class CandidateBuilder:
         self._merged: dict[tuple[int, ...], Amounts] = {}
 
     def candidate(self, rows: Arrangement) -> CompositeCandidate:
-        """Return the candidate in which the rows give the slots."""
+        """Return the candidate in which each row satisfies the slot at the same index."""
         distinct = dict.fromkeys(rows)
         if self._is_plain and len(distinct) == len(rows):
             return CompositeCandidate(tuple(zip(rows, self._single, strict=True)), tuple(zip(rows)))
@@ -210,9 +211,9 @@ class CandidateBuilder:
         return CompositeCandidate(amounts, mappings)
 
     def merged(self, places: Sequence[int]) -> Amounts:
-        """Return the total amounts of a row that gives some slots."""
+        """Return the total amounts of a row that satisfies the slots at these indices."""
         key = tuple(places)
-        # Few combinations of slots occur among many candidates.
+        # The sums are cached, because few combinations of slots occur among many candidates.
         found = self._merged.get(key)
         if found is None:
             sums: dict[str, int] = {}
@@ -233,23 +234,23 @@ class CandidateBuilder:
 
 
 def _take(ways: AnchorArrangements, anchors: Anchors, wanted: int) -> list[Arrangement]:
-    """Return arrangements, one of each anchor in turn, until there are enough or none is left.
+    """Return arrangements, one of each anchor in turn, until enough are found or none is left.
 
     Args:
         ways: the arrangements of the anchors that are not alone.
-        anchors: all anchors; those that are alone take their turn in the first round.
+        anchors: all anchors; those that are alone count as candidates of the first round.
         wanted: the number of candidates, including the anchors that are alone.
     """
     first_round = _free_round if ways.are_free else _first_round
-    taken, going_on = first_round(ways, anchors, wanted)
+    taken, pending = first_round(ways, anchors, wanted)
     more = wanted - int(anchors.is_alone.sum())
-    while going_on and len(taken) < more:
-        way = going_on.popleft()
+    while pending and len(taken) < more:
+        way = pending.popleft()
         for following in way:
             # Only one arrangement is read, because the list of all those of an anchor may be huge.
             ways.steps.allow_more()
             taken.append(following)
-            going_on.append(way)
+            pending.append(way)
             break
     return taken
 
@@ -257,22 +258,22 @@ def _take(ways: AnchorArrangements, anchors: Anchors, wanted: int) -> list[Arran
 def _free_round(
     ways: AnchorArrangements, anchors: Anchors, wanted: int
 ) -> tuple[list[Arrangement], PendingAnchors]:
-    """Return the first arrangement of each anchor, which is known to exist, and pending anchors."""
+    """Return the first arrangement of each anchor, known to exist, and the pending anchors."""
     roots = anchors.rows[:wanted][~anchors.is_alone[:wanted]]
     is_enough = anchors.rows.size >= wanted
-    going_on = () if is_enough else map(ways.after_first, roots.tolist())
-    return ways.first_of(roots), deque(going_on)
+    pending = () if is_enough else map(ways.after_first, roots.tolist())
+    return ways.first_of(roots), deque(pending)
 
 
 def _first_round(
     ways: AnchorArrangements, anchors: Anchors, wanted: int
 ) -> tuple[list[Arrangement], PendingAnchors]:
-    """Return the first arrangement of each anchor that has any, and the pending anchors."""
+    """Return the first arrangement of each anchor that has one, and the pending anchors."""
     places = np.flatnonzero(~anchors.is_alone)
     roots: list[int] = anchors.rows[places].tolist()
     alone_before: list[int] = (places - np.arange(places.size)).tolist()
     taken: list[Arrangement] = []
-    going_on: PendingAnchors = deque()
+    pending: PendingAnchors = deque()
     for root, alone in zip(roots, alone_before, strict=True):
         if alone + len(taken) >= wanted:
             break
@@ -280,9 +281,9 @@ def _first_round(
         for first in way:
             ways.steps.allow_more()
             taken.append(first)
-            going_on.append(way)
+            pending.append(way)
             break
-    return taken, going_on
+    return taken, pending
 
 
 def _rotated(anchors: Anchors, start: int) -> Anchors:

@@ -1,4 +1,4 @@
-"""The capacity constraint: the total that one provider gives to several slots must fit.
+"""The capacity constraint: one provider must have room for all slots that it satisfies.
 
 The constraint also covers groups that need a provider to themselves: each takes 1 of a pseudo-class
 of which every provider has 1.
@@ -10,14 +10,14 @@ from itertools import accumulate
 from typing import Final
 
 from berth.scheduling.candidates.constraints import RowClass
-from berth.scheduling.candidates.lookahead import OpenRows, can_give, each_bit, union
+from berth.scheduling.candidates.lookahead import OpenRows, can_satisfy, each_bit, union
 
 SUMS_MAX: Final = 1_000
 """The most distinct sums of amounts for which unequal capacities may be equivalent."""
 
 
 class CapacityConstraint:
-    """The remaining capacity of each row that may give several slots; see `Constraint`."""
+    """The remaining capacity of each row that may satisfy several slots; see `Constraint`."""
 
     def __init__(
         self,
@@ -25,10 +25,10 @@ class CapacityConstraint:
         room_of: Callable[[int], list[int]],
         apart: int | None = None,
     ) -> None:
-        """Start with nothing taken.
+        """Start with no slot satisfied.
 
         Args:
-            costs: by depth, the slot's (index of a class, amount) pairs of contested classes.
+            costs: by depth, the (class index, amount) pairs of the slot for contested classes.
             room_of: returns the capacity of a row by class index, as a new list.
             apart: the index of the pseudo-class for slots that need a provider to themselves.
         """
@@ -83,11 +83,11 @@ class CapacityConstraint:
         )
 
     def row_class(self, _row: int) -> Hashable:
-        """Return None, because the state has the capacity of each row."""
+        """Return None, because the state contains the capacity of each row in use."""
         return None
 
     def narrow(self, depth: int, open_rows: OpenRows) -> bool:
-        """Exclude rows without sufficient capacity; return whether the others may suffice."""
+        """Exclude used rows without sufficient capacity; return whether the others may suffice."""
         for row, left in self._left.items():
             if self._taken.get(row):
                 bit = open_rows.bit_of[row]
@@ -101,9 +101,9 @@ class CapacityConstraint:
         )
 
     def _asking(self, depth: int) -> dict[int, list[tuple[int, int]]]:
-        """Return, by class index, the slots from a depth on that need it, largest first.
+        """Return, by class index, the slots from a depth on that request the class, largest first.
 
-        Each slot is a pair of its depth and the amount.
+        Each slot is a (depth, amount) pair.
         """
         asking = self._asked.get(depth)
         if asking is None:
@@ -118,7 +118,7 @@ class CapacityConstraint:
     def _is_enough(
         self, depth: int, place: int, slots: Sequence[tuple[int, int]], open_rows: OpenRows
     ) -> bool:
-        """Return whether a class may suffice, by the sum of amounts and the count of large ones."""
+        """Return whether the capacity of a class may suffice, by its sum and by matching slots."""
         wanted = [open_rows.open[at] for at, _ in slots]
         amounts = [amount for _, amount in slots]
         return (
@@ -126,7 +126,7 @@ class CapacityConstraint:
             or self._sum_is_enough(depth, place, wanted, sum(amounts), open_rows)
         ) and all(
             self._fit(place, wanted[:count], amounts[:count], open_rows)
-            # Amounts differ, so the count is tested for the two largest slots, then the three
+            # Amounts differ, so the matching is tested for the two largest slots, then the three
             # largest, and so on, skipping prefixes that end amid equal amounts.
             for count in range(2, len(slots) + 1)
             if count == len(slots) or amounts[count] < amounts[count - 1]
@@ -135,7 +135,7 @@ class CapacityConstraint:
     def _sum_is_enough(
         self, depth: int, place: int, wanted: Sequence[int], amount: int, open_rows: OpenRows
     ) -> bool:
-        """Return whether the useful remaining capacity of a class is at least an amount."""
+        """Return whether the useful remaining capacity of the wanted rows is at least an amount."""
         for bit in each_bit(union(wanted)):
             amount -= self._useful_of(depth, place, self._left_of(open_rows.row_of(bit))[place])
             if amount <= 0:
@@ -145,17 +145,17 @@ class CapacityConstraint:
     def _fit(
         self, place: int, wanted: Sequence[int], amounts: Sequence[int], open_rows: OpenRows
     ) -> bool:
-        """Return whether each slot may find a row with capacity for it.
+        """Return whether the rows may have capacity for all slots.
 
-        Every row is assumed to give the smallest of the amounts, so the test is necessary but not
-        sufficient.
+        A row with capacity for the k smallest of the amounts is assumed to satisfy any k slots, so
+        the test is necessary but not sufficient.
         """
         sums = list(accumulate(reversed(amounts)))
 
         def capacity(bit: int) -> int:
             return bisect_right(sums, self._left_of(open_rows.row_of(bit))[place])
 
-        return can_give(wanted, capacity)
+        return can_satisfy(wanted, capacity)
 
     def _left_of(self, row: int) -> list[int]:
         left = self._left.get(row)
@@ -167,16 +167,19 @@ class CapacityConstraint:
         return [self._useful_of(depth, place, left) for place, left in enumerate(room)]
 
     def _useful_of(self, depth: int, place: int, left: int) -> int:
-        """Return the largest sum of later amounts that fits in a capacity."""
+        """Return the largest sum of amounts from a depth on that fits in a capacity.
+
+        Return the capacity itself if there are more than `SUMS_MAX` such sums.
+        """
         key = (depth, place)
         if key not in self._sums:
             self._sums[key] = self._sums_from(depth, place)
         sums = self._sums[key]
-        # Capacities between two such sums are equivalent, which makes many more states equal.
+        # Capacities between two adjacent sums are equivalent, so many more states are equal.
         return left if sums is None or left < 0 else sums[bisect_right(sums, left) - 1]
 
     def _sums_from(self, depth: int, place: int) -> list[int] | None:
-        """Return all sums of the amounts of a class from a depth on; None if there are too many."""
+        """Return all sums of a class's amounts from a depth on; None for more than `SUMS_MAX`."""
         sums = {0}
         for costs in self._costs[depth:]:
             for one, amount in costs:

@@ -22,12 +22,12 @@ from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.provider.providers import ProviderTable
 
-# The bits of a signed 64-bit word without its sign. This many masks or more are combined into
+# The bits of a signed 64-bit word without its sign. Bits of this many masks or more are held in
 # Python integers.
 _WORD_BITS: Final = 63
 
-# Up to this many choices may all be tops. From more, those of trees without a choice for each slot
-# are excluded first.
+# With more choices than this, those of trees without a choice for each slot are excluded from the
+# tops first.
 _FEW: Final = 32
 
 
@@ -42,7 +42,7 @@ class ConstraintBuilder:
     """Builds the constraints of a search, only those that some choices could violate."""
 
     def __init__(self, table: ProviderTable, query: CandidateQuery, masks: QueryMasks) -> None:
-        """Determine the constraints that the query puts on several slots."""
+        """Determine the constraints that the query imposes on several slots."""
         self._lineage = TreeColumns(table.parent, table.root)
         self._slots = masks.slots
         self._together = len(masks.together)
@@ -51,7 +51,7 @@ class ConstraintBuilder:
         names = [
             name
             for name in contested(query)
-            # A class needs a constraint only if some provider could give two of its slots. Each
+            # A class needs a constraint only if some provider could satisfy two of its slots. Each
             # constraint that is left out speeds up every step of every search.
             if _meet(slot for slot in masks.slots if name in slot.classes)
         ]
@@ -78,14 +78,14 @@ class ConstraintBuilder:
         return not is_simple or any(self._costs)
 
     def at(
-        self, order: Sequence[int], choices: RowsBySlot, sharers: frozenset[int] | None = None
+        self, order: Sequence[int], choices: RowsBySlot, sharing: frozenset[int] | None = None
     ) -> list[Constraint]:
         """Return the constraints of one anchor.
 
         Args:
             order: the indices of the slots, in the order of the search.
-            choices: the rows that could give each slot, in the same order.
-            sharers: the rows that must not give all slots; None if they may.
+            choices: the rows that could satisfy each slot, in the same order.
+            sharing: the sharing providers, which must not satisfy all slots; None if they may.
         """
         constraints: list[Constraint] = []
         if any(self._costs):
@@ -101,10 +101,10 @@ class ConstraintBuilder:
         if not self._is_aware:
             gives = [bool(self._slots[slot].amounts) for slot in order]
             constraints.append(OnePerTree(gives, self._lineage.root.item))
-        if sharers is not None:
-            own = [any(row not in sharers for row in rows) for rows in choices]
+        if sharing is not None:
+            own = [any(row not in sharing for row in rows) for rows in choices]
             constraints.append(
-                NonSharingRequired([any(own[i + 1 :]) for i in range(len(own))], sharers)
+                NonSharingRequired([any(own[i + 1 :]) for i in range(len(own))], sharing)
             )
         return constraints
 
@@ -130,10 +130,10 @@ def _bits_of(masks: Sequence[Mask], count: int) -> NDArray[Any]:
 
 
 def _meet(slots: Iterable[Slot]) -> bool:
-    """Return whether any provider could give two of the slots."""
+    """Return whether any provider could satisfy two of the slots."""
     given: Mask | None = None
     for slot in slots:
-        mine = slot.own | slot.lent
+        mine = slot.own | slot.shared
         if given is not None and bool((given & mine).any()):
             return True
         given = mine if given is None else given | mine
@@ -147,14 +147,16 @@ def subtree_of(
     *,
     are_apart: bool = False,
 ) -> Subtree:
-    """Return the constraint that some slots are given within one subtree.
+    """Return the constraint that some slots are satisfied within one subtree.
 
-    A top is a choice such that every one of these slots has a choice that is the top or below it.
-    A tree in which some slot has no choice has no tops; most trees of sharers are such trees.
+    A top is a choice such that every one of these slots has a choice that is the top or below the
+    top. A tree in which some slot has no choice has no tops. Most trees of sharing providers are
+    such trees.
     """
     inside = [mine for is_inside, mine in zip(depths, choices, strict=True) if is_inside]
     rows = list(dict.fromkeys(row for mine in inside for row in mine))
-    # Without this cut, the bit masks would have a bit for each of many sharers that are not tops.
+    # Without this cut, the bit masks would have a bit for each of many sharing providers that are
+    # not tops.
     near = rows if len(rows) <= _FEW else _near(rows, inside, lineage.root)
     bit_of = {row: 1 << place for place, row in enumerate(near)}
     under = {row: _tops_above(row, bit_of, lineage.parent) for row in near}
@@ -170,7 +172,7 @@ def subtree_of(
 
 
 def later_bits(depths: Sequence[bool], choices: RowsBySlot, bits: Mapping[int, int]) -> list[int]:
-    """Return by depth the combined bits of all choices of the later slots within `depths`."""
+    """Return by depth the combined bits of all choices of later slots that `depths` selects."""
     later = [0] * len(choices)
     found = 0
     for depth in range(len(choices) - 1, -1, -1):
@@ -191,7 +193,7 @@ def _near(rows: Sequence[int], inside: RowsBySlot, root: NDArray[np.int32]) -> l
 
 
 def _tops_above(row: int, bit_of: Mapping[int, int], parent: NDArray[np.int32]) -> int:
-    """Return the bits of a row and of its ancestors, as far as they have one."""
+    """Return the combined bits of a row and its ancestors; a row without a bit adds none."""
     bits, at = 0, row
     while at >= 0:
         bits |= bit_of.get(at, 0)

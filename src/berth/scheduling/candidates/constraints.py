@@ -1,6 +1,6 @@
 """Constraints between the providers of an arrangement, one class per constraint.
 
-The search asks each constraint whether it may choose a row (`allows`), and reports the choice
+The search asks each constraint whether a row may be chosen (`allows`), and reports each choice
 (`take`) and its end (`release`). `state` is the part of past choices that matters for later ones,
 and `row_class` the part of a row that matters. Rows for which all constraints return equal classes
 are interchangeable.
@@ -9,7 +9,7 @@ are interchangeable.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Protocol
 
-from berth.scheduling.candidates.lookahead import OpenRows, can_give, each_bit, union
+from berth.scheduling.candidates.lookahead import OpenRows, can_satisfy, each_bit, union
 
 RowClass = Callable[[int], int]
 """Takes a row and returns the id of its equivalence class."""
@@ -19,7 +19,7 @@ class Constraint(Protocol):
     """A constraint on the choices of one search; a depth is a slot's index in search order."""
 
     def allows(self, depth: int, row: int, /) -> bool:
-        """Return whether a row may give the slot at a depth, given the choices so far."""
+        """Return whether a row may satisfy the slot at a depth, given the choices so far."""
         ...
 
     def take(self, depth: int, row: int, /) -> None:
@@ -39,16 +39,16 @@ class Constraint(Protocol):
         ...
 
     def narrow(self, depth: int, open_rows: OpenRows, /) -> bool:
-        """Exclude rows that cannot give a slot from a depth on, given the choices so far.
+        """Exclude rows that cannot satisfy a slot from a depth on, given the choices so far.
 
         Returns:
-            False if these slots certainly cannot all be given, else True.
+            False if these slots certainly cannot all be satisfied, else True.
         """
         ...
 
 
 class TraitCoverage:
-    """The providers of the unsuffixed group must together have one trait of each required set."""
+    """The providers of the unsuffixed group must together have a trait of each required set."""
 
     def __init__(
         self, depths: Sequence[bool], later: Sequence[int], bits: Mapping[int, int], full: int
@@ -68,7 +68,7 @@ class TraitCoverage:
         self._covered = [0]
 
     def allows(self, depth: int, row: int) -> bool:
-        """Return whether the sets that remain uncovered with this row can still be covered."""
+        """Return whether this row and later choices can cover the sets that are not covered yet."""
         if not self._depths[depth]:
             return True
         return self._covered[-1] | self._bits[row] | self._later[depth] == self._full
@@ -105,7 +105,7 @@ class TraitCoverage:
 
 
 class Subtree:
-    """Among the providers of some slots, one must be the ancestor of all others, or the only one.
+    """Of the providers of some slots, one must be the ancestor of all others, or the only one.
 
     The providers that could be that ancestor are called tops; each has a bit.
     """
@@ -138,7 +138,7 @@ class Subtree:
         self._stack = [(-1, 0)]
 
     def allows(self, depth: int, row: int) -> bool:
-        """Return whether a common top is chosen, or can still be chosen."""
+        """Return whether, with this row, a common top is chosen or can still be chosen."""
         if not self._depths[depth]:
             return True
         above, chosen = self._stack[-1]
@@ -166,7 +166,7 @@ class Subtree:
         return self._under.get(row, 0), self._tops.get(row, 0)
 
     def narrow(self, depth: int, open_rows: OpenRows) -> bool:
-        """Exclude rows that are not below any possible common top."""
+        """Exclude rows below no possible common top; return whether there is such a top."""
         inside = [at for at in range(depth, len(self._depths)) if self._depths[at]]
         if not inside:
             return True
@@ -181,19 +181,19 @@ class Subtree:
         return kept != 0
 
     def _may_be_top(self, wanted: Sequence[int], own: int, is_chosen: int) -> bool:
-        """Return whether the rows below a top can give all slots, one of them being the top itself.
+        """Return whether rows below a top can satisfy all slots, one of them being the top itself.
 
         Args:
-            wanted: by slot, the bits of its rows below the top.
+            wanted: by slot, the bits of its open rows that are the top or below it.
             own: the bit of the top.
-            is_chosen: nonzero if the top already gives a slot.
+            is_chosen: nonzero if the top already satisfies a slot.
         """
         if not all(wanted) or not (is_chosen or any(bits & own for bits in wanted)):
             return False
-        return not self._are_apart or can_give(wanted, _once)
+        return not self._are_apart or can_satisfy(wanted, _once)
 
     def _reach_of(self, top: int, open_rows: OpenRows) -> tuple[int, int]:
-        """Return the rows below a top, itself included, and the top alone, as bits."""
+        """Return the rows below a top, including the top, and the top alone, as bits."""
         reach = self._reach.get(top)
         # The result does not depend on the choices, so it is computed once per search.
         if reach is None:
@@ -204,36 +204,36 @@ class Subtree:
 
 
 class OnePerTree:
-    """At most one provider of each tree gives anything, for clients unaware of nested providers."""
+    """At most one provider per tree supplies amounts, for clients unaware of nested providers."""
 
-    def __init__(self, gives: Sequence[bool], root_of: Callable[[int], int]) -> None:
+    def __init__(self, have_amounts: Sequence[bool], root_of: Callable[[int], int]) -> None:
         """Start with no provider chosen.
 
         Args:
-            gives: by depth, whether the slot has any amount.
+            have_amounts: by depth, whether the slot has any amount.
             root_of: returns the root of a row's tree.
         """
-        self._gives = gives
+        self._have_amounts = have_amounts
         self._root_of = root_of
         self._chosen: dict[int, list[int]] = {}
         self._trees: dict[int, int] = {}
 
     def allows(self, depth: int, row: int) -> bool:
-        """Return whether no other row of the row's tree is chosen, or the slot has no amount."""
-        # A resourceless group takes nothing, so its provider is not a second one.
-        if not self._gives[depth]:
+        """Return whether no other row of the tree is chosen; True for a slot without amounts."""
+        # A resourceless group takes nothing, so its provider does not count against the limit.
+        if not self._have_amounts[depth]:
             return True
         chosen = self._chosen.get(self._root_of(row))
         return not chosen or chosen[-1] == row
 
     def take(self, depth: int, row: int) -> None:
         """Record the row as chosen in its tree, if the slot has an amount."""
-        if self._gives[depth]:
+        if self._have_amounts[depth]:
             self._chosen.setdefault(self._root_of(row), []).append(row)
 
     def release(self, depth: int, row: int) -> None:
         """Undo the last choice in its tree."""
-        if self._gives[depth]:
+        if self._have_amounts[depth]:
             self._chosen[self._root_of(row)].pop()
 
     def state(self, _depth: int, _row_class: RowClass) -> Hashable:
@@ -245,13 +245,13 @@ class OnePerTree:
         return row
 
     def narrow(self, depth: int, open_rows: OpenRows) -> bool:
-        """Exclude all other rows of trees in which a row is chosen."""
+        """Exclude other rows of trees with a chosen row; return whether each slot keeps a row."""
         closed = 0
         for root, rows in self._chosen.items():
             if rows:
                 closed |= self._rows_of(root, open_rows) & ~open_rows.bit_of[rows[-1]]
-        for at in range(depth, len(self._gives)):
-            if self._gives[at]:
+        for at in range(depth, len(self._have_amounts)):
+            if self._have_amounts[at]:
                 open_rows.open[at] &= ~closed
         return all(open_rows.open[depth:])
 
@@ -265,47 +265,48 @@ class OnePerTree:
 
 
 class NonSharingRequired:
-    """At least one provider must not be a sharing one.
+    """At least one provider must not be a sharing provider.
 
-    Arrangements of sharing providers alone are found at another anchor; see `AnchorArrangements`.
+    Arrangements of sharing providers alone are yielded at an earlier anchor; see
+    `AnchorArrangements`.
     """
 
-    def __init__(self, later: Sequence[bool], sharers: frozenset[int]) -> None:
+    def __init__(self, later: Sequence[bool], sharing: frozenset[int]) -> None:
         """Start with no provider chosen.
 
         Args:
-            later: by depth, whether later slots have choices that do not share.
-            sharers: the rows that share.
+            later: by depth, whether later slots have choices that are not sharing providers.
+            sharing: the sharing providers.
         """
         self._later = later
-        self._sharers = sharers
+        self._sharing = sharing
         self._belonging = 0
 
     def allows(self, depth: int, row: int) -> bool:
-        """Return whether a provider that does not share is chosen, or can still be chosen."""
-        return self._belonging > 0 or row not in self._sharers or self._later[depth]
+        """Return whether a non-sharing provider is chosen, is this row, or can still be chosen."""
+        return self._belonging > 0 or row not in self._sharing or self._later[depth]
 
     def take(self, _depth: int, row: int) -> None:
-        """Count the row if it does not share."""
-        self._belonging += row not in self._sharers
+        """Count the row if it is not a sharing provider."""
+        self._belonging += row not in self._sharing
 
     def release(self, _depth: int, row: int) -> None:
         """Undo the count of the row."""
-        self._belonging -= row not in self._sharers
+        self._belonging -= row not in self._sharing
 
     def state(self, _depth: int, _row_class: RowClass) -> Hashable:
-        """Return whether a provider that does not share is chosen."""
+        """Return whether a non-sharing provider is chosen."""
         return self._belonging > 0
 
     def row_class(self, row: int) -> Hashable:
-        """Return whether a row shares."""
-        return row in self._sharers
+        """Return whether a row is a sharing provider."""
+        return row in self._sharing
 
     def narrow(self, _depth: int, _open_rows: OpenRows) -> bool:
-        """Exclude nothing: `allows` decides this constraint completely."""
+        """Exclude nothing and return True, because `allows` decides this constraint completely."""
         return True
 
 
 def _once(_bit: int) -> int:
-    """Return 1: each row gives at most one slot."""
+    """Return 1, because each row satisfies at most one slot."""
     return 1

@@ -1,4 +1,4 @@
-"""Explanations: what each constraint of a query leaves of the fleet."""
+"""Explanations of queries: the part of the fleet that each constraint leaves."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -25,12 +25,11 @@ from berth.tables.provider.providers import ProviderTable
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """The part of the fleet that remains.
+    """The part of the fleet that remains after some constraints.
 
     Attributes:
-        providers: the number of providers that could give something; all of them while nothing is
-            requested.
-        trees: the number of trees that they could give it to.
+        providers: the number of providers that meet the constraints so far.
+        trees: the number of trees that they could serve.
     """
 
     providers: int
@@ -42,7 +41,7 @@ class ExplainStep:
     """One constraint and its effect.
 
     Attributes:
-        group: the suffix of the group that has the constraint; None for the query as a whole.
+        group: the suffix of the group with the constraint; None for the query as a whole.
         constraint: the kind of the constraint.
         names: the traits, aggregates, provider or class that the constraint names.
         before: what remained before this step.
@@ -58,16 +57,17 @@ class ExplainStep:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The reason why a query has the candidates that it has.
+    """How the constraints of a query reduce the fleet to the trees with a candidate.
 
     The steps of each group start with the whole fleet. In an unsuffixed group with several classes,
-    each class starts with what the group's traits and aggregates leave, because each may come from
-    a different provider. The query as a whole starts with what any of its groups leaves.
+    the steps of each class start with what the group's other constraints leave, because each class
+    may come from a different provider. The steps of the whole query start with all providers that
+    could satisfy any slot.
 
     Attributes:
-        fleet: all providers and all trees.
-        steps: the steps of each group, then those of the query as a whole; `after` of the last step
-            has the trees with a candidate.
+        fleet: the number of all providers and of all trees.
+        steps: the steps of each group, then those of the whole query; `after.trees` of the last
+            step is the number of trees with a candidate.
     """
 
     fleet: Remaining
@@ -75,18 +75,18 @@ class Explanation:
 
     @property
     def ends_at(self) -> ExplainStep | None:
-        """The first step that leaves nothing; None when there are candidates."""
+        """The first step that leaves no tree; None if there are candidates."""
         return next((step for step in self.steps if not step.after.trees), None)
 
 
 def explain(table: ProviderTable, query: CandidateQuery) -> Explanation:
-    """Return what each constraint of a query leaves of the fleet, ignoring the query's limit.
+    """Return the part of the fleet that each constraint leaves, ignoring the query's limit.
 
     Each tree that could serve all groups is searched for one candidate.
 
     Args:
         table: the table, with N rows.
-        query: the query; no provider has classes, traits or aggregates that are unknown.
+        query: the query; unknown classes, traits and aggregates match no provider.
 
     Raises:
         TooManyWaysError: the step budget is exhausted.
@@ -105,22 +105,23 @@ def _of_group(
     filters = [
         *zip(
             filters_of(table, group),
-            filters_of(table, group, is_lent=not group.suffix),
+            filters_of(table, group, is_shared=not group.suffix),
             strict=True,
         )
     ]
-    for own, lent in filters:
-        slot = replace(slot, own=slot.own & own.mask, lent=slot.lent & lent.mask)
+    for own, shared in filters:
+        slot = replace(slot, own=slot.own & own.mask, shared=slot.shared & shared.mask)
         after = _left(table, slot)
         yield ExplainStep(group.suffix, own.constraint, own.names, before, after)
         before = after
     first, first_before = slot, before
     for name, amount in group.amounts.items():
-        # Each class of an unsuffixed group may come from another provider, so it begins anew.
+        # Each class of an unsuffixed group may come from a different provider, so its steps begin
+        # anew.
         if is_spread(group):
             slot, before = first, first_before
         for fit in _fits(table, name, amount):
-            slot = replace(slot, own=slot.own & fit.mask, lent=slot.lent & fit.mask)
+            slot = replace(slot, own=slot.own & fit.mask, shared=slot.shared & fit.mask)
             after = _left(table, slot)
             yield ExplainStep(group.suffix, fit.constraint, fit.names, before, after)
             before = after
@@ -168,7 +169,7 @@ def _of_whole(
     anchors = anchors_of(table, query, masks)
     ways = AnchorArrangements(table, query, masks, anchors.rows.size)
     for root, is_alone in zip(anchors.rows.tolist(), anchors.is_alone.tolist(), strict=True):
-        # A root that is alone needs no search: the masks decide it exactly.
+        # A root that is alone needs no search, because the masks decide it exactly.
         trees[root] = is_alone or ways.is_possible(root)
     yield ExplainStep(
         None, ConstraintKind.COMBINATION, (), before, _left_in(table, masks.slots, trees)
@@ -176,7 +177,7 @@ def _of_whole(
 
 
 def _fits(table: ProviderTable, name: str, amount: int) -> list[GroupMask]:
-    """Return the conditions under which a provider can give an amount, in the order of steps."""
+    """Return the conditions under which a provider can supply an amount, in the order of steps."""
     columns, every = table.resource(name), table.all_rows
     if columns is None:
         return [GroupMask(ConstraintKind.INVENTORY, (name,), no_rows(table))]
@@ -195,10 +196,12 @@ def _fits(table: ProviderTable, name: str, amount: int) -> list[GroupMask]:
 
 
 def _everyone(table: ProviderTable, group: CandidateGroup) -> Slot:
-    """Return a slot that every provider could give."""
-    borrowers = None if group.suffix else ~is_member(table, group.outside_of)
+    """Return a slot that every provider could satisfy."""
+    shared_with = None if group.suffix else ~is_member(table, group.outside_of)
     alive = table.alive
-    return Slot(0, (), is_single=bool(group.suffix), own=alive, lent=alive, borrowers=borrowers)
+    return Slot(
+        0, (), is_single=bool(group.suffix), own=alive, shared=alive, shared_with=shared_with
+    )
 
 
 def _fleet(table: ProviderTable) -> Remaining:
@@ -207,18 +210,18 @@ def _fleet(table: ProviderTable) -> Remaining:
 
 
 def _left(table: ProviderTable, slot: Slot) -> Remaining:
-    """Return how many providers could give a slot, and to how many trees."""
+    """Return how many providers could satisfy a slot, and in how many trees."""
     return Remaining(int(slot.own.sum()), int(Reach(table, (slot,)).of_slot(slot).sum()))
 
 
 def _left_in(table: ProviderTable, slots: tuple[Slot, ...], trees: Mask) -> Remaining:
-    """Return how many providers could give any slot in any of the trees, and how many trees."""
+    """Return the number of trees, and of providers that could satisfy a slot in any of them."""
     own = no_rows(table)
     for slot in slots:
         own |= slot.own
-    giving = own & trees[table.root]
+    able = own & trees[table.root]
     for row, anchors in table.sharing().anchors.items():
-        if any(slot.lent.item(row) for slot in slots) and bool(trees[anchors].any()):
-            # A lender gives to other trees, so its own tree may not be among them.
-            giving[row] = True
-    return Remaining(int(giving.sum()), int(trees.sum()))
+        if any(slot.shared.item(row) for slot in slots) and bool(trees[anchors].any()):
+            # The own tree of a sharing provider need not be among the trees that it serves.
+            able[row] = True
+    return Remaining(int(able.sum()), int(trees.sum()))

@@ -1,4 +1,4 @@
-"""Look-ahead: the rows that may still give the remaining slots, as bits of integers.
+"""Look-ahead: the rows that may still satisfy the remaining slots, as bits of integers.
 
 Python integers are unbounded, so one operation covers all rows of an anchor.
 """
@@ -12,14 +12,14 @@ class OpenRows:
 
     Attributes:
         bit_of: by row, its bit.
-        open: by depth, the bits of the rows that may still give the slot.
+        open: by depth, the bits of the rows that may still satisfy the slot.
     """
 
     def __init__(self, choices: Sequence[Sequence[int]]) -> None:
         """Start with all rows open.
 
         Args:
-            choices: by depth, the rows that could give the slot.
+            choices: by depth, the rows that could satisfy the slot.
         """
         self._rows = list(dict.fromkeys(chain.from_iterable(choices)))
         self.bit_of = {row: 1 << place for place, row in enumerate(self._rows)}
@@ -35,7 +35,7 @@ class OpenRows:
         return self.open[depth] != self._all[depth]
 
     def bits(self, rows: Sequence[int]) -> int:
-        """Return the combined bits of rows."""
+        """Return the combined bits of the rows."""
         return union(map(self.bit_of.__getitem__, rows))
 
     def row_of(self, bit: int) -> int:
@@ -59,15 +59,15 @@ def union(each: Iterable[int]) -> int:
     return found
 
 
-def can_give(wanted: Sequence[int], capacity: Callable[[int], int]) -> bool:
+def can_satisfy(wanted: Sequence[int], capacity: Callable[[int], int]) -> bool:
     """Return whether every slot can be assigned a row without exceeding the rows' capacities.
 
     Args:
-        wanted: for each slot, the bits of the rows that may give it.
-        capacity: returns, for the bit of a row, how many slots it can give, at least 1.
+        wanted: for each slot, the bits of the rows that may satisfy it.
+        capacity: takes the bit of a row and returns how many slots the row can satisfy, at least 1.
     """
     matching = _Matching(wanted, capacity)
-    return all(matching.finds_row(slot) for slot in range(len(wanted)))
+    return all(matching.assign(slot) for slot in range(len(wanted)))
 
 
 class _Matching:
@@ -79,22 +79,22 @@ class _Matching:
         self._slots: dict[int, list[int]] = {}
         self._full = 0
 
-    def finds_row(self, slot: int) -> bool:
-        """Assign a row to one more slot, reassigning others if needed; return whether it worked."""
-        return self._finds(slot, [0])
+    def assign(self, slot: int) -> bool:
+        """Assign a row to a slot, reassigning others if needed; return whether that succeeded."""
+        return self._augment(slot, [0])
 
-    def _finds(self, slot: int, tried: list[int]) -> bool:
+    def _augment(self, slot: int, tried: list[int]) -> bool:
         free = self._wanted[slot] & ~self._full
         if free:
             self._take(free & -free, slot)
             return True
         while rest := self._wanted[slot] & ~tried[0]:
             bit = rest & -rest
-            # A row is visited once per augmenting path, which bounds the recursion.
+            # Each row is tried once per augmenting path, which bounds the recursion.
             tried[0] |= bit
             slots = self._slots[bit]
             for place, other in enumerate(slots):
-                if self._finds(other, tried):
+                if self._augment(other, tried):
                     slots[place] = slot
                     return True
         return False

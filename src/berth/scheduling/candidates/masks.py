@@ -1,4 +1,4 @@
-"""Masks: which providers, each considered alone, could give each part of a query."""
+"""Masks: which providers, each considered alone, could satisfy each slot of a query."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from berth.tables.provider.providers import ProviderTable
 
 
 class ConstraintKind(StrEnum):
-    """The kinds of constraints that a query can have; the values are shown to clients."""
+    """The kinds of constraints in a query; clients see the values."""
 
     IN_TREE = "in_tree"
     MEMBER_OF = "member_of"
@@ -30,7 +30,7 @@ class ConstraintKind(StrEnum):
 
 
 class GroupMask(NamedTuple):
-    """One constraint of a group: its kind, the names concerned, and the providers that satisfy it.
+    """One constraint of a group: its kind, the names in it, and the providers that satisfy it.
 
     `mask` is (N,) bool.
     """
@@ -42,24 +42,25 @@ class GroupMask(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The part of a query that one provider gives: a suffixed group, or one unsuffixed class.
+    """A part of a query that one provider must satisfy: a suffixed group or an unsuffixed class.
 
     Attributes:
         group: the index of the group in the query.
         amounts: (class, amount) pairs; empty for a resourceless group.
         is_single: whether the group has a suffix, so that one provider serves it alone.
-        own: (N,) bool, True for providers that can give the slot within their own tree.
-        lent: (N,) bool, True for providers that can give the slot to trees that they share with.
-        borrowers: (N,) bool, True for the roots of trees that the slot may be lent to; None for
-            all.
+        own: (N,) bool, True for providers that can satisfy the slot within their own tree.
+        shared: (N,) bool, True for providers that, if they are sharing providers, can satisfy the
+            slot in the trees with which they share.
+        shared_with: (N,) bool, True for the roots of trees in which a sharing provider of another
+            tree may satisfy the slot; None for all.
     """
 
     group: int
     amounts: tuple[tuple[str, int], ...]
     is_single: bool
     own: Mask
-    lent: Mask
-    borrowers: Mask | None = None
+    shared: Mask
+    shared_with: Mask | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -72,10 +73,10 @@ class QueryMasks:
     """All slots of a query, and the constraints on several providers together.
 
     Attributes:
-        slots: the slots in the order of the groups, and of the classes of the unsuffixed group.
-        together: for each set of traits of which the providers of the unsuffixed group together
-            need one, (N,) bool, True for providers that have one. Empty if the group has a single
-            slot, whose masks then include the traits.
+        slots: the slots in the order of the groups; the unsuffixed group has one per class.
+        together: for each set of traits that the unsuffixed group requires, (N,) bool, True for
+            providers with a trait of the set; one provider of the group must be among them. Empty
+            if the group has a single slot, whose masks then include the traits.
         roots: (N,) bool, True for the roots that may be anchors; None for all.
     """
 
@@ -89,7 +90,7 @@ def masks_of(table: ProviderTable, query: CandidateQuery) -> QueryMasks:
 
     Args:
         table: the table, with N rows.
-        query: the query; no provider has classes, traits or aggregates that are unknown.
+        query: the query; unknown classes, traits and aggregates match no provider.
     """
     slots: list[Slot] = []
     together: tuple[Mask, ...] = ()
@@ -104,25 +105,25 @@ def masks_of(table: ProviderTable, query: CandidateQuery) -> QueryMasks:
 
 
 def filters_of(
-    table: ProviderTable, group: CandidateGroup, *, is_lent: bool = False
+    table: ProviderTable, group: CandidateGroup, *, is_shared: bool = False
 ) -> Iterator[GroupMask]:
-    """Yield the constraints of a group on each provider, apart from amounts, one at a time.
+    """Yield the constraints of a group on each single provider, except those on amounts.
 
-    Some follow Placement's implementation: for the unsuffixed group, an aggregate of the root
-    applies to its whole tree. A resourceless group with `in_tree` may be in any tree, provided that
-    the named provider exists. A resourceless group without required traits and aggregates matches
-    nothing (docs/adr/0015-candidates.md).
+    Three rules follow Placement's implementation. For the unsuffixed group, an aggregate of the
+    root applies to the whole tree. A resourceless group with `in_tree` may be in any tree, provided
+    that the named provider exists. A resourceless group without required traits and aggregates
+    matches nothing (docs/adr/0015-candidates.md).
 
     Args:
         table: the table, with N rows.
         group: the group.
-        is_lent: whether to apply the rules for giving to another tree.
+        is_shared: whether to apply the rules for sharing providers that serve another tree.
     """
-    # A provider that lends to another tree must be a member itself, as in Placement.
-    spans_tree = not (group.suffix or is_lent)
+    # A sharing provider that serves another tree must be a member itself, as in Placement.
+    spans_tree = not (group.suffix or is_shared)
     if group.in_tree is not None:
         yield GroupMask(
-            ConstraintKind.IN_TREE, (group.in_tree,), _in_tree(table, group, is_lent=is_lent)
+            ConstraintKind.IN_TREE, (group.in_tree,), _in_tree(table, group, is_shared=is_shared)
         )
     if group.member_of:
         mask = all_of([is_member(table, uuids) for uuids in group.member_of])
@@ -155,7 +156,7 @@ def is_spread(group: CandidateGroup) -> bool:
 
 
 def fits(table: ProviderTable, name: str, amount: int) -> Mask:
-    """Return for each row whether it could give an amount of a class in one allocation."""
+    """Return for each row whether it could supply an amount of a class in one allocation."""
     columns = table.resource(name)
     return no_rows(table) if columns is None else columns.fits(amount, table.all_rows)
 
@@ -184,11 +185,11 @@ def no_rows(table: ProviderTable) -> Mask:
 
 
 def all_of(masks: Iterable[Mask]) -> Mask:
-    """Return the conjunction of at least one mask; a single mask is returned itself."""
+    """Return the conjunction of one or more masks; for a single mask, the same array."""
     first, *others = masks
     if others:
-        # The first operation creates a new array, so the arguments remain unchanged: they belong to
-        # the table or to other slots.
+        # The first operation creates a new array. The arguments must not change, because they
+        # belong to the table or to other slots.
         first = first & others[0]
         for mask in others[1:]:
             first &= mask
@@ -196,7 +197,7 @@ def all_of(masks: Iterable[Mask]) -> Mask:
 
 
 def roots_allowed(table: ProviderTable, query: CandidateQuery) -> Mask | None:
-    """Return for each row whether its traits permit it as an anchor; None if all are permitted."""
+    """Return for each row whether its traits permit it as an anchor; None if all rows may be."""
     masks = [has_any(table, (trait,)) for trait in query.root_required]
     if query.root_forbidden:
         masks.append(~has_any(table, query.root_forbidden))
@@ -207,17 +208,17 @@ def _single(table: ProviderTable, group: CandidateGroup, place: int) -> Slot:
     """Return the slot of a suffixed group."""
     masks = [fits(table, name, amount) for name, amount in group.amounts.items()]
     own = all_of((*masks, *(one.mask for one in filters_of(table, group))))
-    return Slot(place, tuple(group.amounts.items()), is_single=True, own=own, lent=own)
+    return Slot(place, tuple(group.amounts.items()), is_single=True, own=own, shared=own)
 
 
 def _spread(table: ProviderTable, group: CandidateGroup, place: int) -> Iterator[Slot]:
     """Yield the slots of the unsuffixed group, one per class."""
-    has_sharers = table.sharing().rows.size > 0
+    has_sharing = table.sharing().rows.size > 0
     mine = [one.mask for one in filters_of(table, group)]
-    lent = [one.mask for one in filters_of(table, group, is_lent=True)] if has_sharers else []
-    borrowers = ~is_member(table, group.outside_of) if group.outside_of and has_sharers else None
+    shared = [one.mask for one in filters_of(table, group, is_shared=True)] if has_sharing else []
+    shared_with = ~is_member(table, group.outside_of) if group.outside_of and has_sharing else None
     own_base = (all_of(mine),) if mine else ()
-    lent_base = (all_of(lent),) if lent else ()
+    shared_base = (all_of(shared),) if shared else ()
     for name, amount in group.amounts.items():
         mask = fits(table, name, amount)
         yield Slot(
@@ -225,15 +226,15 @@ def _spread(table: ProviderTable, group: CandidateGroup, place: int) -> Iterator
             ((name, amount),),
             is_single=False,
             own=all_of((mask, *own_base)),
-            lent=all_of((mask, *lent_base)),
-            borrowers=borrowers,
+            shared=all_of((mask, *shared_base)),
+            shared_with=shared_with,
         )
 
 
-def _in_tree(table: ProviderTable, group: CandidateGroup, *, is_lent: bool) -> Mask:
+def _in_tree(table: ProviderTable, group: CandidateGroup, *, is_shared: bool) -> Mask:
     """Return for each row whether it satisfies the group's `in_tree`."""
     row = table.row_of(group.in_tree or "")
-    if row is None or (is_lent and not group.suffix):
+    if row is None or (is_shared and not group.suffix):
         return no_rows(table)
     if not group.amounts:
         return table.alive

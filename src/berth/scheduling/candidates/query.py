@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 UNSUFFIXED: Final = ""
-"""The suffix of the one group that several providers may serve together."""
+"""The suffix of the only group that several providers may serve together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +17,9 @@ class CandidateGroup:
         amounts: the amount of each resource class, at least 1, in the unit of the class. Empty for
             a resourceless group, which takes nothing from its provider and needs a suffix.
         required: sets of traits; one trait of each set is required.
-        forbidden: traits that no provider in use may have.
+        forbidden: traits that no provider of the group may have.
         member_of: sets of aggregates; the provider must be in one aggregate of each set. For the
-            unsuffixed group it suffices that the root of the tree is.
+            unsuffixed group, it suffices that the root of its tree is in one of the set.
         outside_of: aggregates that must not contain the provider or, for the unsuffixed group, the
             root of the tree.
         in_tree: the uuid of a provider whose tree must contain the providers; None for any tree.
@@ -47,7 +47,7 @@ class CandidateGroup:
 
 @dataclass(frozen=True, slots=True)
 class CandidateQuery:
-    """Groups, and the constraints that relate them.
+    """A query: its groups, and the constraints that apply to several groups or to the root.
 
     Args:
         groups: the groups, with distinct suffixes, in the order in which the query first names
@@ -55,8 +55,8 @@ class CandidateQuery:
         isolates: whether suffixed groups must all be on different providers.
         root_required: traits that the root of the tree must have.
         root_forbidden: traits that the root of the tree must not have.
-        same_subtree: sets of suffixes; one provider of each set's groups must be an ancestor of all
-            others, or the only one.
+        same_subtree: sets of suffixes; of the providers of each set's groups, one must be the
+            ancestor of all others, or the only one.
         limit: the most candidates to return, at least 1; None for all.
         is_nested_aware: False excludes candidates with two providers of one tree, for clients that
             use microversions without nested providers.

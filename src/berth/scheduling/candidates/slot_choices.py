@@ -1,4 +1,4 @@
-"""The providers that could give each slot at one anchor: those of its tree and lenders."""
+"""The providers that could satisfy each slot at an anchor, of its tree or sharing with it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,12 +12,11 @@ from berth.tables.provider.providers import ProviderTable
 
 
 class AnchorChoices(NamedTuple):
-    """The providers that could give each slot at one anchor.
+    """The providers that could satisfy each slot at one anchor.
 
     Attributes:
-        choices: by slot, the rows that could give it, those of the tree first.
-        shared: by slot, the sharing providers among these rows; equal for two anchors at which the
-            same sharers could give the slots.
+        choices: by slot, the rows that could satisfy it, those of the tree first.
+        shared: by slot, the sharing providers among these rows.
     """
 
     choices: list[Sequence[int]]
@@ -25,77 +24,78 @@ class AnchorChoices(NamedTuple):
 
 
 class SlotChoices:
-    """The rows that could give each slot at any anchor; work common to all trees is done once."""
+    """The rows that could satisfy each slot at any anchor."""
 
     def __init__(self, table: ProviderTable, masks: QueryMasks) -> None:
-        """Sort the providers of each slot by tree."""
+        """Group the providers of each slot by tree."""
         forest, sharing = table.forest(), table.sharing()
         self._own = [_ByTree(forest, slot) for slot in masks.slots]
         self._slots = masks.slots
-        self._is_particular = any(slot.borrowers is not None for slot in masks.slots)
+        self._is_particular = any(slot.shared_with is not None for slot in masks.slots)
         self._anchored = sharing.anchored
-        self._sharers = frozenset(sharing.rows.tolist())
-        self._roots_of_sharers = frozenset(table.root[sharing.rows].tolist())
-        self._lent: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        self._sharing = frozenset(sharing.rows.tolist())
+        self._roots_of_sharing = frozenset(table.root[sharing.rows].tolist())
+        self._sharing_by_slot: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         self._shared: dict[tuple[int, ...], tuple[frozenset[int], ...]] = {}
         self._nobody = (frozenset[int](),) * len(masks.slots)
 
     def at(self, root: int) -> AnchorChoices:
-        """Return the rows that could give each slot at an anchor."""
+        """Return the rows that could satisfy each slot at an anchor."""
         found: list[Sequence[int]] = [own.at(root) for own in self._own]
-        lenders = self._anchored.get(root, ())
-        if lenders:
-            for place, lent in enumerate(self._lent_by(lenders)):
+        sharing = self._anchored.get(root, ())
+        if sharing:
+            for place, shared in enumerate(self._by_slot(sharing)):
                 slot = self._slots[place]
-                if lent and (slot.borrowers is None or slot.borrowers.item(root)):
-                    found[place] = [*found[place], *lent] if found[place] else lent
-        return AnchorChoices(found, self._shared_at(root, lenders, found))
+                if shared and (slot.shared_with is None or slot.shared_with.item(root)):
+                    found[place] = [*found[place], *shared] if found[place] else shared
+        return AnchorChoices(found, self._shared_at(root, sharing, found))
 
-    def lent_alone(self, root: int) -> tuple[int, ...] | None:
-        """Return the lenders of an anchor whose own tree gives no slot; None for any other anchor.
+    def sharing_alone(self, root: int) -> tuple[int, ...] | None:
+        """Return the sharing providers of an anchor whose own tree can satisfy no slot, else None.
 
-        Anchors with the same lenders have the same choices, and the same tuple object. The result
-        is None for every anchor if a slot may be lent to some trees only.
+        Anchors with the same sharing providers have the same choices, and the result is the same
+        object. If sharing providers may satisfy a slot in some trees only, the result is always
+        None.
         """
-        lenders = self._anchored.get(root)
-        if lenders is None or self._is_particular or any(own.has(root) for own in self._own):
+        sharing = self._anchored.get(root)
+        if sharing is None or self._is_particular or any(own.has(root) for own in self._own):
             return None
-        return lenders
+        return sharing
 
     @property
-    def are_lent(self) -> bool:
-        """Whether any provider lends to another tree."""
+    def are_shared(self) -> bool:
+        """Whether any provider shares with another tree."""
         return bool(self._anchored)
 
     def first_of(self, roots: Rows) -> list[tuple[int, ...]]:
         """Return the first row of each slot at each anchor; each slot must have one in the tree."""
         return list(zip(*(own.first_of(roots) for own in self._own), strict=True))
 
-    def _lent_by(self, lenders: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Return the lenders of each slot among some sharers, cached: many trees have the same."""
-        lent = self._lent.get(lenders)
-        if lent is None:
-            lent = self._lent[lenders] = [
-                tuple(row for row in lenders if slot.lent.item(row)) for slot in self._slots
+    def _by_slot(self, sharing: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Return for each slot the sharing providers that could satisfy it."""
+        by_slot = self._sharing_by_slot.get(sharing)
+        if by_slot is None:
+            by_slot = self._sharing_by_slot[sharing] = [
+                tuple(row for row in sharing if slot.shared.item(row)) for slot in self._slots
             ]
-        return lent
+        return by_slot
 
     def _shared_at(
-        self, root: int, lenders: tuple[int, ...], found: Sequence[Sequence[int]]
+        self, root: int, sharing: tuple[int, ...], found: Sequence[Sequence[int]]
     ) -> tuple[frozenset[int], ...]:
-        if not self._sharers or not (lenders or root in self._roots_of_sharers):
+        if not self._sharing or not (sharing or root in self._roots_of_sharing):
             return self._nobody
-        # In these cases the sharers depend on the tree, so lenders cannot be the key of a cache.
-        if root in self._roots_of_sharers or self._is_particular:
-            return tuple(self._sharers.intersection(rows) for rows in found)
-        shared = self._shared.get(lenders)
+        # In these cases the result depends on the tree, so it is not cached by sharing providers.
+        if root in self._roots_of_sharing or self._is_particular:
+            return tuple(self._sharing.intersection(rows) for rows in found)
+        shared = self._shared.get(sharing)
         if shared is None:
-            shared = self._shared[lenders] = tuple(map(frozenset, self._lent_by(lenders)))
+            shared = self._shared[sharing] = tuple(map(frozenset, self._by_slot(sharing)))
         return shared
 
 
 class _ByTree:
-    """The providers that give a slot within their own tree, grouped by tree."""
+    """The providers that can satisfy a slot within their own tree, grouped by tree."""
 
     def __init__(self, forest: Forest, slot: Slot) -> None:
         gives = slot.own[forest.members]

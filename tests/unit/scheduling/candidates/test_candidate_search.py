@@ -144,7 +144,7 @@ def test_sharing() -> None:
     ]
 
 
-def test_a_sharer_by_itself_is_listed_once() -> None:
+def test_a_sharing_provider_by_itself_is_listed_once() -> None:
     """A candidate of sharing providers only is listed once for all trees."""
     table = forest(
         *(provider(f"h{n}", VCPU, aggregates="ag") for n in range(5)),
@@ -156,7 +156,7 @@ def test_a_sharer_by_itself_is_listed_once() -> None:
     assert found(table, both) == [(("nfs",), ("san",)), (("san",), ("nfs",))]
 
 
-def test_a_sharer_must_be_a_member_itself() -> None:
+def test_a_sharing_provider_must_be_a_member_itself() -> None:
     """A sharing provider must itself meet the aggregates of the unsuffixed group."""
     table = forest(
         provider("a", VCPU, aggregates="ag blue"),
@@ -167,7 +167,7 @@ def test_a_sharer_must_be_a_member_itself() -> None:
     assert found(table, asking(group(amounts=BOTH, outside_of="blue"))) == []
 
 
-def test_in_tree_keeps_sharers_out_of_the_unsuffixed_group() -> None:
+def test_in_tree_keeps_sharing_providers_out_of_the_unsuffixed_group() -> None:
     """`in_tree` excludes sharing providers from the unsuffixed group.
 
     In a suffixed group it selects the provider itself.
@@ -243,7 +243,7 @@ def test_same_subtree() -> None:
     )
 
 
-def test_a_sharer_is_in_no_subtree_of_another_tree() -> None:
+def test_a_sharing_provider_is_in_no_subtree_of_another_tree() -> None:
     """A sharing provider is not in the subtree of another tree."""
     table = forest(
         provider("a", BOTH, aggregates="ag"),

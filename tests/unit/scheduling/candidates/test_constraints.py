@@ -84,11 +84,11 @@ def test_trees_without_a_choice_for_each_slot_are_out(others: int) -> None:
     alone = np.arange(others, dtype=np.int32) + FOREST.root.size
     parent = np.concatenate((FOREST.parent, np.full(others, -1, dtype=np.int32)))
     forest = TreeColumns(parent, np.concatenate((FOREST.root, alone)))
-    sharers: list[int] = alone.tolist()
-    rule = subtree_of([True, True], [[1, 5, 6, *sharers], [3, 7]], forest)
-    assert [row for row in (1, 5, 6, *sharers) if rule.allows(0, row)] == [1]
-    rule = subtree_of([True, True], [[1, 5, 6, *sharers], [3, 4]], forest)
-    assert [row for row in (1, 5, 6, *sharers) if rule.allows(0, row)] == [1, 5]
+    sharing: list[int] = alone.tolist()
+    rule = subtree_of([True, True], [[1, 5, 6, *sharing], [3, 7]], forest)
+    assert [row for row in (1, 5, 6, *sharing) if rule.allows(0, row)] == [1]
+    rule = subtree_of([True, True], [[1, 5, 6, *sharing], [3, 4]], forest)
+    assert [row for row in (1, 5, 6, *sharing) if rule.allows(0, row)] == [1, 5]
 
 
 def test_looking_ahead_in_a_subtree() -> None:

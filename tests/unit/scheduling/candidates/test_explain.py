@@ -120,7 +120,7 @@ def test_an_unknown_name_ends_it_there() -> None:
     assert (ends.group, ends.constraint) == ("2", ConstraintKind.NAMED)
 
 
-def test_trees_that_are_lent_to_count() -> None:
+def test_trees_with_which_providers_share_count() -> None:
     """A sharing provider counts as one provider and once for each tree that it serves."""
     table = forest(
         provider("a", {"VCPU": 1}, aggregates="ag"),

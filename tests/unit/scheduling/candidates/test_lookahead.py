@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import product
 from random import Random
 
-from berth.scheduling.candidates.lookahead import OpenRows, can_give, each_bit, union
+from berth.scheduling.candidates.lookahead import OpenRows, can_satisfy, each_bit, union
 
 
 def test_bits_and_rows() -> None:
@@ -41,7 +41,7 @@ def can_be_given(wanted: Sequence[Sequence[int]], capacity: Sequence[int]) -> bo
 
 
 def test_matching_finds_what_trying_finds() -> None:
-    """`can_give` agrees with trying all choices."""
+    """`can_satisfy` agrees with trying all choices."""
     random = Random(5)
     verdicts: set[bool] = set()
     for _ in range(400):
@@ -52,7 +52,7 @@ def test_matching_finds_what_trying_finds() -> None:
         ]
         bits = [union(1 << row for row in mine) for mine in wanted]
         most = {1 << row: count for row, count in enumerate(capacity)}
-        found = can_give(bits, most.__getitem__)
+        found = can_satisfy(bits, most.__getitem__)
         assert found == can_be_given(wanted, capacity)
         verdicts.add(found)
     assert verdicts == {True, False}

@@ -42,17 +42,17 @@ def test_traits_of_one_class_are_those_of_its_provider() -> None:
     assert [names(mask) for mask in two.together] == ["a a0"]
 
 
-def test_what_is_lent_is_asked_more() -> None:
+def test_what_is_shared_is_asked_more() -> None:
     """Providers that share with another tree must meet the aggregates and `in_tree` themselves."""
     query = asking(group(amounts={"DISK_GB": 1}, member_of=["ag"], outside_of="other"))
     slot = masks_of(TABLE, query).slots[0]
-    assert (names(slot.own), names(slot.lent)) == ("a0 s", "s")
-    assert slot.borrowers is not None
-    assert names(slot.borrowers) == "a a0 b s"
+    assert (names(slot.own), names(slot.shared)) == ("a0 s", "s")
+    assert slot.shared_with is not None
+    assert names(slot.shared_with) == "a a0 b s"
     tied = masks_of(TABLE, asking(group(amounts={"DISK_GB": 1}, in_tree="s"))).slots[0]
-    assert (names(tied.own), names(tied.lent)) == ("s", "")
+    assert (names(tied.own), names(tied.shared)) == ("s", "")
     single = masks_of(TABLE, asking(group("1", {"DISK_GB": 1}, in_tree="s"))).slots[0]
-    assert (names(single.own), names(single.lent)) == ("s", "s")
+    assert (names(single.own), names(single.shared)) == ("s", "s")
 
 
 def test_filters_come_in_one_order() -> None:
@@ -69,7 +69,7 @@ def test_filters_come_in_one_order() -> None:
         ConstraintKind.FORBIDDEN,
     ]
     assert [one.names for one in filters[2:]] == [("X",), ("Y", "Z"), ("V",)]
-    assert len(list(filters_of(TABLE, asked, is_lent=True))) == len(filters)
+    assert len(list(filters_of(TABLE, asked, is_shared=True))) == len(filters)
 
 
 def test_roots_are_asked_when_the_query_does() -> None:

@@ -8,7 +8,7 @@ from berth.tables.provider.sharing import SHARES
 from tests.unit.scheduling.candidates.providers import asking, forest, group, provider, uuid_of
 
 
-def test_own_first_then_lent() -> None:
+def test_own_first_then_shared() -> None:
     """Providers of the tree come first, then those that share with it."""
     table = forest(
         provider("nfs", {"DISK_GB": 9}, traits=SHARES, aggregates="ag"),
@@ -29,7 +29,7 @@ def test_own_first_then_lent() -> None:
     assert choices.at(b) == ([[], []], (frozenset(), frozenset()))
 
 
-def test_the_same_sharers_are_told_alike() -> None:
+def test_anchors_with_the_same_sharing_providers_have_the_same_ones() -> None:
     """Sharing providers are listed for every tree they serve, including their own."""
     table = forest(
         provider("nfs", {"DISK_GB": 9}, traits=SHARES, aggregates="ag"),
