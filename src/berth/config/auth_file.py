@@ -1,4 +1,4 @@
-"""The file of users, in Apache's htpasswd form with bcrypt hashes only.
+"""The file of users, in Apache's htpasswd format with bcrypt hashes only.
 
 Each line is `USER:HASH`, as `htpasswd -B` writes it, and may end with a comment that names the
 project (docs/reference/http-api.md, "Authentication"). Empty lines and lines that start with `#`

@@ -124,7 +124,8 @@ def read_image_files(path: Path | None) -> dict[str, ImageFile]:
 
     Raises:
         InvalidInputError: the list cannot be read or is invalid, a named kernel or RAM disk is not
-            in it, or an image has a RAM disk or a command line but no kernel.
+            in it with a file of that format, or an image has a RAM disk or a command line but no
+            kernel.
     """
     if path is None:
         return {}

@@ -35,7 +35,7 @@ def fast_replace(record: T, **changes: object) -> T:
         changes: new values by field name.
 
     Raises:
-        KeyError: the class has no such field.
+        KeyError: a key of `changes` is not a field of the class.
         TypeError: the class validates its fields in `__post_init__`.
     """
     noun = type(record)

@@ -39,7 +39,7 @@ class Names(Generic[_T]):
         return name in self.standard
 
     def in_order(self, names: Iterable[str]) -> list[str]:
-        """Return names in the order of the vocabulary, unknown ones among the reported ones."""
+        """Return names in the order of the vocabulary, unknown names as if they were reported."""
         return sorted(names, key=self._place)
 
     def all(self) -> list[str]:
@@ -87,8 +87,8 @@ class Vocabulary:
         Args:
             prefix: return only traits that begin with this.
             among: return only traits among these; unknown ones are left out.
-            associated: True returns only traits that a provider has, False only those that none
-                has.
+            associated: True returns only traits that a provider has, False only those that no
+                provider has.
         """
         if among is None:
             found = self.traits.all()

@@ -40,7 +40,7 @@ class RefusalCode(OpenName):
 
 @dataclass(frozen=True, slots=True)
 class FilterCount:
-    """One filter of the chain: its numbers of hosts before and after, and some that it removed."""
+    """One filter of the chain: its host counts before and after, and examples that it removed."""
 
     name: str
     before: int
@@ -52,11 +52,11 @@ class FilterCount:
 class Relaxation:
     """One change to the request that would have let it fit, or a pair of changes.
 
-    A pair is reported only if no single change suffices; `parts` then has both. `hosts` is the
-    number of hosts that would then pass, or 0 if the change is to request fewer instances.
-    `examples` are the names of some of these hosts. `change` is the amount to add to the request,
-    in the unit of `subject`: it is negative to request less, and None if the change is not an
-    amount.
+    A pair is reported only if no single change suffices; `parts` then contains both changes.
+    `hosts` is the number of hosts that would then pass, or 0 if the change is to request fewer
+    instances. `examples` are the names of some of these hosts. `change` is the amount to add to the
+    request, in the unit of `subject`: it is negative to request less, and None if the change is not
+    an amount.
     """
 
     filter: str
@@ -242,7 +242,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class TriedDecision(Decision):
-    """A dry-run decision with explanations that no record keeps."""
+    """A dry-run decision with explanations that are not stored."""
 
     counterfactuals: tuple[Counterfactual, ...] = ()
     """For each weigher, the host that would have won without it among all hosts that passed the
@@ -257,7 +257,7 @@ class TriedDecision(Decision):
 
 
 class NoValidHostError(BerthError):
-    """No plan fits the request; the refusal has the rules, the host counts and possible remedies.
+    """No plan fits the request; the refusal says why, and may list possible remedies.
 
     Args:
         request_id: the request.

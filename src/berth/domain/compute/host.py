@@ -66,8 +66,9 @@ class HostNotice:
 class HostAudit:
     """The results of an agent's self-audits (docs/adr/0022-agents-audit-themselves.md).
 
-    `found` has the newest current faults that only the agent can detect, at most NOTICES_MAX, and
-    `found_total` is the number of all. `mended` has the latest repairs, newest first.
+    `found` contains the newest current faults that only the agent can detect, at most NOTICES_MAX
+    of them, and `found_total` is the number of all such faults. `mended` contains the latest
+    repairs, newest first.
     """
 
     found: tuple[HostNotice, ...] = ()
@@ -102,14 +103,15 @@ class Host:
     """The part of the fleet that moved instances prefer to stay in; empty when the fleet has no
     cells."""
     numa_cells: tuple[NumaCell, ...] = ()
-    """The NUMA cells of the host; without any it takes no guests that request a topology."""
+    """The NUMA cells of the host. A host without any takes no guests that request a topology."""
     pci_pools: tuple[PciPool, ...] = ()
     """The PCI devices that the host may pass through to guests, in pools of equal devices."""
     child_uuids: tuple[str, ...] = ()
     """The child providers that the agent reported; clients of the Placement API may have added
     others."""
     allocation_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Allocation ratios reported by the host, by resource class; 0 inherits (see `ratios`)."""
+    """Allocation ratios reported by the host, by resource class; 0 is not a ratio (see
+    `ratios`)."""
     forced_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
     """Ratios from the agent's settings, which override all others except those of aggregates."""
     operator_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -120,10 +122,10 @@ class Host:
     """Measurements of the host by name (`cpu.percent`)."""
 
     def __post_init__(self) -> None:
-        """Reject invalid ratios, metrics that are not finite or too many, and impossible hardware.
+        """Reject ratios out of range, contradictory hardware, and invalid or too many metrics.
 
         Raises:
-            InvalidInputError: the error names the ratio, metric, cell or pool.
+            InvalidInputError: a value is invalid; the error names the ratio, metric, cell or pool.
         """
         for field_name, ratios in _ratios_of(self).items():
             for name, ratio in ratios.items():
@@ -159,8 +161,9 @@ class Service:
     `host` is the key. `last_seen_s` is the agent's last heartbeat and `failed_at_s` the newest
     failed build, both in Unix seconds. `failed_builds` counts the failed builds since the last
     successful one (nova-behaviour.md 5.2); `build_failures` counts them by cause and tenant, and
-    `failure_level` is their current weight against the host, at least 0. `attestations` has the
-    attestation of each node by node name. `audit` has the findings and repairs of the agent.
+    `failure_level` is their current weight against the host, at least 0. `attestations` maps each
+    node name to the attestation of the node. `audit` contains the findings and repairs of the
+    agent.
     """
 
     host: str

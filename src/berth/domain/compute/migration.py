@@ -51,9 +51,9 @@ class Stage(OpenName):
     WITHDRAWING = "withdrawing"
     """The destination deletes what it prepared, because the live migration failed."""
     ABANDONED = "abandoned"
-    """The instance was deleted during the move; the destination deletes what it has of it."""
+    """The instance was deleted during the move; the destination deletes its guest and disks."""
     LEFT_BEHIND = "left_behind"
-    """The instance was evacuated; the source deletes the old guest once it is back."""
+    """The instance was evacuated; the source deletes the old guest once its agent runs again."""
 
     # Final stages: neither side has anything left to do.
     CONFIRMED = "confirmed"

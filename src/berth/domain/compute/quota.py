@@ -48,7 +48,7 @@ NO_FOOTPRINT: Final = Footprint()
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The limits of one project; None inherits a limit and -1 is unlimited.
+    """The limits of one project; None inherits a limit and -1 means unlimited.
 
     `project_id` is the id of the project, or `CLASS_DEFAULT`. `memory_mb` is in MiB.
     """
@@ -67,7 +67,7 @@ LIMITED: Final = tuple(field.name for field in fields(Quota) if field.name != "p
 
 
 class Limits(NamedTuple):
-    """The effective limits of a project, after inheritance; -1 is unlimited."""
+    """The effective limits of a project, after inheritance; -1 means unlimited."""
 
     instances: int = UNLIMITED
     vcpus: int = UNLIMITED
@@ -127,9 +127,10 @@ def sum_of(footprints: Iterable[Footprint]) -> Footprint:
 
 
 def excess_of(before: Footprint, after: Footprint, limits: Footprint) -> tuple[Excess, ...]:
-    """Return the limits that a change exceeds, among those of the amounts that it increases.
+    """Return the limits that a project exceeds after a change, for amounts that the change raises.
 
-    A project above a lowered limit may therefore still delete, stop or shrink its instances.
+    An amount that the change leaves equal or lowers is not compared, so a project above a lowered
+    limit may still delete or shrink its instances.
 
     Args:
         before: the project's footprint before the change.

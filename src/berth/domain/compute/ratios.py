@@ -1,6 +1,6 @@
 """Allocation ratios: the factors by which the capacity of hosts is overcommitted.
 
-Source: D2, nova-behaviour.md 3.
+Source: nova-behaviour.md 3.
 
 Only this module resolves ratios. The first source that sets one wins: the lowest ratio of the
 host's aggregates, the settings of its agent, an operator at run time, the host's own report, the

@@ -20,7 +20,7 @@ _PAIRS = tuple(low + high for high in _LETTERS for low in _LETTERS)
 
 
 def instance_uuid_of(request_id: str, index: int) -> str:
-    """Return the UUID of the request's n-th instance; a repeated request gets the same UUIDs."""
+    """Return the UUID of the instance at an index of a request; it is always the same."""
     # The UUID is derived rather than random because a request may be submitted or decided twice:
     # the ledger then recognises the instances that it already has
     # (docs/adr/0004-commands-are-states.md).
@@ -53,7 +53,7 @@ class Operation(OpenName):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The host that the caller named, and its node or None for any; the filters still apply."""
+    """The host and node that the caller named; a `node` of None is any. The filters still apply."""
 
     host: str
     node: str | None = None
@@ -63,12 +63,13 @@ class Destination:
 class Request:
     """A request for n equal instances, which are placed all together or not at all.
 
-    `instance_uuids` has one UUID per instance, so its length is n. `force_hosts` and `force_nodes`
-    skip most filters. `ignore_hosts` and `force_hosts` are case-insensitive, `force_nodes` and
-    `destination` are case-sensitive (nova-behaviour.md 2.2). `retried` are (host, node) pairs on
-    which a build has failed. `alternates` are (host, node) pairs in order of preference: the first
-    one that still passes every filter is chosen before any other host. `source_cell` is the current
-    cell of an instance that is moved and may leave that cell; empty otherwise.
+    `instance_uuids` contains one UUID per instance, so its length is n. `force_hosts` and
+    `force_nodes` skip most filters. `ignore_hosts` and `force_hosts` are case-insensitive,
+    `force_nodes` and `destination` are case-sensitive (nova-behaviour.md 2.2). `retried` are (host,
+    node) pairs on which a build has failed. `alternates` are (host, node) pairs in order of
+    preference: the first one that still passes every filter is chosen before any other host.
+    `source_cell` is the current cell of an instance that is moved and may leave that cell; empty
+    otherwise.
     """
 
     request_id: str

@@ -18,8 +18,8 @@ class ServerGroup:
     """A server group and its policy; the members are the instances that refer to it.
 
     `max_server_per_host` applies to anti-affinity only (nova-behaviour.md 6.1). `zone_id` is the
-    zone to which all members of a group with hard affinity go once its first member was sent there;
-    0 is this zone itself, and None means that no zone has been chosen.
+    zone to which all members of a group with hard affinity go once its first member has been sent
+    there; 0 is this zone itself, and None means that no zone has been chosen.
     """
 
     uuid: str

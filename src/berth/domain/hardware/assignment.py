@@ -45,7 +45,7 @@ class Assignment:
 
     `allocations` are amounts by provider UUID, for providers of the host's tree other than the
     root. `root` are the amounts taken from the root provider; None if they equal the request's
-    amounts. `mappings` list the providers that serve each group of the request, by group suffix
+    amounts. `mappings` list the providers that satisfy each group of the request, by group suffix
     (nova-behaviour.md 6.4). `numa` has one share per guest cell, in the order of the guest's cells.
     `devices` are PCI devices by pool.
     """
@@ -70,7 +70,7 @@ class Assignment:
         """
         given = [part for part in parts if part != _NOTHING]
         # Nearly every request has at most one assignment, which is returned without a copy.
-        if len(given) < 2:  # noqa: PLR2004 - nothing to put together
+        if len(given) < 2:  # noqa: PLR2004 - one part needs no merging
             return given[0] if given else None
         allocations: dict[str, Mapping[str, int]] = {}
         mappings: dict[str, tuple[str, ...]] = {}

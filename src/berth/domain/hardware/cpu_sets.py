@@ -7,16 +7,17 @@ from berth.domain.errors import InvalidInputError
 CPU_MAX = 4095
 """Highest CPU id of a host or a guest."""
 
-# Maximum length of a CPU set as text; it bounds the work on texts that come from clients.
+# Maximum length of a CPU set as a string. Clients send these strings, so the work of parsing one
+# must be bounded.
 _CHARS_MAX = 4096
 
 
 def parse_cpus(text: str, field: str) -> frozenset[int]:
-    """Return the CPUs of a text that lists ids, ranges and, after `^`, exclusions, in any order.
+    """Return the CPUs that a string names by ids, ranges and, after `^`, exclusions, in any order.
 
     Args:
-        text: as in `0-3,^2,8`; empty parts are ignored.
-        field: name of the text in errors.
+        text: the string, such as `0-3,^2,8`; empty parts are ignored.
+        field: the field that errors name.
 
     Raises:
         InvalidInputError: the text is too long, a part is invalid, or a CPU is above `CPU_MAX`.

@@ -25,7 +25,7 @@ class ThreadPolicy(StrEnum):
     PREFER = "prefer"
     """Whole cores if available, otherwise any threads; this is also the default."""
     REQUIRE = "require"
-    """Only threads of which a sibling is given to the guest as well."""
+    """Only threads that have a sibling thread which the guest gets as well."""
     ISOLATE = "isolate"
     """One thread per core; the core's other threads stay idle."""
 

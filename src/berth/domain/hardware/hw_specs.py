@@ -178,7 +178,7 @@ def _is_pinned(policy: CpuPolicy) -> bool:
 
 
 def read_member(kind: type[_E], text: str, key: str) -> _E | None:
-    """Return the member of an enumeration with the given value; None for an empty text.
+    """Return the member of an enumeration with the given value; None for an empty string.
 
     Raises:
         InvalidInputError: the value is unknown; the error names `key`.
@@ -212,7 +212,7 @@ def _emulator_policy(specs: HardwareSpecs) -> str:
 
 
 def _policy(specs: HardwareSpecs, *, isolates: bool) -> CpuPolicy:
-    """Return the CPU policy of the flavor, else of the image, else the one that PCPUs imply."""
+    """Return the CPU policy of flavor or image, else dedicated for PCPU requests, else shared."""
     of_flavor, of_image = specs.both("cpu_policy")
     flavor = read_member(CpuPolicy, of_flavor, "hw:cpu_policy")
     image = read_member(CpuPolicy, of_image, "hw_cpu_policy")
@@ -241,7 +241,7 @@ def _policy(specs: HardwareSpecs, *, isolates: bool) -> CpuPolicy:
 
 
 def asked_cpus(extra_specs: Mapping[str, str]) -> dict[str, int]:
-    """Return the requested VCPU and PCPU, also of numbered groups; invalid amounts add 0."""
+    """Return the VCPU and PCPU that all groups request together; an invalid amount counts as 0."""
     asked = {"VCPU": 0, "PCPU": 0}
     for key, value in extra_specs.items():
         found = _CPU_CLASS.fullmatch(key)
@@ -251,7 +251,7 @@ def asked_cpus(extra_specs: Mapping[str, str]) -> dict[str, int]:
 
 
 def _threads(specs: HardwareSpecs) -> ThreadPolicy | None:
-    """Return the thread policy of the flavor, else of the image, else the one a trait implies."""
+    """Return the thread policy of flavor or image, else the one that a trait implies, else None."""
     of_flavor, of_image = specs.both("cpu_thread_policy")
     flavor = read_member(ThreadPolicy, of_flavor, "hw:cpu_thread_policy")
     image = read_member(ThreadPolicy, of_image, "hw_cpu_thread_policy")
@@ -361,10 +361,10 @@ def _nodes(specs: HardwareSpecs) -> int:
 
 
 def whole_number(text: str, key: str, *, least: int, most: int) -> int:
-    """Return a text as an integer.
+    """Return the integer that a string denotes.
 
     Raises:
-        InvalidInputError: the text is not a whole number between `least` and `most`; the error
+        InvalidInputError: the string is not a whole number between `least` and `most`; the error
             names `key`.
     """
     digits = text.strip()
@@ -388,10 +388,10 @@ def _page_size(specs: HardwareSpecs) -> PageSize:
 
 
 def read_size(text: str, key: str) -> PageSize:
-    """Return a page size in KiB or a size class; None for an empty text.
+    """Return a page size in KiB or a size class; None for an empty string.
 
     Raises:
-        InvalidInputError: the text is neither; the error names `key`.
+        InvalidInputError: the string is neither; the error names `key`.
     """
     if not text:
         return None
@@ -438,8 +438,8 @@ def _cells(specs: HardwareSpecs, count: int, own: frozenset[int]) -> tuple[Guest
     return cells_of(cpus, memory_mb, own)
 
 
-# The specs that are validated when a flavor is edited. Specs are set one at a time, so
-# contradictions between them can only be detected later.
+# The specs that are validated when a flavor is edited. Specs are set one by one, so contradictions
+# between them can only be detected later.
 _READERS: Final[Mapping[str, Callable[[str, str], object]]] = {
     "hw:cpu_policy": partial(read_member, CpuPolicy),
     "hw:cpu_thread_policy": partial(read_member, ThreadPolicy),

@@ -46,11 +46,11 @@ class MemoryPages:
 class NumaCell:
     """One NUMA cell of a host as its agent reports it, without its usage.
 
-    `cpuset` are the CPUs shared by floating guest CPUs, `pcpuset` those that are dedicated to one
-    guest. Hosts that do not distinguish them report one set as both; only the PCPU inventory then
-    separates the two uses. Each set in `siblings` has the threads of one core; if there are none,
-    every CPU is a core of its own. `memory_mb` is the cell's total memory in MiB, and `mempages`
-    optionally divides it by page size. `socket` is None when unknown.
+    `cpuset` are the CPUs shared by floating guest CPUs, `pcpuset` those of which each is dedicated
+    to one guest. Hosts that do not distinguish them report one set as both; only the PCPU inventory
+    then separates the two uses. Each set in `siblings` contains the threads of one core; if
+    `siblings` is empty, every CPU is a core of its own. `memory_mb` is the cell's total memory in
+    MiB, and `mempages` optionally divides it by page size. `socket` is None when unknown.
     """
 
     cell_id: int

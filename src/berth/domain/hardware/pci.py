@@ -77,7 +77,7 @@ class PciPool:
 
     @property
     def key(self) -> str:
-        """The text that identifies the pool on its host."""
+        """The string that identifies the pool on its host."""
         # The key does not contain the count: instances refer to pools by key, and a device that is
         # added or removed must not invalidate these references.
         tags = ",".join(f"{name}={value}" for name, value in sorted(self.tags.items()))
@@ -154,7 +154,7 @@ def device_needs(
     needs: list[DeviceNeed] = []
     for part in text.split(","):
         name, colon, count = (piece.strip() for piece in part.partition(":"))
-        # The length is checked before `int`, which is slow for very long texts.
+        # The length is checked before `int`, which is slow for very long strings.
         short = count.isascii() and count.isdigit() and len(count) <= len(str(_DEVICES_MAX))
         if not name or not colon or not short or not 1 <= int(count) <= _DEVICES_MAX:
             raise InvalidInputError(

@@ -42,10 +42,10 @@ class ShortageRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """The reason why a claim was rejected: an amount that one provider cannot give.
+    """The reason why a claim was rejected: an amount that one provider cannot provide.
 
     `asked` and `left` are in the unit of the class. `left` is what the provider could still
-    give, and may be negative.
+    allocate, and may be negative.
     """
 
     provider_uuid: str

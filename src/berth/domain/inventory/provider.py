@@ -15,11 +15,11 @@ class Provider:
     host is a root: its `parent_uuid` is None.
 
     `aggregates` are UUIDs in the order in which they were given. A provider with the sharing trait
-    lends its inventory to all providers that have an aggregate in common with it. `owned_traits`,
-    `owned_classes` and `owned_parent_uuid` are what the host's agent last reported: its next report
-    replaces these and keeps what clients of the Placement API added or changed. The first two are
-    None in records that predate the distinction; the agent then owns all traits and classes. Times
-    are Unix seconds; 0 is unknown.
+    shares its inventory with all providers that have an aggregate in common with it.
+    `owned_traits`, `owned_classes` and `owned_parent_uuid` are what the host's agent last reported:
+    its next report replaces these and keeps what clients of the Placement API added or changed. The
+    first two are None in records that predate the distinction; the agent then owns all traits and
+    classes. Times are Unix seconds; 0 is unknown.
     """
 
     uuid: str

@@ -1,10 +1,10 @@
-"""Resource groups of a flavor: amounts and traits that one provider must give together.
+"""Resource groups of a flavor: amounts and traits that one provider must provide together.
 
 Source: nova-behaviour.md 2.8, 6.4.
 
 `resources[S]:CLASS=n` and `trait[S]:NAME=required|forbidden` belong to the group with the suffix S.
 Without a suffix they belong to the unsuffixed group, which several providers of a host's tree may
-serve, one per class.
+satisfy, one per class.
 """
 
 import re
@@ -27,7 +27,7 @@ _POLICIES = ("none", "isolate")
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """Amounts and traits that one provider must give together; `amounts` contain no zeros."""
+    """Amounts and traits that one provider must provide together; `amounts` contain no zeros."""
 
     suffix: str
     amounts: Mapping[str, int]
@@ -154,9 +154,9 @@ def whole_number(text: str, key: str) -> int:
     """Return an amount as an integer.
 
     Raises:
-        InvalidInputError: the text is not a whole number between 0 and AMOUNT_MAX.
+        InvalidInputError: the string is not a whole number between 0 and AMOUNT_MAX.
     """
-    # The length is checked before `int`, which is slow for very long texts.
+    # The length is checked before `int`, which is slow for very long strings.
     short = text.isascii() and text.isdigit() and len(text) <= len(str(AMOUNT_MAX))
     if not short or int(text) > AMOUNT_MAX:
         raise InvalidInputError(

@@ -35,8 +35,8 @@ def check_name(name: str, field: str) -> str:
     """Return `name` if it is a valid resource class or trait name, as in Placement.
 
     Raises:
-        InvalidInputError: it is empty, has more than 255 characters, or has characters other than
-            A-Z, 0-9 and `_`.
+        InvalidInputError: the name is empty, has more than 255 characters, or contains characters
+            other than A-Z, 0-9 and `_`.
     """
     if _NAME.fullmatch(name) is None:
         raise InvalidInputError(

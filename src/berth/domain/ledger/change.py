@@ -21,7 +21,7 @@ class Usage:
     """The usage of one provider as of a version, by class.
 
     The amounts are absolute, not differences. Every class of the provider's inventories is present,
-    with 0 when unused. `generation` is the provider's; None in events that predate it.
+    with 0 if it is unused. `generation` is the provider's; None in events that predate it.
     """
 
     provider_uuid: str

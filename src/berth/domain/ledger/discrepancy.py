@@ -71,7 +71,7 @@ class Repair(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RepairOutcome:
-    """The outcome of a repair: a text, and the version that made it or None if it was not made."""
+    """The outcome of a repair in words, and the version of the repair; None if it was not made."""
 
     text: str
     version: int | None = None
@@ -83,8 +83,9 @@ class Discrepancy:
 
     `kind` and `key` identify the record concerned. `since_s` is Unix seconds, or None when unknown.
     `lost` are the amounts that no instance can use because of the discrepancy, by resource class.
-    `held` and `needed` are amounts by provider and class, if it concerns allocations. `mend` is the
-    possible automatic repair; None if only an operator can repair it. `advice` is for operators.
+    `held` and `needed` are amounts by provider and class, if the discrepancy concerns allocations.
+    `mend` is the possible automatic repair; None if only an operator can repair it. `advice` is for
+    operators.
     """
 
     code: DiscrepancyCode
@@ -142,8 +143,8 @@ class AuditReport:
 
     `others` are consumers that clients of the Placement API created for resources that Berth does
     not manage; they are not discrepancies. At most 1,000 are listed; `others_total` counts all.
-    `is_cut` means that the list of discrepancies is incomplete. `mended_by_agents` has the
-    latest repairs by agents, by host name.
+    `is_cut` means that the list of discrepancies is incomplete. `mended_by_agents` maps host names
+    to the latest repairs of their agents.
     """
 
     version: int

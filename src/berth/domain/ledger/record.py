@@ -95,7 +95,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordSpec:
-    """The description of how the ledger stores one kind of record.
+    """How the ledger stores one kind of record.
 
     Attributes:
         kind: the kind, named as in the change feed.
@@ -220,7 +220,7 @@ def key_of(record: Record) -> str:
 def _key_reader(spec: RecordSpec) -> Callable[[Any], str]:
     read: Callable[[Any], Any] = attrgetter(spec.key_path or spec.key)
     is_number = any(field.name == spec.key and field.type is int for field in fields(spec.noun))
-    # Keys are texts in every store. Only a few kinds have integer keys, which must be converted.
+    # Keys are strings in every store. Only a few kinds have integer keys, which must be converted.
     return (lambda record: str(read(record))) if is_number else read
 
 

@@ -49,7 +49,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Commit a claim. The unit is rejected if any provider lacks capacity for its part."""
+    """Commit a claim. The unit is rejected if a provider cannot provide an amount (`Shortage`)."""
 
     claim: Claim
 
@@ -188,7 +188,7 @@ Unit = tuple[Write, ...]
 class Committed:
     """The unit, or an earlier one with the same claim key, took effect as `version`.
 
-    `repeated` means that it was the earlier one, and that this unit changed nothing.
+    `repeated` means that the earlier unit took effect and that this one changed nothing.
     """
 
     version: int

@@ -39,7 +39,7 @@ class Zone:
         """Reject invalid names and weights.
 
         Raises:
-            InvalidInputError: the error names the field.
+            InvalidInputError: a value is invalid; the error names the field.
         """
         check_zone_name(self.name, "name")
         for name in ("weight_offset", "weight_scale"):
@@ -58,7 +58,7 @@ def check_zone_name(name: str, field_name: str) -> str:
     """Return `name` if it is a valid name of a zone.
 
     Raises:
-        InvalidInputError: it is empty, too long, or has invalid characters.
+        InvalidInputError: the name is empty, too long, or contains invalid characters.
     """
     if not 0 < len(name) <= NAME_MAX or not _NAME_CHARACTERS.issuperset(name):
         reason = f"must consist of 1 to {NAME_MAX} characters from a-z, 0-9, '-', '_' and '.'"
@@ -68,7 +68,7 @@ def check_zone_name(name: str, field_name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ZoneInfo:
-    """The description that a zone gives its parents.
+    """The description of itself that a zone sends to its parents.
 
     `capabilities` are values by name from the zone's settings. `ranges` are the minimum and maximum
     of values that its hosts report, for the names that the settings disclose.
@@ -100,10 +100,10 @@ class RemoteInstance:
     succeeded (docs/adr/0025-zones.md). `sent_ms` is the time of sending, in Unix milliseconds by
     the clock of the zone that received the request. `counts_as` is charged to the project's quota,
     as (virtual CPUs, MiB of memory), once this zone has no record of the instance itself, and None
-    before that. During a resize it is the larger of both sizes, and `resize` has the sizes before
-    and after. Until `asking_until_s` (Unix seconds) a request to resize the instance, or to end a
-    resize, is in progress at the child. `group_uuid` is the server group, empty for none, and None
-    in records that predate the field.
+    before that. During a resize it is the larger of both sizes, and `resize` contains the sizes
+    before and after. Until `asking_until_s` (Unix seconds) a request to resize the instance, or to
+    end a resize, is in progress at the child. `group_uuid` is the server group, empty for none, and
+    None in records that predate the field.
     """
 
     instance_uuid: str

@@ -21,7 +21,7 @@ class UnusedOffers:
 
 @dataclass(frozen=True, slots=True)
 class SelectOrder:
-    """A request for one offer per instance, or for as many of them as the zone can give.
+    """A request for one offer per instance, or for as many offers as the zone can make.
 
     `audience` is the name of the requesting parent. Each blob is to have `blob_bytes` bytes, and
     the answer is due at `deadline_s`, Unix seconds. `group` is the server group of the request,
@@ -84,7 +84,7 @@ class BuildOrder:
 
 @dataclass(frozen=True, slots=True)
 class BuildOutcome:
-    """The outcome of one item: the build has started, or the offer was refused (`flaw`)."""
+    """The outcome of one item: `flaw` is None if the build has started, else why it was refused."""
 
     instance_uuid: str
     flaw: OfferRefusalReason | None = None
@@ -114,8 +114,8 @@ class ReleaseOrder:
     """An order to release offers and to withdraw instances that a parent does not want.
 
     The holds of the `surplus` offers end. Withdrawn instances that exist are deleted, or with
-    `keeps_built` are kept and reported. A build of one that does not exist is refused if it arrives
-    later. `audience` is the name of the requesting parent.
+    `keeps_built` are kept and reported. If a withdrawn instance does not exist, an order to build
+    it that arrives later is refused. `audience` is the name of the requesting parent.
     """
 
     audience: str

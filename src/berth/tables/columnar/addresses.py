@@ -18,7 +18,8 @@ _V4_SIZE_MAX = len("255.255.255.255")
 class Addresses:
     """The IP address of each row as two 64-bit words, and its version: 4, 6, or 0 for none.
 
-    The text is stored as well only if it differs from the canonical spelling of its address.
+    The original string is stored as well only if it differs from the canonical spelling of its
+    address.
     """
 
     def __init__(self, rows: int) -> None:
@@ -30,7 +31,7 @@ class Addresses:
     def within(self, network: IPv4Network | IPv6Network, rows: Selection) -> Mask:
         """Return for each of the rows whether its address is in the network.
 
-        A row without an address, or with a text that is not an address, is in no network.
+        A row without an address, or with a string that is not an address, is in no network.
         """
         first, mask = int(network.network_address), int(network.netmask)
         inside: Mask = self._version[rows] == network.version
@@ -43,7 +44,7 @@ class Addresses:
         return inside
 
     def text(self, row: int) -> str:
-        """Return the address of a row as it was put; empty when it has none."""
+        """Return the address of a row as passed to `put`; empty if the row has none."""
         version = self._version.item(row)
         if row in self._texts or not version:
             return self._texts.get(row, "")
@@ -51,7 +52,7 @@ class Addresses:
         return _spelled(version, self._high.item(row) << _WORD_BITS | low)
 
     def put(self, row: int, text: str) -> None:
-        """Set the address of a row; an empty text means none."""
+        """Set the address of a row; an empty string removes it."""
         packed = _packed(text)
         version, number = (_V4, int.from_bytes(packed, "big")) if packed else _read(text)
         self._version[row] = version
@@ -71,7 +72,7 @@ class Addresses:
 
 
 def _packed(text: str) -> bytes | None:
-    """Return the four bytes of a canonical IPv4 address, or None for any other text.
+    """Return the four bytes of a canonical IPv4 address, or None for any other string.
 
     This takes a fifth of the time of `ip_address`, and nearly all hosts have IPv4 addresses.
     """
@@ -85,7 +86,7 @@ def _packed(text: str) -> bytes | None:
 
 
 def _read(text: str) -> tuple[int, int]:
-    """Return the version and the integer value of an address; (0, 0) if the text is not one."""
+    """Return the version and the integer value of an address; (0, 0) if `text` is not one."""
     if not text:
         return 0, 0
     try:

@@ -21,8 +21,8 @@ class ClassColumns(ColumnSet):
 
     `total`, `used`, `capacity` and `room` are arrays, because rules read them for every decision.
     The rest of an inventory (ratio, reserve, units, step) has few distinct values in a fleet: each
-    distinct combination is stored once, `terms` has its id, and the corresponding columns are
-    derived.
+    distinct combination is stored once, `terms` contains its id for each row, and the corresponding
+    columns are derived.
     """
 
     total: Ints

@@ -22,7 +22,7 @@ class Derived(Generic[_T]):
     """
 
     def __init__(self, dtype: type[_T], read: Callable[[RowIndex], NDArray[_T]]) -> None:
-        """Derive values by a function of one or more rows.
+        """Derive values with a function of one or more rows.
 
         Args:
             dtype: the type of the values.

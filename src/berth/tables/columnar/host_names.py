@@ -9,7 +9,7 @@ class HostNames:
 
     One service host may manage many nodes, so a name may have many rows. A node equal to its host's
     name is not stored, and a name that is already case-folded has no entry by folded name. In most
-    fleets both apply to all hosts, and only the names use memory.
+    fleets both are true of all hosts, and only the names use memory.
     """
 
     def __init__(self, rows: int) -> None:
@@ -72,7 +72,7 @@ class HostNames:
             self._unfold(name)
 
     def only_row(self, name: str) -> int | None:
-        """Return the row of a service host, by its exact name; None if it has none or several."""
+        """Return the only row of a service host, by exact name; None if it has none or several."""
         return self._names.index.get(name)
 
     def of_name(self, name: str) -> frozenset[int]:

@@ -14,12 +14,13 @@ _IDS_KEPT = 65_536
 class Interned(Generic[_T]):
     """Reference-counted values by id.
 
-    The id of a value that no row has is reused for the next new value. References are counted
-    because some values (host stats) change with every report, and a table that kept all of them
-    would grow without bound. Id 0 is the value of rows that have nothing and is never reused.
+    The id of a value that no row has any longer is reused for the next new value. References are
+    counted because some values (host stats) change with every report, and a table that kept all of
+    them would grow without bound. Id 0 stands for the value `nothing`, which rows have without a
+    `take`, and is never reused.
 
     Attributes:
-        all: the value of each id; None for ids that are not in use.
+        all: the value of each id; None for an id that is not in use.
         version: increases whenever an id gets a new value.
     """
 
@@ -48,7 +49,7 @@ class Interned(Generic[_T]):
             self._unused.append(number)
 
     def row_count(self, number: int) -> int:
-        """Return the number of rows that have the value of an id; for 0 only those that took it."""
+        """Return the number of rows that have taken the value of an id and not released it."""
         return self._row_counts[number]
 
     def _add(self, value: _T) -> int:
@@ -67,7 +68,7 @@ class Interned(Generic[_T]):
 class Pool(Generic[_T, _V]):
     """One shared, reference-counted object for all equal values.
 
-    Unlike `Interned` it assigns no ids: the users hold the object itself.
+    Unlike `Interned`, it assigns no ids: the users refer to the object itself.
     """
 
     def __init__(self) -> None:
@@ -104,7 +105,7 @@ class ValueIds(Generic[_T]):
         self._last = 0
 
     def number(self, value: _T) -> int:
-        """Return the id of a value."""
+        """Return the id of a value, assigning a new id if the value is not remembered."""
         number = self._number_of.get(value)
         if number is None:
             if len(self._number_of) >= _IDS_KEPT:
@@ -115,7 +116,7 @@ class ValueIds(Generic[_T]):
 
 
 class NameIds:
-    """Small integer ids for the names in use, as `AggregateSets` needs them.
+    """Small integer ids for the names in use, for `AggregateSets`.
 
     The id of a name that is no longer in use is given to the next new name.
     """
@@ -131,7 +132,7 @@ class NameIds:
         return self._numbers
 
     def take(self, names: Iterable[str]) -> None:
-        """Count one more user of each of the names."""
+        """Count one more user of each name, assigning an id to names that are not in use."""
         for name in names:
             self._users[self._number(name)] += 1
 

@@ -1,4 +1,4 @@
-"""The terms of inventories (reserve, units, step, ratio), each distinct combination stored once."""
+"""The terms of inventories (reserve, units, step, ratio), with equal combinations stored once."""
 
 from typing import NamedTuple
 

@@ -26,9 +26,9 @@ KEPT: Final = 65_536
 class Journal:
     """A bounded log of changed rows per group of columns.
 
-    A reader remembers its position in each group that it depends on, and asks for the rows that
-    changed after it. Readers do not register. The journal trims the oldest half of a full group,
-    and a reader whose position was trimmed gets None and must read the whole table.
+    A reader remembers its position in each group that it depends on, and reads the rows that
+    changed after that position. Readers do not register. The journal trims the oldest half of a
+    full group, and a reader whose position was trimmed gets None and must read the whole table.
 
     Attributes:
         step: the number of changes so far, in all groups.
@@ -75,7 +75,7 @@ class Journal:
     def clear(self) -> None:
         """Drop all entries; positions that were taken before are outdated.
 
-        This is for a table that was just loaded from a snapshot: it has no reader yet, and the
+        Call this for a table that was just loaded from a snapshot: it has no reader yet, and the
         entries would only use memory.
         """
         for group, rows in self._rows.items():

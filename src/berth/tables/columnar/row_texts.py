@@ -1,33 +1,33 @@
-"""Texts by row and rows by text, for texts that rarely occur in more than one row."""
+"""Strings by row and rows by string, for strings that rarely occur in more than one row."""
 
 from berth.tables.columnar.text_index import TextIndex
 from berth.tables.columnar.texts import Texts
 
 
 class RowTexts:
-    """A text per row, and the rows that have a given text.
+    """A string per row, and the rows that have a given string.
 
-    A text that one row has takes its own size and about twenty bytes. Only texts that several rows
-    have need a mapping entry.
+    A string that only one row has takes its own size and about twenty bytes. Only strings that
+    several rows have need a mapping entry.
 
     Attributes:
-        texts: the text of each row.
-        index: the row of each text that exactly one row has.
+        texts: the string of each row.
+        index: the row of each string that exactly one row has.
     """
 
     def __init__(self, rows: int) -> None:
         self.texts = Texts(rows)
         self.index = TextIndex(self.texts.has)
-        # Rows by text, for texts of several rows.
+        # Rows by string, for strings of several rows.
         self._shared: dict[str, frozenset[int]] = {}
 
     @property
     def are_unique(self) -> bool:
-        """Whether every text has at most one row."""
+        """Whether every string has at most one row."""
         return not self._shared
 
     def find(self, row: int) -> str | None:
-        """Return the text of a row, or None if it has none."""
+        """Return the string of a row, or None if the row has none."""
         return self.texts.get(row) if self.texts.is_put(row) else None
 
     def rows(self, text: str) -> frozenset[int]:
@@ -40,7 +40,7 @@ class RowTexts:
         return frozenset() if row is None else frozenset((row,))
 
     def add(self, row: int, text: str) -> None:
-        """Set the text of a row that has none yet."""
+        """Set the string of a row that has none yet."""
         rows = self.rows(text)
         self.texts.put(row, text)
         if not rows:
@@ -50,7 +50,7 @@ class RowTexts:
             self._shared[text] = rows | {row}
 
     def discard(self, row: int) -> frozenset[int]:
-        """Remove the text of a row, and return the other rows that have it."""
+        """Remove the string of a row, and return the other rows that have the same string."""
         text = self.texts.get(row)
         left = self.rows(text) - {row}
         self.index.remove(text)
@@ -63,13 +63,13 @@ class RowTexts:
         return left
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new rows have no text."""
+        """Grow to `rows` rows; new rows have no string."""
         self.texts.resize(rows)
         self.index.reserve(rows)
 
 
 class RowsByText:
-    """Rows by text; adding or removing a row costs the same however many rows share the text."""
+    """Rows by string; adding or removing a row costs the same however many rows share a string."""
 
     def __init__(self) -> None:
         self._only: dict[str, int] = {}
@@ -81,7 +81,7 @@ class RowsByText:
         return frozenset(self._several.get(text, ())) if row is None else frozenset((row,))
 
     def add(self, text: str, row: int) -> None:
-        """Record that a row has a text."""
+        """Record that a row has the given string."""
         several = self._several.get(text)
         if several is not None:
             several.add(row)
@@ -91,7 +91,7 @@ class RowsByText:
             self._only[text] = row
 
     def discard(self, text: str, row: int) -> None:
-        """Remove a row that has a text."""
+        """Record that a row no longer has the given string."""
         several = self._several.get(text)
         if several is None:
             del self._only[text]

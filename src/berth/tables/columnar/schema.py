@@ -91,4 +91,4 @@ CELL_COLUMNS = (
     Column("smallest_total_kb", np.int64, "KiB", "memory in pages of that size"),
     Column("smallest_free_kb", np.int64, "KiB", "free memory in those pages; may be < 0"),
 )
-"""The columns of NUMA cells, with one place per cell (see `numa.NumaCells`)."""
+"""The columns of NUMA cells, with one entry per cell (see `numa.NumaCells`)."""

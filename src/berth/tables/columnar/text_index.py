@@ -1,7 +1,7 @@
-"""A hash index of rows by text, with open addressing over two arrays of small integers.
+"""A hash index of rows by string, with open addressing over two arrays of small integers.
 
 A dict would store a key object, a row object and an entry per row, about two hundred bytes. This
-index stores four bytes of hash and about six of slots; the texts are stored elsewhere.
+index stores four bytes of hash and about six of slots; the strings are stored elsewhere.
 """
 
 from array import array
@@ -25,17 +25,17 @@ _LOAD_AFTER_GROWTH: Final = 0.6
 
 
 class TextIndex:
-    """Finds the row that has a text; no two rows may have the same text.
+    """Finds the row that has a string; no two rows may have the same string.
 
-    Slots hold rows. The hash of a text determines the first slot, and linear probing finds the next
-    free one, so the slots are nearly in hash order.
+    Slots hold rows. The hash of a string determines the first slot, and linear probing finds the
+    next free one, so the slots are nearly in hash order.
     """
 
     def __init__(self, has: Callable[[int, str], bool]) -> None:
-        """Index texts that are stored elsewhere.
+        """Index strings that are stored elsewhere.
 
         Args:
-            has: returns whether a row has a text.
+            has: returns whether a row has the given string.
         """
         self._has = has
         self._slots = array("i", [_EMPTY]) * _FIRST_SLOTS
@@ -48,12 +48,12 @@ class TextIndex:
         return self._used
 
     def get(self, text: str) -> int | None:
-        """Return the row that has a text, or None if no row has it."""
+        """Return the row that has the given string, or None if no row has it."""
         slot = self._slot_of(text)
         return None if slot is None else self._slots[slot]
 
     def add(self, text: str, row: int) -> None:
-        """Add a row with its text, which no other row in the index may have."""
+        """Add a row with its string, which no other row in the index may have."""
         if (self._used + self._tombstones + 1) > _LOAD_MAX * len(self._slots):
             self._rebuild(self._used + 1)
         # Python salts `hash` per process, which is harmless because the index is never stored.
@@ -65,7 +65,7 @@ class TextIndex:
         self._used += 1
 
     def remove(self, text: str) -> None:
-        """Remove the row that has a text; an unknown text is ignored."""
+        """Remove the row that has the given string; an unknown string is ignored."""
         slot = self._slot_of(text)
         if slot is not None:
             self._slots[slot] = _TOMBSTONE

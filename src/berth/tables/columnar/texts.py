@@ -1,8 +1,8 @@
-"""Short texts of rows, stored one after another in a single byte buffer."""
+"""Short strings of rows, stored one after another in a single byte buffer."""
 
 from array import array
 
-# Size byte of a text that is too long for a size byte and is stored separately.
+# Size byte of a string that is too long for a size byte and is stored separately.
 _LONG = 255
 
 # The buffer is not compacted while it has at most this many unused bytes.
@@ -11,9 +11,9 @@ _NONE = -1
 
 
 class Texts:
-    """One text per row, as a size byte followed by UTF-8.
+    """One string per row, as a size byte followed by UTF-8.
 
-    The bytes of a replaced text stay in place until more than half of the buffer, and at least a
+    The bytes of a replaced string stay in place until more than half of the buffer, and at least a
     few thousand bytes, are unused. Then the buffer is compacted.
     """
 
@@ -29,7 +29,7 @@ class Texts:
         return len(self._bytes)
 
     def get(self, row: int) -> str:
-        """Return the text of a row; empty when it has none."""
+        """Return the string of a row; empty if the row has none."""
         start = self._starts[row]
         if start < 0:
             return ""
@@ -40,11 +40,11 @@ class Texts:
         return self._bytes[start + 1 : start + 1 + size].decode("utf-8", "surrogatepass")
 
     def is_put(self, row: int) -> bool:
-        """Return whether a row has a text, possibly an empty one."""
+        """Return whether a row has a string, possibly an empty one."""
         return self._starts[row] >= 0
 
     def has(self, row: int, text: str) -> bool:
-        """Return whether `get` would return the given text, without decoding the row's text."""
+        """Return whether `get` would return the given string, without decoding the row's string."""
         start = self._starts[row]
         if start < 0:
             return not text
@@ -54,7 +54,7 @@ class Texts:
         return size == len(encoded) and self._bytes.startswith(encoded, start + 1)
 
     def put(self, row: int, text: str) -> None:
-        """Set the text of a row."""
+        """Set the string of a row."""
         self.clear(row)
         encoded = text.encode("utf-8", "surrogatepass")
         self._starts[row] = len(self._bytes)
@@ -66,7 +66,7 @@ class Texts:
             self._long[row] = text
 
     def clear(self, row: int) -> None:
-        """Remove the text of a row, if it has one."""
+        """Remove the string of a row, if the row has one."""
         start = self._starts[row]
         if start < 0:
             return
@@ -78,7 +78,7 @@ class Texts:
             self._compact()
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new rows have no text."""
+        """Grow to `rows` rows; new rows have no string."""
         self._starts.extend(array("q", [_NONE]) * (rows - len(self._starts)))
 
     def _compact(self) -> None:

@@ -10,10 +10,10 @@ _RECENT_MAX = 1_024
 
 
 class Uuids:
-    """One uuid per row; any text is accepted as one.
+    """One uuid per row; any string is accepted as a uuid.
 
-    A text that is not the canonical spelling of a uuid (upper case, no dashes, or no uuid at all)
-    is stored as text and takes about a hundred bytes.
+    A string that is not the canonical spelling of a uuid (upper case, no dashes, or not a uuid at
+    all) is stored as it is and takes about a hundred bytes.
     """
 
     def __init__(self, rows: int) -> None:
@@ -21,7 +21,7 @@ class Uuids:
         self._texts: dict[int, str] = {}
 
     def get(self, row: int) -> str:
-        """Return the uuid of a row as it was put; the nil uuid for a row that has none."""
+        """Return the uuid of a row as passed to `put`; the nil uuid if the row has none."""
         # `_texts` is nearly always empty, and testing that is faster than a look-up.
         if self._texts:
             text = self._texts.get(row)
@@ -31,7 +31,7 @@ class Uuids:
         return _spelled(digits)
 
     def has(self, row: int, text: str) -> bool:
-        """Return whether a row has the given uuid, without building its text."""
+        """Return whether a row has the given uuid, without building the row's string."""
         if self._texts:
             kept = self._texts.get(row)
             if kept is not None:
@@ -72,7 +72,7 @@ class HostUuids(Uuids):
         self._recent: dict[str, int] = {}
 
     def row_of(self, text: str) -> int | None:
-        """Return the row that has a uuid, or None if no row has it."""
+        """Return the row that has the given uuid, or None if no row has it."""
         row = self._recent.get(text)
         if row is None:
             row = self._index.get(text)
@@ -106,7 +106,7 @@ def _spelled(digits: str) -> str:
 
 
 def _packed(text: str) -> bytes | None:
-    """Return the bytes of a uuid, or None if the text is not its canonical spelling."""
+    """Return the bytes of a uuid, or None if `text` is not its canonical spelling."""
     if len(text) != _TEXT_SIZE:
         return None
     try:

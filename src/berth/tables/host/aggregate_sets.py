@@ -24,9 +24,10 @@ _EMPTY: Final[frozenset[int]] = frozenset()
 class _Flat:
     """All distinct sets concatenated, so that NumPy can reduce each of them to one value.
 
-    `place_of` gives each id that occurs in a set a place, from 1. `members` has the places of the
-    members of each set, after a leading 0, because `reduceat` would otherwise give an empty set the
-    first member of the next one. `starts[s]` is the index in `members` where set s begins.
+    `place_of` gives each id that occurs in a set a place, from 1. `members` contains the places of
+    the members of each set, after a leading 0, because `reduceat` would otherwise return the first
+    member of the next set for an empty one. `starts[s]` is the index in `members` where set s
+    begins.
     """
 
     version: int
@@ -35,7 +36,7 @@ class _Flat:
     starts: Rows
 
     def places(self, numbers: Iterable[int]) -> list[int]:
-        """Return the places of those ids that occur in any set."""
+        """Return the places of the given ids, without ids that occur in no set."""
         return [self.place_of[number] for number in numbers if number in self.place_of]
 
 
@@ -72,11 +73,11 @@ class AggregateSets:
         return self._sets.all[self._of_row.item(row)] or _EMPTY
 
     def rows_with(self, number: int) -> Rows:
-        """Return the rows whose set contains an id, ascending."""
+        """Return the rows whose set contains the given id, ascending."""
         return np.flatnonzero(self.has_any((number,), slice(0, self._of_row.size)))
 
     def grouped(self, rows: Rows) -> Iterator[tuple[frozenset[int], Rows]]:
-        """Yield each distinct set that rows have, with the rows that have it."""
+        """Yield each distinct set of the given rows, with the rows that have it."""
         indices = self._of_row[rows]
         order = indices.argsort(kind="stable")
         found, starts = np.unique(indices[order], return_index=True)
@@ -111,7 +112,7 @@ class AggregateSets:
 
         Returns:
             (S,) float64, NaN for sets of which no member has a value. The result is valid until
-            `version` increases; `spread` gives it to the rows.
+            `version` increases; `spread` maps it to rows.
         """
         flat = self._flattened()
         by_place = np.full(len(flat.place_of) + 1, np.nan)

@@ -27,7 +27,7 @@ class Attestations:
         self._until_s: Floats = np.zeros(0)
 
     def has(self, level: str, rows: Selection, now_s: float) -> Mask:
-        """Return for each of the rows whether it is attested at a level at the given time."""
+        """Return for each of the rows whether it is attested at the given level and time."""
         number = self._numbers.get(level)
         if number is None:
             return np.zeros(count_of(rows), dtype=np.bool_)
@@ -40,7 +40,7 @@ class Attestations:
         return valid
 
     def until_s(self, rows: Selection) -> Floats:
-        """Return the expiry of each row's attestation in Unix seconds; -inf without one."""
+        """Return the expiry of each row's attestation in Unix seconds; -inf if it has none."""
         if not self._numbers:
             return np.full(count_of(rows), -np.inf)
         until_s: Floats = self._until_s[rows]

@@ -17,7 +17,7 @@ _SHAPES_KEPT = 4096
 class CellShape:
     """A cell as its host reports it, with CPU sets as bit masks; equal cells share one object.
 
-    `cores` has the dedicated CPUs of each core, without cores that have none; `threads` is the
+    `cores` contains the dedicated CPUs of each core, without cores that have none; `threads` is the
     highest number of threads of a core. `smallest_kb` is the smallest page size in KiB, 0 if none
     is reported. `is_old` is True if the host does not distinguish shared from dedicated CPUs.
     """
@@ -51,8 +51,8 @@ def shape_of(cell: NumaCell) -> CellShape:
 class CellUse:
     """The resources of a cell that instances use, independent of the cell's shape.
 
-    `pinned` is a mask of the dedicated CPUs in use. `again` counts additional owners of a CPU.
-    There should be none, but without the count the first release would free a CPU that another
+    `pinned` is a mask of the dedicated CPUs in use. `again` counts additional owners of a CPU. A
+    CPU should have none, but without the count the first release would free a CPU that another
     instance still uses. `pages_kb` is the memory in KiB by page size in KiB; the key 0 is for
     guests without a page size.
     """
@@ -95,8 +95,8 @@ class CellUse:
 class FreeCell:
     """A cell of a host and its free resources; `free` is a mask of the free dedicated CPUs.
 
-    `pages_kb` has pairs of page size and free memory, both in KiB. Guests without a page size use
-    the smallest pages.
+    `pages_kb` contains pairs of page size and free memory, both in KiB. Guests without a page size
+    use the smallest pages.
     """
 
     shape: CellShape

@@ -23,7 +23,7 @@ class ComputeServices:
         self._kept: dict[str, Service] = {}
 
     def get(self, name: str) -> Service | None:
-        """Return the service of a host name, or None if it has none."""
+        """Return the service of the host with the given name, or None if it has none."""
         kept = self._kept.get(name)
         if kept is not None:
             return kept
@@ -49,7 +49,7 @@ class ComputeServices:
     def put_seen(self, name: str, at_s: float) -> frozenset[int]:
         """Set the time of a service's last heartbeat, in Unix seconds, and return its rows.
 
-        An unknown service is ignored and has no rows.
+        An unknown service is ignored; the result is then empty.
         """
         kept = self._kept.get(name)
         if kept is not None:

@@ -64,7 +64,7 @@ def apply_event(hosts: HostTable, event: Event) -> None:
 
 
 def located_resident(record: Instance | Migration) -> LocatedResident | None:
-    """Return the resident that a record puts on a host, with the host; None if it puts none."""
+    """Return the resident that a record puts on a host, with that host; None if it has no host."""
     if isinstance(record, Migration):
         place = record.elsewhere
         if place is None:

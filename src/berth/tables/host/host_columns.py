@@ -196,7 +196,7 @@ class HostColumns(ColumnSet):
     # ---- instances ------------------------------------------------------------------------
 
     def take(self, row: int, assignment: Assignment | None) -> None:
-        """Add what an instance uses of the NUMA cells and devices of a row."""
+        """Count the NUMA cells and devices that an instance uses on a row."""
         if assignment is not None:
             self.numa.take(row, assignment.numa)
             self.pci.take(row, assignment.devices)
@@ -233,8 +233,9 @@ class HostColumns(ColumnSet):
     def service(self, row: int, name: str) -> Service | None:
         """Return the service of a row under the given name, or None if the row has none.
 
-        The record has only what the columns hold: its disabled reason, attestations, audit and
-        build failures are empty, and its counts are clipped (see `ComputeServices`).
+        The record contains only what the columns hold: its disabled reason, attestations, audit and
+        build failures are empty, its failure level is 0, and its counts are clipped (see
+        `ComputeServices`).
         """
         if not self.is_served.item(row):
             return None

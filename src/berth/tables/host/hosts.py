@@ -34,7 +34,7 @@ from berth.tables.host.stock import Stock, UsageSavepoint
 from berth.tables.host.trees import Trees
 
 Identity: TypeAlias = tuple[str, str, str]
-"""Name, node and uuid of a host; hosts are sorted by it."""
+"""Name, node and uuid of a host, by which hosts are sorted."""
 
 _FIRST_ROWS: Final = 64
 
@@ -213,7 +213,7 @@ class HostTable:
 
     @property
     def enabled(self) -> Mask:
-        """(N,) bool: the compute service is not disabled."""
+        """(N,) bool: the host has a compute service that is not disabled."""
         return self._columns.enabled[: self._rows]
 
     @property
@@ -233,7 +233,7 @@ class HostTable:
 
     @property
     def failed_builds(self) -> Ints:
-        """(N,) consecutive failed builds since the last successful one, per service."""
+        """(N,) failed builds of the host's compute service since the last successful one."""
         return self._columns.failed_builds[: self._rows]
 
     @property
@@ -328,7 +328,7 @@ class HostTable:
         return host
 
     def identity(self, row: int) -> Identity:
-        """Return (name, node, uuid) of a row's host; hosts are sorted by it.
+        """Return the name, node and uuid of the host in a row; they are its sort key.
 
         Raises:
             NotFoundError: the row is unused.
@@ -381,7 +381,7 @@ class HostTable:
         return self._names.of_node(node)
 
     def find(self, name: str, node: str | None) -> str | None:
-        """Return the uuid of the host with a name and node, or None if there is none.
+        """Return the uuid of the host with the given name and node, or None if there is none.
 
         Args:
             name: the name of the service host.
@@ -393,7 +393,7 @@ class HostTable:
         return next((uuid for _, mine, uuid in found if node in (None, mine)), None)
 
     def service(self, name: str) -> Service | None:
-        """Return the compute service of a host name, or None if it has none."""
+        """Return the compute service of the host with the given name, or None if it has none."""
         return self._services.get(name)
 
     @property
@@ -459,7 +459,8 @@ class HostTable:
     def put_provider(self, provider: Provider) -> None:
         """Set inventories, traits and used amounts of a host or child provider.
 
-        The feed may deliver a provider before its host or its parent.
+        The feed may deliver a provider before its host or its parent. A root provider whose host is
+        not in the table becomes an orphan.
         """
         row = self.row_of(provider.uuid)
         if row is None:
@@ -486,7 +487,10 @@ class HostTable:
             self.put_provider(Provider(provider_uuid, name=""))
 
     def put_used(self, host_uuid: str, used: Mapping[str, int]) -> None:
-        """Set the used amounts that the ledger reports for a host or child; holds are added."""
+        """Set the used amounts that the ledger reports for a host or child; holds are added.
+
+        An unknown uuid is ignored.
+        """
         row = self.row_of(host_uuid)
         if row is None:
             self.trees.put_used(host_uuid, used)
@@ -526,7 +530,7 @@ class HostTable:
         self.journal.record_rows(self.memberships.remove(aggregate_id), "aggregates")
 
     def put_instance(self, host_uuid: str, resident: Resident) -> None:
-        """Remove an instance from its present host, and put it on another unless that is unknown.
+        """Move an instance to a host; if the host is not in the table, only remove the instance.
 
         The amounts that the instance uses are not counted, because the ledger reports them by
         provider.
@@ -610,7 +614,7 @@ class HostTable:
         return row
 
     def _attach_name(self, row: int, host: Host) -> None:
-        """Give a row all data that the table has by host name: service, aggregates and orphans."""
+        """Set the data of a row that is stored by host name: service, aggregates and instances."""
         self._columns.put_name_hash(row, host)
         # `attach_row` must run before the row has its name, because it may read the service from
         # another row with that name.

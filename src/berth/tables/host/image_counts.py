@@ -84,7 +84,7 @@ class ImageCounts:
         return self._keeps_all or bool(self._names)
 
     def keep(self, names: frozenset[str]) -> bool:
-        """Start counting some properties, or all properties if `names` is empty.
+        """Start counting the given properties, or all properties if `names` is empty.
 
         Returns:
             True if some of them were not counted before; the owner must then add every instance
@@ -116,7 +116,7 @@ class ImageCounts:
             self.add(row, properties)
 
     def count(self, name: str, value: str, rows: Selection) -> Counts:
-        """Return the number of instances with a value of a property on each of the rows."""
+        """Return for each of the rows how many instances have the given value of a property."""
         counts = self._counts.get((name, value))
         if counts is None:
             return np.zeros(count_of(rows), dtype=np.float64)

@@ -1,8 +1,8 @@
 """The aggregates of each host, and the metadata of these aggregates.
 
-Metadata is read in Nova's two ways (nova-behaviour.md 2.6): the text of a key as a number, and the
-words of the text, split at commas and stripped. A host has the metadata of all its aggregates: of
-several numbers the least one counts, and the words of all aggregates are combined.
+Metadata is read in Nova's two ways (nova-behaviour.md 2.6): a value is a number, or a list of words
+that is split at commas and stripped. The metadata of all aggregates of a host apply to it: of
+several numbers the lowest applies, and the words of all aggregates are combined.
 """
 
 import math
@@ -93,7 +93,7 @@ class Memberships:
     def with_key(self, key: str) -> Mapping[int, Words]:
         """Return the words under a metadata key by aggregate id, without aggregates that lack it.
 
-        An empty text has one word, which is empty, as in Nova.
+        An empty value has one word, the empty string, as in Nova.
         """
         return self.by_key.get(key, {})
 
@@ -110,7 +110,7 @@ class Memberships:
     def least_of(self, key: str, rows: Selection, *, above: float = -math.inf) -> Floats | None:
         """Return the least number that any aggregate of each row has under a key.
 
-        Text that is not a finite number is ignored.
+        A value that is not a finite number is ignored.
 
         Args:
             key: the metadata key.

@@ -80,9 +80,9 @@ class CellColumns(ColumnSet):
 
 
 def most_paired(counts: Iterable[int]) -> int:
-    """Return the most CPUs that some cores can give if each gives the same number, at least two.
+    """Return the most CPUs that cores can provide if each core in use provides equally many.
 
-    The result is 0 if no core has two free CPUs.
+    Each core in use provides at least two CPUs, so the result is 0 if no core has two free CPUs.
 
     Args:
         counts: the number of free CPUs of each core.
@@ -151,7 +151,7 @@ class NumaCells:
         return found
 
     def reported(self, row: int) -> tuple[NumaCell, ...]:
-        """Return the cells of a row as they were put."""
+        """Return the cells of a row as passed to `put`."""
         return tuple(shape.cell for shape in self._shapes.get(row, ()))
 
     def cells(self, row: int) -> tuple[FreeCell, ...]:
@@ -187,7 +187,7 @@ class NumaCells:
         self._changed.add(row)
 
     def take(self, row: int, shares: Sequence[CellShare]) -> None:
-        """Add what an instance uses of the cells of a row."""
+        """Count the shares that an instance uses of the cells of a row."""
         if not shares:
             return
         uses = self._uses.setdefault(row, {})

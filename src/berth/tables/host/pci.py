@@ -52,7 +52,7 @@ class _Pools:
 
     @property
     def used(self) -> Mapping[str, int]:
-        """The number of devices in use by the key of their pool."""
+        """The number of devices in use of each pool, by pool key."""
         used: dict[str, int] = {}
         for share, times in self.taken.items():
             used[share.pool] = used.get(share.pool, 0) + share.count * times
@@ -86,7 +86,7 @@ def free_pools(pools: Sequence[FreePool], used: Mapping[str, int]) -> tuple[Free
 
     Args:
         pools: the pools of one host; their `free` is ignored.
-        used: the number of devices in use by pool key.
+        used: the number of devices in use of each pool, by pool key.
     """
     busy = {
         (one.pool.address, one.pool.dev_type is DeviceType.PHYSICAL)

@@ -15,7 +15,7 @@ from berth.tables.columnar.interned import Interned
 
 _FIRST = 16
 
-# Keys are sorted so that equal descriptions of a CPU have equal texts.
+# Keys are sorted so that equal descriptions of a CPU have equal encodings.
 _encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
@@ -69,7 +69,7 @@ class Profiles:
         return self._profiles.all
 
     def reported(self, number: int) -> Reported:
-        """Return the reported attributes of the profile with an id."""
+        """Return the reported attributes of the profile with the given id."""
         return self._reported[number]
 
     def number(self, host: Host) -> int:

@@ -107,7 +107,7 @@ class Stock:
         self.hold(row, {n: -min(a, held.get(n, 0)) for n, a in wanted.items()})
 
     def try_use(self, row: int, amounts: Mapping[str, int]) -> UsageSavepoint:
-        """Count amounts as used during one decision, until `restore_used` undoes it.
+        """Count amounts as used for one decision, and return the savepoint for `restore_used`.
 
         This is faster than `hold`, because the amounts are not stored by row.
         """

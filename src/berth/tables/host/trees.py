@@ -128,7 +128,10 @@ class Trees:
             self._sort(self._rows[slot])
 
     def put_used(self, uuid: str, used: Mapping[str, int]) -> None:
-        """Set the used amounts that the ledger reports for a child; holds are added."""
+        """Set the used amounts that the ledger reports for a child; holds are added.
+
+        An unknown uuid is ignored.
+        """
         provider = self._known.get(uuid)
         if provider is None:
             return

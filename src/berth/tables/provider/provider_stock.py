@@ -64,7 +64,7 @@ class ProviderStock:
     def used(self, row: int, has: Collection[str]) -> dict[str, int]:
         """Return the used amounts of a row that has inventories of the classes `has`, by class.
 
-        The result also has the classes that are in use without an inventory.
+        The result also contains the classes that are in use without an inventory.
         """
         names = (*has, *sorted(self._unbacked.get(row, ())))
         return {name: self.classes[name].used.item(row) for name in names}

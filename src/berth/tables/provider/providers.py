@@ -179,7 +179,7 @@ class ProviderTable:
         return record
 
     def record(self, row: int) -> Provider:
-        """Return a provider as the ledger has it; `used` has every class of its inventories.
+        """Return a provider as the ledger reports it; `used` contains every class it has or uses.
 
         Raises:
             NotFoundError: the row is unused.

@@ -85,7 +85,7 @@ def _anchored(anchors: Mapping[int, Rows], root: NDArray[np.int32]) -> dict[int,
 
 
 def _by_root(parts: Sequence[Rows]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield each root in the parts with the indices of the parts that have it, both ascending."""
+    """Yield each root with the indices of the parts that contain it, both ascending."""
     roots = np.concatenate(parts)
     order = roots.argsort(kind="stable")
     numbers = np.repeat(np.arange(len(parts)), [part.size for part in parts])[order].tolist()
@@ -98,7 +98,7 @@ def _by_root(parts: Sequence[Rows]) -> Iterator[tuple[int, tuple[int, ...]]]:
 def _roots_by_aggregate(
     wanted: frozenset[int], alive: Rows, root: NDArray[np.int32], sets: AggregateSets
 ) -> dict[int, Rows]:
-    """Return the roots of the trees that have a provider in each of the aggregates."""
+    """Return, for each of the aggregates, the roots of the trees that have a provider in it."""
     found: dict[int, list[Rows]] = {number: [] for number in wanted}
     for numbers, rows in sets.grouped(alive):
         for number in numbers & wanted:
