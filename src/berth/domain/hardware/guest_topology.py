@@ -3,7 +3,7 @@
 Source: nova-behaviour.md 6.2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -73,11 +73,12 @@ class GuestTopology:
 
 
 def split_evenly(
-    count: int, vcpus: int, memory_mb: int, dedicated: frozenset[int]
+    key: str, count: int, vcpus: int, memory_mb: int, dedicated: frozenset[int]
 ) -> tuple[GuestCell, ...]:
     """Return guest cells of equal size.
 
     Args:
+        key: the spec or property that sets the number of cells, for errors.
         count: number of cells.
         vcpus: number of CPUs of the whole guest.
         memory_mb: memory of the whole guest in MiB.
@@ -90,7 +91,7 @@ def split_evenly(
         if amount % count:
             reason = f"{amount} {name} are not divisible by {count}"
             raise InvalidInputError(
-                "hw:numa_nodes", f"{reason}; set hw:numa_cpus.N and hw:numa_mem.N for each cell"
+                key, f"{reason}; set hw:numa_cpus.N and hw:numa_mem.N for each cell"
             )
     size = vcpus // count
     parts = [frozenset(range(first * size, (first + 1) * size)) for first in range(count)]
@@ -98,39 +99,46 @@ def split_evenly(
 
 
 def check_split(
-    cpus: Sequence[frozenset[int]], memory_mb: Sequence[int], vcpus: int, total_mb: int
+    cpus: Mapping[str, frozenset[int]], memory_mb: Mapping[str, int], vcpus: int, total_mb: int
 ) -> None:
     """Reject cells that do not add up to the guest.
 
     Args:
-        cpus: the CPUs of each cell.
-        memory_mb: the memory of each cell in MiB.
+        cpus: the CPUs of each cell, by the key that sets them (`hw:numa_cpus.0`).
+        memory_mb: the memory of each cell in MiB, by the key that sets it (`hw:numa_mem.0`).
         vcpus: number of CPUs of the whole guest.
         total_mb: memory of the whole guest in MiB.
 
     Raises:
-        InvalidInputError: a cell has a CPU that the guest lacks or another cell has, a CPU is in no
-            cell, or the sum of the memory differs from `total_mb`.
+        InvalidInputError: a CPU of a cell does not exist in the guest or is also in another cell, a
+            CPU is in no cell, or the sum of the memory differs from `total_mb`. The error names the
+            key of the cell, or the common part of the keys.
     """
     left = set(range(vcpus))
-    for number, part in enumerate(cpus):
+    for key, part in cpus.items():
         for cpu in sorted(part):
             if cpu >= vcpus:
                 reason = (
                     f"CPU {cpu} must be between 0 and {vcpus - 1}, as the flavor has {vcpus} CPUs"
                 )
-                raise InvalidInputError(f"numa_cpus.{number}", reason)
+                raise InvalidInputError(key, reason)
             if cpu not in left:
                 reason = f"CPU {cpu} is also in another cell; assign each CPU to one cell"
-                raise InvalidInputError(f"numa_cpus.{number}", reason)
+                raise InvalidInputError(key, reason)
             left.remove(cpu)
     if left:
         raise InvalidInputError(
-            "numa_cpus", f"CPU {min(left)} is in no cell; assign each CPU to one cell"
+            _stem(cpus), f"CPU {min(left)} is in no cell; assign each CPU to one cell"
         )
-    if sum(memory_mb) != total_mb:
-        reason = f"the cells have {sum(memory_mb)} MiB, but the flavor has {total_mb} MiB"
-        raise InvalidInputError("numa_mem", f"{reason}; make the two equal")
+    sum_mb = sum(memory_mb.values())
+    if sum_mb != total_mb:
+        reason = f"the cells have {sum_mb} MiB, but the flavor has {total_mb} MiB"
+        raise InvalidInputError(_stem(memory_mb), f"{reason}; make the two equal")
+
+
+def _stem(keys: Iterable[str]) -> str:
+    """Return the common part of the keys of all cells (`hw:numa_cpus`)."""
+    return next(iter(keys)).rpartition(".")[0]
 
 
 def cells_of(

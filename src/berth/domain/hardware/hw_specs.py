@@ -78,6 +78,11 @@ class HardwareSpecs:
         """Return the flavor's `hw:NAME` and the image's `hw_NAME`, each empty if absent."""
         return self.extra_specs.get(f"hw:{name}", ""), self.properties.get(f"hw_{name}", "")
 
+    def key(self, name: str) -> str:
+        """Return the key that sets a value: `hw_NAME` if only the image does, else `hw:NAME`."""
+        flavor, image = self.both(name)
+        return f"hw_{name}" if image and not flavor else f"hw:{name}"
+
     def parts(self, name: str) -> tuple[str, list[str]]:
         """Return a key and the values of KEY.0, KEY.1, ... up to the first that is missing.
 
@@ -147,8 +152,7 @@ def device_policy(specs: HardwareSpecs) -> NumaPolicy | None:
     if flavor and image and flavor != image:
         reason = f"{image[:80]!r} contradicts the flavor's {flavor[:80]!r}; remove one of the two"
         raise InvalidInputError("hw_pci_numa_affinity_policy", reason)
-    key = "hw:pci_numa_affinity_policy" if flavor else "hw_pci_numa_affinity_policy"
-    return read_member(NumaPolicy, flavor or image, key)
+    return read_member(NumaPolicy, flavor or image, specs.key("pci_numa_affinity_policy"))
 
 
 def pmem_classes(extra_specs: Mapping[str, str]) -> dict[str, int]:
@@ -224,7 +228,7 @@ def _policy(specs: HardwareSpecs, *, isolates: bool) -> CpuPolicy:
     policy = flavor or image
     asked = asked_cpus(specs.extra_specs)
     if policy and any(asked.values()):
-        reason = "conflicts with hw:cpu_policy; use one or the other"
+        reason = f"conflicts with {specs.key('cpu_policy')}; use one or the other"
         raise InvalidInputError("resources:VCPU, resources:PCPU", reason)
     if asked["VCPU"] and asked["PCPU"]:
         raise InvalidInputError(
@@ -261,7 +265,7 @@ def _threads(specs: HardwareSpecs) -> ThreadPolicy | None:
     policy = flavor or image
     trait = _threads_trait(specs)
     if policy and trait:
-        reason = "conflicts with hw:cpu_thread_policy; use one or the other"
+        reason = f"conflicts with {specs.key('cpu_thread_policy')}; use one or the other"
         raise InvalidInputError(f"trait:{HYPERTHREADING}", reason)
     stands_for = {"required": ThreadPolicy.REQUIRE, "forbidden": ThreadPolicy.ISOLATE}
     return policy or stands_for.get(trait)
@@ -334,17 +338,21 @@ def _check_policy(
             reason = "hw:cpu_policy=mixed requires this or hw:cpu_realtime, but not both"
             raise InvalidInputError(_DEDICATED_MASK, reason)
     elif dedicated:
-        raise InvalidInputError(_DEDICATED_MASK, "requires hw:cpu_policy=mixed")
+        raise InvalidInputError(
+            _DEDICATED_MASK, "requires hw:cpu_policy=mixed; set it, or remove the mask"
+        )
     if _is_pinned(policy):
         return
     for key, given in (
-        ("hw:cpu_thread_policy", any(specs.both("cpu_thread_policy"))),
+        (specs.key("cpu_thread_policy"), any(specs.both("cpu_thread_policy"))),
         (f"trait:{HYPERTHREADING}", bool(_threads_trait(specs))),
         (EMULATOR, isolates),
         ("hw:cpu_realtime", realtime is not None),
     ):
         if given:
-            raise InvalidInputError(key, "requires hw:cpu_policy=dedicated or mixed")
+            raise InvalidInputError(
+                key, "requires hw:cpu_policy=dedicated or mixed; set it, or remove this"
+            )
 
 
 def _nodes(specs: HardwareSpecs) -> int:
@@ -356,8 +364,7 @@ def _nodes(specs: HardwareSpecs) -> int:
     text = flavor or image
     if not text:
         return 0
-    key = "hw:numa_nodes" if flavor else "hw_numa_nodes"
-    return whole_number(text, key, least=1, most=NODES_MAX)
+    return whole_number(text, specs.key("numa_nodes"), least=1, most=NODES_MAX)
 
 
 def whole_number(text: str, key: str, *, least: int, most: int) -> int:
@@ -382,7 +389,10 @@ def _page_size(specs: HardwareSpecs) -> PageSize:
     if not image:
         return size
     if size not in (PageSizeClass.ANY, PageSizeClass.LARGE):
-        reason = "an image may set a page size only if the flavor says 'large' or 'any'"
+        reason = (
+            "an image may set a page size only if the flavor sets hw:mem_page_size to 'large' or "
+            "'any'; change the flavor, or remove the property"
+        )
         raise InvalidInputError("hw_mem_page_size", reason)
     return read_size(image, "hw_mem_page_size")
 
@@ -417,25 +427,32 @@ def _check_locked(specs: HardwareSpecs) -> None:
             "hw_locked_memory", "contradicts the flavor's hw:locked_memory; remove one of the two"
         )
     if (_is_true(flavor) or _is_true(image)) and not any(specs.both("mem_page_size")):
-        raise InvalidInputError("hw:locked_memory", "requires hw:mem_page_size")
+        key = "hw:locked_memory" if _is_true(flavor) else "hw_locked_memory"
+        raise InvalidInputError(key, "requires a page size; set hw:mem_page_size in the flavor")
 
 
 def _cells(specs: HardwareSpecs, count: int, own: frozenset[int]) -> tuple[GuestCell, ...]:
     cpu_key, cpu_texts = specs.parts("numa_cpus")
     memory_key, memory_texts = specs.parts("numa_mem")
     if not cpu_texts and not memory_texts:
-        return split_evenly(count, specs.vcpus, specs.memory_mb, own)
+        return split_evenly(specs.key("numa_nodes"), count, specs.vcpus, specs.memory_mb, own)
     for key, texts in ((cpu_key, cpu_texts), (memory_key, memory_texts)):
         if len(texts) != count:
-            reason = f"is set for {len(texts)} of {count} cells; set CPUs and memory of each cell"
+            reason = (
+                f"is set for {len(texts)} cells, but the guest has {count}; set the CPUs and the "
+                "memory of each cell"
+            )
             raise InvalidInputError(key, reason)
-    cpus = [parse_cpus(text, f"{cpu_key}.{number}") for number, text in enumerate(cpu_texts)]
-    memory_mb = [
-        whole_number(text, f"{memory_key}.{number}", least=0, most=AMOUNT_MAX)
+    cpus = {
+        (key := f"{cpu_key}.{number}"): parse_cpus(text, key)
+        for number, text in enumerate(cpu_texts)
+    }
+    memory_mb = {
+        (key := f"{memory_key}.{number}"): whole_number(text, key, least=0, most=AMOUNT_MAX)
         for number, text in enumerate(memory_texts)
-    ]
+    }
     check_split(cpus, memory_mb, specs.vcpus, specs.memory_mb)
-    return cells_of(cpus, memory_mb, own)
+    return cells_of(tuple(cpus.values()), tuple(memory_mb.values()), own)
 
 
 # The specs that are validated when a flavor is edited. Specs are set one by one, so contradictions

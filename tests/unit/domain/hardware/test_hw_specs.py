@@ -263,19 +263,31 @@ MIXED = {"hw:cpu_policy": "mixed"}
         ({"hw:numa_nodes": "0"}, {}, "hw:numa_nodes"),
         ({"hw:numa_nodes": "129"}, {}, "hw:numa_nodes"),
         ({"hw:numa_nodes": "3"}, {}, "hw:numa_nodes"),
+        ({}, {"hw_numa_nodes": "3"}, "hw_numa_nodes"),
+        (
+            {},
+            {"hw_numa_nodes": "1", "hw_numa_cpus.0": "0-4", "hw_numa_mem.0": "4096"},
+            "hw_numa_cpus.0",
+        ),
+        (
+            {},
+            {"hw_numa_nodes": "1", "hw_numa_cpus.0": "0-3", "hw_numa_mem.0": "1"},
+            "hw_numa_mem",
+        ),
+        ({}, {"hw_cpu_thread_policy": "isolate"}, "hw_cpu_thread_policy"),
         ({"hw:numa_nodes": "1"}, {"hw_numa_nodes": "1"}, "hw_numa_nodes"),
         ({"hw:numa_nodes": "1", "hw:numa_cpus.0": "0-3"}, {}, "hw:numa_mem"),
         (
             {"hw:numa_nodes": "1", "hw:numa_cpus.0": "0-2", "hw:numa_mem.0": "4096"},
             {},
-            "numa_cpus",
+            "hw:numa_cpus",
         ),
         (
             {"hw:numa_nodes": "1", "hw:numa_cpus.0": "0-4", "hw:numa_mem.0": "4096"},
             {},
-            "numa_cpus.0",
+            "hw:numa_cpus.0",
         ),
-        ({"hw:numa_nodes": "1", "hw:numa_cpus.0": "0-3", "hw:numa_mem.0": "1"}, {}, "numa_mem"),
+        ({"hw:numa_nodes": "1", "hw:numa_cpus.0": "0-3", "hw:numa_mem.0": "1"}, {}, "hw:numa_mem"),
         (
             {
                 "hw:numa_nodes": "2",
@@ -285,7 +297,7 @@ MIXED = {"hw:cpu_policy": "mixed"}
                 "hw:numa_mem.1": "4096",
             },
             {},
-            "numa_cpus.1",
+            "hw:numa_cpus.1",
         ),
         (
             {"hw:numa_nodes": "1", "hw:numa_cpus.0": "0-3", "hw:numa_mem.0": "4096"},
@@ -298,6 +310,7 @@ MIXED = {"hw:cpu_policy": "mixed"}
         ({}, {"hw_mem_page_size": "2048"}, "hw_mem_page_size"),
         ({"hw:mem_page_size": "small"}, {"hw_mem_page_size": "4"}, "hw_mem_page_size"),
         ({"hw:locked_memory": "true"}, {}, "hw:locked_memory"),
+        ({}, {"hw_locked_memory": "true"}, "hw_locked_memory"),
         (
             {"hw:locked_memory": "true", "hw:mem_page_size": "4"},
             {"hw_locked_memory": "false"},
