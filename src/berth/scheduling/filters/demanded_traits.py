@@ -145,7 +145,8 @@ def build_ephemeral_encryption() -> Filter:
             return {_ENCRYPTION: source}
         if form not in _ENCRYPTION_FORMATS:
             reason = f"{form[:_SHOWN_MAX]!r} must be one of {', '.join(_ENCRYPTION_FORMATS)}"
-            raise InvalidInputError(f"hw:{_ENCRYPTION_FORMAT}", reason)
+            # The error names the extra spec or the image property that contains the value.
+            raise InvalidInputError(of_form.partition("=")[0], reason)
         return {_ENCRYPTION: source, trait_of(_ENCRYPTION, form): of_form}
 
     return trait_filter("EphemeralEncryptionFilter", demands, request=_FLAVOR_AND_IMAGE)

@@ -241,8 +241,12 @@ def test_ephemeral_encryption(
 def test_an_unknown_format_is_refused(ask: Ask) -> None:
     """An unknown encryption format is refused with the known ones."""
     specs = {"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "rot13"}
-    with pytest.raises(InvalidInputError, match="'rot13' must be one of plain, luks, luksv2"):
+    reason = "'rot13' must be one of plain, luks, luksv2"
+    with pytest.raises(InvalidInputError, match=f"^hw:ephemeral_encryption_format: {reason}"):
         ask(snapshot_of([LUKS]), imaged({}, specs)).kept(build_ephemeral_encryption())
+    properties = {key.replace(":", "_"): value for key, value in specs.items()}
+    with pytest.raises(InvalidInputError, match=f"^hw_ephemeral_encryption_format: {reason}"):
+        ask(snapshot_of([LUKS]), imaged(properties, {})).kept(build_ephemeral_encryption())
 
 
 @pytest.mark.parametrize(
