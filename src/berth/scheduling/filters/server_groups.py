@@ -90,7 +90,8 @@ def _why_apart(hosts: HostTable, query: Query, row: int) -> str:
     group = query.group
     members = hosts.occupants.group_rows(group.uuid).get(row, 0) if group else 0
     most = group.max_server_per_host if group else 0
-    return f"it has {members} members of the group, and the limit is {most}"
+    noun = "member" if members == 1 else "members"
+    return f"it has {members} {noun} of the group, and the limit is {most}"
 
 
 def _relax_apart(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:

@@ -173,7 +173,11 @@ def _unweighed(policy: Policy) -> Iterator[LintWarning]:
     driver = policy.driver
     names = driver.wanted if isinstance(driver, MultiScheduler) else {driver.name}
     if _UNWEIGHED.issuperset(names) and policy.weighers:
-        text = f"weighers have no effect: hosts are not weighed by {' and '.join(sorted(names))}"
+        verb = "does" if len(names) == 1 else "do"
+        text = (
+            f"weighers have no effect, because {' and '.join(sorted(names))} {verb} not weigh "
+            "hosts; remove them, or use another driver"
+        )
         yield LintWarning("driver", text)
 
 

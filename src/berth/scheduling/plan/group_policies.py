@@ -63,7 +63,7 @@ def plan_with_group_policy(
 def group_violation(
     hosts: HostTable, group_uuid: str, placements: Sequence[Placement]
 ) -> str | None:
-    """Return how placements would violate the hard policy of their group, as text, or None.
+    """Return how placements would violate their group's hard policy, or None if they would not.
 
     This is the last check before a claim: filters skip forced hosts, a driver may be a plugin, and
     an alternate was chosen some time ago. Nova makes the same check on the chosen host
@@ -92,7 +92,8 @@ def group_violation(
         members[row] += 1
         if members[row] > group.max_server_per_host:
             most = group.max_server_per_host
-            return f"{_CHOSEN} has {most} members of the group; at most {most} may share a host."
+            noun = "member" if most == 1 else "members"
+            return f"{_CHOSEN} has {most} {noun} of the group; at most {most} may share a host."
     return None
 
 

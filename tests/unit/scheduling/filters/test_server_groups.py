@@ -119,6 +119,8 @@ def test_the_reason_counts_members(ask: Ask) -> None:
     """The reason counts the members, the relaxation names the group."""
     asked = ask(fleet(most=2), REQUEST)
     assert asked.why(APART, 0) == "it has 2 members of the group, and the limit is 2"
+    reason = ask(fleet(most=1), REQUEST).why(APART, 1)
+    assert reason == "it has 1 member of the group, and the limit is 1"
     assert asked.relaxed(APART, [0]) == [("without the anti-affinity of group web: 1 host", ("a",))]
 
 

@@ -104,11 +104,11 @@ def test_a_sound_policy_has_no_findings() -> None:
         ),
         (
             policy(driver="chance"),
-            "driver: weighers have no effect: hosts are not weighed by chance",
+            "driver: weighers have no effect, because chance does not weigh hosts; remove them",
         ),
         (
             policy(driver="multi", tail='[driver_options]\ndefault = "chance"\n'),
-            "driver: weighers have no effect: hosts are not weighed by chance",
+            "driver: weighers have no effect, because chance does not weigh hosts; remove them",
         ),
         (policy(groups=GROUPS[:1]), "without ServerGroupAntiAffinityFilter, servers of anti-"),
         (policy(groups=GROUPS[1:]), "filters: without ComputeFilter, hosts that are down or"),
