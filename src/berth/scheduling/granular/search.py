@@ -84,7 +84,7 @@ class _Search:
         self._steps = 0
 
     def run(self) -> GroupAssignment | None:
-        """Return the first assignment in which the unsuffixed group leaves room for all others.
+        """Return the first assignment in which all groups fit.
 
         The result is None if there is none within the step limit.
         """
@@ -104,7 +104,7 @@ class _Search:
     # ---- the unsuffixed group -----------------------------------------------------------------
 
     def _traits_to_find(self) -> tuple[frozenset[str], list[frozenset[str]]]:
-        """Return the unsuffixed group's traits that the root lacks and some child has."""
+        """Return the required traits and the any-of sets that the root lacks and a child has."""
         needs, root = self._request.needs, self._views[ROOT].traits
         if needs.traits_required <= root and all(one & root for one in needs.traits_any):
             return frozenset(), []
@@ -141,9 +141,9 @@ class _Search:
         """
         # Without competition, every further option would only repeat the same search.
         matters = place in self._request.shared or self._required or self._any
-        if not matters and self._can_give(ROOT, place, amount):
+        if not matters and self._can_supply(ROOT, place, amount):
             return (ROOT,)
-        able = [n for n in range(len(self._views)) if self._can_give(n, place, amount)]
+        able = [n for n in range(len(self._views)) if self._can_supply(n, place, amount)]
         if not able:
             return None
         forbidden = self._request.needs.traits_forbidden
@@ -151,7 +151,7 @@ class _Search:
         may.sort(key=lambda number: (number != ROOT, self._left[number][place]))
         return may if matters else may[:1]
 
-    def _can_give(self, number: int, place: int, amount: int) -> bool:
+    def _can_supply(self, number: int, place: int, amount: int) -> bool:
         offer = self._views[number].offers[place]
         return offer is not None and self._left[number][place] >= amount and offer.allows(amount)
 
@@ -224,7 +224,7 @@ class _Search:
     def _augment(
         self, item: int, wanted: Mapping[int, Sequence[int]], given: dict[int, int], seen: set[int]
     ) -> bool:
-        """Assign a provider to a group, reassigning others if needed; return whether it worked."""
+        """Give a group a provider, reassigning others if needed; return whether that succeeded."""
         mine = wanted[id(self._items[item])]
         # Unused providers are tried first, because they need no recursion.
         free = next((provider for provider in mine if provider not in given), None)
@@ -241,7 +241,7 @@ class _Search:
         return False
 
     def _pack(self) -> bool:
-        """Place the remaining groups, if possible several on one; return whether all fit."""
+        """Place the remaining groups, which may share providers; return whether all of them fit."""
         number = len(self._chosen)
         if number == len(self._items):
             return True
