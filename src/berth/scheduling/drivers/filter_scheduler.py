@@ -1,4 +1,4 @@
-"""The filter scheduler: filters, then weighers, then one of the best (nova-behaviour.md 2.1)."""
+"""The filter scheduler: it filters and weighs hosts (nova-behaviour.md 2.1)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,12 +14,12 @@ from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 
 RUNNERS_UP_FOR_MAX: Final = 50
-"""A decision on more instances than this records no runners-up, which would make it huge."""
+"""A decision on more instances than this records no runners-up; they would make it huge."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterScheduler:
-    """Weighs the hosts that pass the filters and chooses one of the best `host_subset_size`."""
+    """Weighs the hosts that pass the filters and chooses one of the `host_subset_size` best."""
 
     name: str = "filter"
     incremental: bool = True

@@ -1,6 +1,6 @@
 """The least-cost scheduler: the host with the lowest sum of weighted costs.
 
-Source: D1, nova-behaviour.md 1.2.
+Source: nova-behaviour.md 1.2.
 
 Each cost is divided by the greatest cost among the hosts that passed, if that is above 0, and
 multiplied by its weight; the lowest sum wins. A policy with `normalisation = "share"` uses costs as

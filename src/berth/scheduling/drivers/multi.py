@@ -16,9 +16,9 @@ from berth.tables.host.hosts import HostTable
 class MultiScheduler:
     """Passes each request to the driver of its operation.
 
-    `routes` has the name of the driver for each operation, `default` the name of the driver for all
-    others, and `options` the options of each driver. `drivers` are the drivers by name; the policy
-    reader, which knows the installed ones, sets them.
+    `routes` maps operations to the names of their drivers, and `default` names the driver of all
+    other operations. `options` contains the options of each driver. `drivers` maps names to
+    drivers; the policy reader, which knows the installed drivers, sets it.
     """
 
     routes: Mapping[Operation, str]

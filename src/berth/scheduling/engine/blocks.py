@@ -58,7 +58,7 @@ def padded(values: Scores, shift: int) -> Scores:
     return grown
 
 
-# (negative score, position) of a host: the smallest key is the best, and positions break ties.
+# (negated score, position) of a host: the smallest key is the best, and positions break ties.
 _Key = tuple[float, int]
 
 _NO_KEY: Final[_Key] = (-math.inf, -1)
@@ -97,7 +97,7 @@ class BlockedScores:
         self._last = _NO_KEY
 
     def put(self, positions: Rows, scores: Scores) -> None:
-        """Set the scores at some positions; -inf excludes a host."""
+        """Set the scores at the given positions; -inf excludes a host."""
         self.values[positions] = scores
         blocks = positions >> self.shift
         self.greatest[blocks] = np.maximum.reduce(self._lines[blocks], axis=1)
@@ -229,8 +229,8 @@ class Extreme:
     """The greatest value of all rows, updated as rows change.
 
     The values are not stored, which would cost eight bytes per row, weigher and profile. `_bounds`
-    has an upper bound for each block. A row whose value falls leaves the bound of its block too
-    high; a search evaluates the block with the greatest bound, corrects the bound, and repeats
+    contains an upper bound for each block. A row whose value falls leaves the bound of its block
+    too high; a search evaluates the block with the greatest bound, corrects the bound, and repeats
     until a bound is exact. `_holder` is a row with the greatest value, so a search is needed only
     when the value of this row falls.
 

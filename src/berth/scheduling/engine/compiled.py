@@ -18,7 +18,7 @@ ScoredRow = tuple[int, float, tuple[float, ...], tuple[float, ...]]
 
 
 class KernelBoard:
-    """A kernel board for one request profile: it applies changed rows and finds the best.
+    """A kernel board for one request profile: it applies changed rows and finds the best hosts.
 
     The board writes to the arrays of the profile's stages and scores. Its results equal those of
     the NumPy steps to the last bit: the kernel is optional, and a plan must not depend on whether a
@@ -27,9 +27,9 @@ class KernelBoard:
 
     Attributes:
         board: the board of the kernel.
-        can_rescale: the kernel can score all hosts, because all values are in the readings and
+        can_rescale: whether the kernel can score all hosts: all values are in the readings, and
             every multiplier is the same for all hosts.
-        can_explain: the kernel can return score parts, because every multiplier is the same for all
+        can_explain: whether the kernel can return score parts: every multiplier is the same for all
             hosts.
     """
 
@@ -118,8 +118,8 @@ class KernelBoard:
         flags = self.board.update(changes)
         if not flags:
             return True
-        # With such a value the board has updated the stages, but neither extremes nor scores, so
-        # the caller drops the profile.
+        # If a value is not finite, the board has updated the stages, but neither extremes nor
+        # scores, so the caller must drop the profile.
         if flags & kernel.VALUES_UNFIT:
             raise NonFiniteValueError
         if flags & kernel.STAGES_MOVED:

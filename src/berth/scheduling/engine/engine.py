@@ -52,8 +52,9 @@ _CACHE: Final = "engine"
 class Engine:
     """Creates, updates and caches the request profiles of one table under one policy.
 
-    A profile costs no more than a full evaluation, so it is created at the first request of its
-    key. Until the second request it is on probation, where only the newest few are kept.
+    Creating a profile costs no more than a full evaluation, so a profile is created at the first
+    request with its key. Until the second such request it is on probation, and only the newest few
+    profiles on probation are kept.
 
     Attributes:
         policy: the policy.
@@ -90,14 +91,14 @@ class Engine:
 
         The result is None if the policy has more than `FILTERS_MAX` filters, if an uncacheable rule
         applies, if the request has no key, or if a value or score is not finite. It is also None if
-        the request has several instances and a filter must be asked once for all of them or reads
-        the hosts of their server group.
+        the request has several instances and a filter must be evaluated once for all of them or
+        reads the hosts of their server group.
 
         Args:
             query: the instance to be placed.
             instances: the number of instances of the request.
             known: the profile that was returned for an earlier instance of the same request, if
-                neither instance was on a host before the request.
+                neither instance was on a host before the request; otherwise None.
 
         Raises:
             NonFiniteValueError: `known` could not be updated, because a value or score is not
@@ -258,7 +259,7 @@ class Engine:
             self._profiles.popitem(last=False)
 
     def _drop_after_membership_change(self) -> None:
-        """Drop all cached data if hosts were added, removed or renamed: positions are ranks."""
+        """Drop all cached data if hosts were added, removed or renamed, which moves positions."""
         if self._membership_epoch != self._hosts.membership_epoch:
             self._membership_epoch = self._hosts.membership_epoch
             self._profiles.clear()
@@ -269,7 +270,7 @@ class Engine:
 
 
 def engine_of(hosts: HostTable, policy: Policy) -> Engine:
-    """Return the engine of a policy on a table, and keep it in the caches of the table."""
+    """Return the engine of a policy on a table, cached with the table."""
     engines = hosts.caches.get(_CACHE)
     if not isinstance(engines, _Engines):
         engines = hosts.caches[_CACHE] = _Engines()
@@ -285,7 +286,8 @@ def _has_same_rules(one: Policy, other: Policy) -> bool:
     """Return whether two policies share their filters, weighers and normalisation."""
     if one.normalisation is not other.normalisation:
         return False
-    # Identity suffices: a copy that differs only in the choice among the best shares these tuples.
+    # Identity suffices: copies that differ only in how they choose among the best hosts share these
+    # tuples.
     return one.filters is other.filters and one.weighers is other.weighers
 
 

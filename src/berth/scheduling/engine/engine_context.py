@@ -15,7 +15,7 @@ from berth.tables.host.hosts import HostTable
 class EngineContext:
     """The table, rules and readings from which request profiles are created.
 
-    `order` has the row at each position in the order of names, or is None when rows are in that
+    `order` maps each position in the order of names to its row; it is None if rows are in that
     order.
     """
 

@@ -111,7 +111,7 @@ class Board(Protocol):
     ) -> list[tuple[float, tuple[float, ...], tuple[float, ...]]]:
         """Return (score, raw values, normalised values) of rows, on the scales of `set_ends`.
 
-        `own` has for each row the values of the weighers without a line, in their order.
+        `own` contains for each row the values of the weighers without a line, in their order.
 
         Raises:
             ArithmeticError: a value is not finite.
@@ -148,7 +148,7 @@ class Kernel(Protocol):
 
 
 def kernel() -> Kernel | None:
-    """Return the kernel in use, or None."""
+    """Return the kernel in use, or None if there is none."""
     return _in_use[-1]
 
 

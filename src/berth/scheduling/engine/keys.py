@@ -68,7 +68,7 @@ def _row_of_instance(hosts: HostTable, query: Query) -> Hashable:
 def _group_rows(hosts: HostTable, query: Query) -> Hashable:
     """Return the rows of an affinity group's members and two flags; None for any other request.
 
-    The flags tell whether a member is on a missing host and whether the group is split.
+    The flags are: whether a member is on a missing host, and whether the group is split.
 
     Only affinity compares rows of members with each other. Under any other policy a rule reads each
     row by itself, the journal reports its changes, and the key need not contain the rows.

@@ -47,7 +47,8 @@ class Measures:
     Attributes:
         own: the indices of weighers without a line, mostly because they read the request; their
             values are *own values*.
-        reads_request: `own` is not empty, so reading values costs more than indexing an array.
+        reads_request: whether `own` is not empty; reading values then costs more than indexing an
+            array.
         lines: the line of each weigher in the readings, -1 for those in `own`.
     """
 
@@ -76,7 +77,7 @@ class Measures:
         self._query = query
 
     def values(self, query: Query, rows: Selection) -> Matrix:
-        """Return the values of rows, one line per weigher; NaN for one that no longer applies."""
+        """Return the values of rows, by weigher; NaN for a weigher that no longer applies."""
         self._query = query
         if self._are_lines:
             kept: Matrix = self._readings.values[:, rows]
@@ -112,7 +113,8 @@ class Measures:
             query: a request of the profile.
             row: the row.
             known: the own values from before volatile columns of the row changed, if they are
-                cached. Only weighers that read volatile columns are then asked again.
+                cached, else None. If given, only weighers that read volatile columns are evaluated
+                again.
         """
         self._query = query
         if self._structure != self._hosts.structure:
@@ -152,7 +154,7 @@ class Measures:
         """Return the values of one weigher.
 
         Raises:
-            NonFiniteValueError: the weigher, which applied to the profile, no longer does.
+            NonFiniteValueError: the weigher applied to the profile, but no longer does.
         """
         line = self._lines[index]
         if line is not None:

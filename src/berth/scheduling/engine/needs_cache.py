@@ -72,7 +72,7 @@ class _NeedsKnown(NeedsCache[Needs]):
 
 
 def cached_needs(hosts: HostTable, request: Request) -> Needs:
-    """Return the needs of one instance of a request.
+    """Return the needs of one instance of a request, cached with the table.
 
     Raises:
         InvalidInputError: an extra spec or image property is invalid.

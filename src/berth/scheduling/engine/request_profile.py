@@ -38,7 +38,7 @@ _AHEAD: Final = 32
 # evaluates some hosts exactly.
 _DRIFTED_MAX: Final = 16
 
-# Up to this many hosts the kernel rescales faster than drifted scores are searched.
+# With up to this many hosts, rescaling in the kernel is faster than searching drifted scores.
 _SOON_SCALED: Final = 8_192
 
 # If more than about 1/4 of the rows have changed, the profile is created anew.
@@ -285,7 +285,8 @@ class RequestProfile:
         return [known[row] for row in rows]
 
     def _remember(self, rows: list[int], own: list[list[float]]) -> None:
-        """Cache the own values of a few changed rows, whose best will be read again soon."""
+        """Cache the own values of changed rows, unless there are many."""
+        # The best of the changed rows will be read again soon.
         if not self._scoring.measures.reads_request or len(rows) > _SCORED_MAX // 2:
             return
         if len(self._own) + len(rows) > _SCORED_MAX:
@@ -308,10 +309,12 @@ class RequestProfile:
         return values_of(weigher, self._normalisation, self._hosts, query, some) is not None
 
     def _changed(self) -> tuple[set[int], set[int]]:
-        """Return the rows changed in volatile columns, and the rows changed in any other.
+        """Return the rows changed in volatile columns, and those changed in any other way.
+
+        The second set includes rows whose timed verdict changed.
 
         Raises:
-            StaleProfileError: the journal or a log no longer lists all changes.
+            StaleProfileError: the journal or the log of a timed filter no longer lists all changes.
         """
         found = self._positions.changed()
         if found is None:

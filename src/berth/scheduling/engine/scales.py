@@ -22,9 +22,9 @@ Low is 0, span 1 and factor 0 when all values are equal.
 class Scales:
     """The scale of each weigher, `all`, in the forms that scoring uses.
 
-    `low`, `span` and `factor` are columns, (W, 1); `each` has the same numbers by weigher, and the
-    bounds of its values. A weigher whose values are all equal has span 1 and factor 0, so it adds
-    nothing.
+    `low`, `span` and `factor` are columns, (W, 1); `each` contains the same numbers by weigher,
+    with the bounds of the weigher's values. A weigher whose values are all equal has span 1 and
+    factor 0, so it adds nothing.
     """
 
     all: tuple[Scale, ...]

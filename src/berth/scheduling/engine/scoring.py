@@ -47,8 +47,8 @@ class Scoring:
         plain_factors: the policy's multipliers of all weighers, which an aggregate may override.
         reference: the scales of the stored scores.
         slack: more than the rounding error of any score.
-        varies: an aggregate overrides a multiplier, so multipliers may differ between hosts.
-        by_share: values are shares in [0, 1], so extremes are not tracked.
+        varies: whether multipliers may differ between hosts, because an aggregate overrides one.
+        by_share: whether values are shares in [0, 1]; extremes are then not tracked.
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class Scoring:
     def _with_idle(
         self, values: Sequence[float], normalised: Sequence[float]
     ) -> tuple[list[float], list[float]]:
-        """Return the values and normalised values of a row, those of idle weighers inserted."""
+        """Return the values and normalised values of a row, including those of idle weighers."""
         given, shares = iter(values), iter(normalised)
         return (
             [next(given) if idle is None else idle for _, idle in self._all_weighers],
@@ -313,7 +313,7 @@ class Scoring:
         return found
 
     def extent(self, weigher: Weigher) -> tuple[float, ...]:
-        """Return the least and the greatest multiplier of a weigher, or the one of all hosts."""
+        """Return the least and greatest multiplier of a weigher, or the only one of all hosts."""
         found = multipliers(self._hosts, weigher, self._hosts.all_rows)
         if isinstance(found, float | int):
             return (found,)

@@ -21,16 +21,16 @@ FILTERS_MAX: Final = 250
 
 
 class Stages:
-    """The verdicts of the filter chain on all rows for one request profile.
+    """The verdicts of the filters on all rows for one request profile.
 
     The stage of a host is the index of the first filter that removes it, or `passed`. The result of
     the filters that read nothing volatile is stored separately as `settled`, so only the volatile
-    filters are asked again after a placement.
+    filters are evaluated again after a placement.
 
     Attributes:
         passed: the stage of hosts that pass every filter.
         stage: (N,) the stage of each row; `passed` + 1 for unused rows.
-        settled: (N,) the stage of each row if only the filters that read nothing volatile ran.
+        settled: (N,) the stage of each row according to the filters that read nothing volatile.
         counts: the number of rows in each stage.
         groups: the groups of columns that verdicts depend on, apart from timed verdicts.
     """
@@ -63,7 +63,7 @@ class Stages:
 
     @property
     def is_sticky(self) -> bool:
-        """Whether a volatile filter must be asked only once for all instances of a request."""
+        """Whether a volatile filter must be evaluated only once for all instances of a request."""
         return any(self._filters[i].once_per_request for i in self._volatile)
 
     @property
@@ -84,7 +84,7 @@ class Stages:
         return self._filter_counts
 
     def update(self, query: Query, rows: Rows, settled_too: Rows | None) -> Mask:
-        """Ask the filters again about rows, and return which of them pass.
+        """Evaluate the filters again on changed rows, and return which rows pass.
 
         Args:
             query: a request of the profile.
@@ -103,7 +103,7 @@ class Stages:
         return passes
 
     def update_settled(self, query: Query, rows: Rows) -> None:
-        """Ask the filters that read nothing volatile again; the caller must then update `stage`."""
+        """Evaluate the non-volatile filters again on rows; the caller must then update `stage`."""
         self.settled[rows] = self._settle(query, rows)
 
     def evaluate(self, query: Query, rows: Rows) -> Small:
@@ -116,10 +116,10 @@ class Stages:
         return stage
 
     def limits(self, query: Query) -> list[Limit] | None:
-        """Return the limits that express the only volatile filter, that of `limited_stage`.
+        """Return limits equivalent to the only volatile filter, whose index is `limited_stage`.
 
-        The list is empty if no filter is volatile. The result is None if several are, or if limits
-        cannot express the filter.
+        The list is empty if no filter is volatile. The result is None if several filters are
+        volatile, or if limits cannot express the filter.
         """
         if not self._volatile:
             return []
@@ -138,7 +138,7 @@ class Stages:
         self._filter_counts = None
 
     def update_one(self, query: Query, row: int) -> bool:
-        """Ask the volatile filters again about one row, and return whether it passes."""
+        """Evaluate the volatile filters again on one row, and return whether it passes."""
         stage = self.settled.item(row)
         rows = np.array((row,), dtype=np.intp)
         for i in self._volatile:
@@ -162,7 +162,7 @@ class Stages:
         return passes
 
     def _first(self, query: Query) -> tuple[Small, Small]:
-        """Return the stages and the settled stages of all rows, and note the filters that apply."""
+        """Return the stages and settled stages of all rows, and record the filters that apply."""
         everyone = self._hosts.all_rows
         settled = np.full(len(self._hosts), self.passed, dtype=np.uint8)
         if not self._hosts.alive.all():
@@ -201,7 +201,8 @@ class Stages:
         return self._filters[i].keep(self._hosts, query, rows)
 
     def _count(self, stage: Small) -> "array[int]":
-        # Comparing bytes is several times faster than `bincount`, which converts to integers first.
+        # `bincount` is several times slower, because it converts the bytes to 64-bit integers
+        # first.
         numbers = range(self.passed + 2)
         return array("q", [int(np.count_nonzero(stage == number)) for number in numbers])
 

@@ -11,7 +11,7 @@ from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.columnar.journal import VOLATILE, Journal
 from berth.tables.host.hosts import HostTable
 
-# A log of changed verdicts that has twice this many rows is trimmed to this many.
+# A log with more than twice this many changed verdicts is trimmed to this many, the newest.
 _LOG_MAX: Final = 65_536
 
 
@@ -31,7 +31,7 @@ class JournalCursor:
     def changed(self) -> dict[str, list[int]] | None:
         """Return the rows changed since the last call, by group.
 
-        The result is None if the journal no longer has all of these changes.
+        The result is None if the journal no longer contains all of these changes.
         """
         journal = self._journal
         if journal.step == self._step:
@@ -49,8 +49,8 @@ class TimedVerdicts:
     """The verdicts of one time-dependent filter on all rows, and a log of changed verdicts.
 
     Heartbeats and passing time concern all profiles alike, so they are evaluated once; profiles
-    read only the rows whose verdict has changed. The filter must read nothing of the request but
-    the time.
+    read only the rows whose verdict has changed. The filter must read nothing of a query except the
+    time.
     """
 
     def __init__(self, rule: Filter, hosts: HostTable, query: Query) -> None:

@@ -1,4 +1,4 @@
-"""Costs: what the least-cost scheduler adds up instead of weighing (D1, nova-behaviour.md 1.2)."""
+"""Costs, of which the least-cost scheduler minimises the sum (nova-behaviour.md 1.2)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

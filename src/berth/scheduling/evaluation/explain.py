@@ -34,7 +34,7 @@ def without_reasons(message: str) -> str:
     return message
 
 
-# A message names at most this many relaxations; the record has all of them.
+# A message names at most this many relaxations; the record contains all of them.
 _SAID_MAX = 3
 
 _REDUCTION = "reduction"
@@ -51,8 +51,8 @@ def explain_refusal(
     """Return the refusal of an instance for which no host is left.
 
     Every filter runs on every host. A host that exactly one filter removes would pass after a
-    single change to the request, and that filter proposes the change. Each change is for this one
-    instance: in a request for several, it makes one more fit.
+    single change to the request, and that filter may propose the change. Each change is for this
+    one instance: in a request for several, it makes one more fit.
 
     Args:
         hosts: the table, with the request's earlier instances on it.
@@ -69,7 +69,8 @@ def explain_refusal(
         *_by_filters(hosts, query, chain, reduction, verdicts),
         *_by_names(hosts, query, chain, reduction, placed),
     ]
-    # Pairs are searched only if no single change helps, because the search asks the filters again.
+    # Pairs are searched only if no single change except fewer instances helps, because the search
+    # evaluates filters again.
     if all(one.filter == "count" for one in relaxations):
         relaxations += relaxations_in_pairs(hosts, query, chain.filters, verdicts, reduction.mask)
     total = int(np.count_nonzero(hosts.alive))
@@ -96,7 +97,7 @@ def _code(total: int, reduction: Reduction, placed: int) -> RefusalCode:
 def _counts(
     hosts: HostTable, query: Query, chain: FilterChain, reduction: Reduction, verdicts: list[Mask]
 ) -> list[FilterCount]:
-    """Return the counts before and after each filter, with reasons for a few removed hosts."""
+    """Return the counts of the reduction and each filter, with reasons for a few removed hosts."""
     mask = reduction.mask.copy()
     before = int(np.count_nonzero(mask))
     counts: list[FilterCount] = []

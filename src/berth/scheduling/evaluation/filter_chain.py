@@ -16,8 +16,8 @@ from berth.tables.host.hosts import HostTable
 class Survivors:
     """The hosts that passed the filters.
 
-    `left` has the number of hosts after the reduction, then after each filter that ran. `filters`
-    has all filters of the chain, also those after one that left no host.
+    `left` contains the number of hosts after the reduction, then after each filter that ran.
+    `filters` contains all filters of the chain, including those after a filter that left no host.
     """
 
     mask: Mask
@@ -32,10 +32,10 @@ class Survivors:
 
 
 class FilterChain:
-    """The filters of one request. A verdict that placements cannot change is computed once.
+    """The filters of one request.
 
     Every instance starts from all hosts again, because a placement may make a host pass an affinity
-    filter that removed it before.
+    filter that removed it before. Only the verdict of a filter with `once_per_request` is cached.
 
     Attributes:
         filters: the filters that apply to the request; forced requests and rebuilds skip some.

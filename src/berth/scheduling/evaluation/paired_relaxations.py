@@ -2,7 +2,7 @@
 
 A host that exactly two filters remove would pass after one change for each filter. Each of the two
 filters names the hosts for which its change is smallest. Of these hosts, the result names the one
-with the smallest two changes together, so both changes are true of the same host.
+with the smallest two changes together, so both changes apply to the same host.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _BEYOND = 2.0
 class _PairedChange:
     """A host that two filters remove, and the change that each of them proposes for it.
 
-    `near` tells for each filter whether the host is among those that the filter calls nearest.
+    `near` says for each filter whether the host is among the nearest for that filter.
     """
 
     row: int
@@ -43,7 +43,7 @@ def relaxations_in_pairs(
     verdicts: Sequence[Mask],
     allowed: Mask,
 ) -> list[Relaxation]:
-    """Return pairs of changes, each of which would make the request fit.
+    """Return a few pairs of changes; each pair would make the request fit.
 
     Args:
         hosts: the table.
@@ -63,7 +63,8 @@ def relaxations_in_pairs(
         rows = np.flatnonzero(twice & ~lacks & ~also)
         if rows.size:
             found.append((one, other, rows))
-    # Only the largest pairs are evaluated, because that asks both filters about every nearest host.
+    # Only the pairs that remove the most hosts are evaluated, because an evaluation calls `relax`
+    # of both filters for every nearest host.
     found.sort(key=lambda pair: -pair[2].size)
     return list(_told(hosts, query, found[:_PAIRS_MAX]))
 
@@ -113,7 +114,7 @@ def _nearest(query: Query, offers: Sequence[_PairedChange]) -> _PairedChange | N
     """Return the host with the smallest changes, or None if there is no host.
 
     Of hosts with equally small changes, one that the filters name as nearest is preferred, then the
-    first by name. A filter that proposes the same change for all hosts has no say in this.
+    first by name. A filter that proposes the same change for all hosts does not count here.
     """
     if not offers:
         return None

@@ -18,8 +18,8 @@ CONTENDED_SUBSET_SIZE: Final = 64
 class Plan:
     """The result of a driver: one placement per instance, or a refusal and no placement.
 
-    `amounts` are the resource amounts of one instance by class. `filters` has the number of hosts
-    before and after each filter for the last instance that was evaluated.
+    `amounts` are the resource amounts of one instance by class. `filters` contains the number of
+    hosts before and after each filter for the last instance that was evaluated.
     """
 
     amounts: Mapping[str, int]
@@ -72,7 +72,7 @@ class FilteringDriver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rules in force, in order, and the options of the choice among the best hosts.
+    """The rules in force, in order, and the options for choosing among the best hosts.
 
     `hash` is a digest of the whole document that the policy was read from. A host is chosen at
     random among the best `host_subset_size`, and among up to `contended_subset_size` while other

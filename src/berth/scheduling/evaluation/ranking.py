@@ -1,4 +1,4 @@
-"""Rankings: hosts with scores, whose few best are found without sorting all."""
+"""Rankings: hosts with scores, of which the best few are found without sorting all."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Ranking(Protocol):
         ...
 
     def row(self, number: int) -> int:
-        """Return the table row of the host with an index."""
+        """Return the table row of the host with the given index."""
         ...
 
     def find(self, row: int) -> int | None:
@@ -46,7 +46,7 @@ class Ranking(Protocol):
         ...
 
     def scored(self, numbers: Sequence[int]) -> list[ScoredHost]:
-        """Return the hosts with some indices, each with its score and the parts of the score."""
+        """Return the hosts with the given indices, each with its score and the score's parts."""
         ...
 
 
@@ -60,7 +60,7 @@ class WeigherScores:
     multiplier: float | Scores
 
     def part(self, index: int) -> ScorePart:
-        """Return the weigher's part of one host's score.
+        """Return the weigher's part of the score of the host at an index.
 
         A raw value of NaN becomes 0, and infinity becomes the greatest or least finite number,
         because records are JSON, which cannot express either.
@@ -78,7 +78,7 @@ class WeigherScores:
 
 @dataclass(frozen=True, slots=True)
 class FullRanking:
-    """K hosts with their scores, not sorted: `rows[i]` has `scores[i]`; see `Ranking`."""
+    """K hosts with their scores, not sorted: `scores[i]` is the score of `rows[i]`."""
 
     hosts: HostTable
     rows: Rows

@@ -85,7 +85,7 @@ def build_zone() -> Filter:
 
     The filter does what Nova's pre-filter `map_az_to_placement_aggregate` does. It does not
     restrict requests for a zone without an aggregate, such as the default zone: they may land in
-    any zone. AvailabilityZoneFilter knows the default zone. The filter has no options.
+    any zone. AvailabilityZoneFilter handles the default zone. The filter has no options.
     """
     return Filter(
         name=_ZONE,
@@ -103,7 +103,8 @@ def _keep_zone(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         return None
     mine = zone_aggregates(hosts, query)
     if not mine:
-        # None is for queries that the filter ignores on every table; here the table decides.
+        # None would say that the filter ignores the query on every table, but here the table
+        # decides.
         return np.ones(count_of(rows), dtype=np.bool_)
     return hosts.memberships.has_any(mine, rows)
 

@@ -1,8 +1,9 @@
-"""IoOpsFilter, NumInstancesFilter and their Aggregate variants: a limit on a host's instances.
+"""IoOpsFilter, NumInstancesFilter and their Aggregate variants: limits on a host's instances.
 
-A host takes no further instance once it is building (IoOps) or has (NumInstances) as many instances
-as the limit (nova-behaviour.md 2.6). The Aggregate variants take the limit from the metadata of the
-host's aggregates.
+A host with as many instances as the limit takes no further instance (nova-behaviour.md 2.6).
+NumInstances counts all instances. IoOps counts only those with a task that loads the host's disks
+(`LOADING_TASKS`: building, rebuilding, resizing and unshelving) and incoming moves. The Aggregate
+variants take the limit from the metadata of the host's aggregates.
 """
 
 import math
@@ -20,10 +21,10 @@ from berth.tables.host.hosts import HostTable
 
 
 def build_io_ops(*, max_io_ops_per_host: int = 8) -> Filter:
-    """Build IoOpsFilter: the host builds fewer instances than the limit.
+    """Build IoOpsFilter: fewer instances than the limit load the host's disks.
 
     Args:
-        max_io_ops_per_host: the most instances that a host may build simultaneously.
+        max_io_ops_per_host: the most instances that may load the disks of a host simultaneously.
 
     Raises:
         ValueError: the limit is below 0.
@@ -74,12 +75,12 @@ def build_aggregate_num_instances(*, max_instances_per_host: int = 50) -> Filter
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """What a limit counts on a host.
+    """The count that a limit applies to.
 
     Args:
         key: the name of the option, which is also the key of aggregate metadata.
         on: (hosts) -> (N,) the count on each row.
-        has: the words before the count in a reason.
+        has: the text before the count in a reason.
         limit_min: the lowest accepted limit.
     """
 
@@ -89,19 +90,21 @@ class _Counted:
     limit_min: int
 
 
-_BUILDS = _Counted("max_io_ops_per_host", lambda hosts: hosts.num_io_ops, "it is building", 0)
+_BUILDS = _Counted(
+    "max_io_ops_per_host", lambda hosts: hosts.num_io_ops, "its disks are loaded by", 0
+)
 _INSTANCES = _Counted("max_instances_per_host", lambda hosts: hosts.num_instances, "it has", 1)
 
 
 def _limit_filter(
     name: str, counted: _Counted, limit: int, *, by_aggregate: bool = False
 ) -> Filter:
-    """Build a filter that keeps hosts with fewer than the limit.
+    """Build a filter that keeps hosts whose count is below the limit.
 
     Args:
         name: the filter's name.
-        counted: what is counted. Instances that this process has placed are included
-            immediately, before the ledger's change feed reports them.
+        counted: the count. It includes instances that this process has placed immediately, before
+            the ledger's change feed reports them.
         limit: the value of the option.
         by_aggregate: take the lowest limit that the host's aggregates set, if any.
 

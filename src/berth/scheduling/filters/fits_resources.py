@@ -34,7 +34,7 @@ def build() -> Filter:
         why=_why,
         relax=_relax,
         reads=Reads(request=("needs.amounts",), columns=("used",)),
-        # The ledger checks claims on forced hosts, too, and would reject this one.
+        # The ledger checks claims on forced hosts, too, and rejects those that do not fit.
         on_forced=True,
         limits=_limits,
         assign=assign,
@@ -93,7 +93,7 @@ def _less_of(hosts: HostTable, name: str, amount: int, rows: Rows, room: Ints) -
 def _less_of_several(
     hosts: HostTable, amounts: Mapping[str, int], rows: Rows, room: Mapping[str, Ints]
 ) -> list[Relaxation]:
-    """Return the reductions to amounts that fit on the nearest host; every host lacks two or more.
+    """Return the reductions that make the nearest host fit, when every host lacks several classes.
 
     The nearest host has the least sum of missing shares of the requested amounts, because amounts
     of different classes cannot be added.

@@ -2,7 +2,7 @@
 
 A group with a suffix comes from one provider of the host's tree; the unsuffixed group may be spread
 over the tree (nova-behaviour.md 2.8, 6.4); see the package `granular`. A policy for hosts with
-child providers must have this filter, because the ledger rejects claims on the hosts that it
+child providers must contain this filter, because the ledger rejects claims on the hosts that it
 removes.
 """
 
@@ -37,7 +37,7 @@ def build() -> Filter:
             ),
             columns=("used", "traits"),
         ),
-        # The ledger checks claims on forced hosts, too, and would reject this one.
+        # The ledger checks claims on forced hosts, too, and rejects those that do not fit.
         on_forced=True,
         assign=assign,
     )
@@ -48,7 +48,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
 
 
 def _concerns(needs: Needs) -> bool:
-    """Return whether the filter applies: otherwise ResourcesFilter decides alone."""
+    """Return whether the filter applies; if not, ResourcesFilter alone decides."""
     return bool(needs.groups or needs.traits_required or needs.traits_forbidden or needs.traits_any)
 
 

@@ -132,7 +132,7 @@ def _why(hosts: HostTable, query: Query, row: int) -> str:
 
 
 def _flaw(key: str, requirement: str) -> str:
-    """Return in parentheses why no host can meet an extra spec; empty if some may."""
+    """Return, in parentheses, why no host can meet an extra spec; empty if some host may."""
     flaw = flaw_of(_wanted(key, requirement))
     return f" ({flaw})" if flaw else ""
 

@@ -1,7 +1,7 @@
-"""ExactCoreFilter, ExactRamFilter and ExactDiskFilter: the flavor asks for exactly what is free.
+"""ExactCoreFilter, ExactRamFilter and ExactDiskFilter: the flavor requests exactly what is free.
 
-Nova's filters for bare metal, where one instance takes a whole machine (nova-behaviour.md 2.6).
-Free is the physical total minus what is reserved and used; allocation ratios play no part.
+These are Nova's filters for bare metal, where one instance takes a whole machine (nova-behaviour.md
+2.6). Free is the physical total minus what is reserved and used; allocation ratios play no part.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def _exact_filter(name: str, quantity: Quantity) -> Filter:
 
     Args:
         name: the filter's name.
-        quantity: the size of the flavor that is compared with the host.
+        quantity: the quantity of the flavor that is compared with the host.
     """
 
     def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:

@@ -1,7 +1,7 @@
-"""TraitsFilter: the host has every required trait, one of each choice, and no forbidden trait.
+"""TraitsFilter: the host has the required traits and no forbidden trait.
 
-A child provider may have the required and the chosen traits; forbidden traits are looked up on the
-root provider only.
+A flavor may also require any one of a set of traits. Required traits, and those of a set, may be on
+a child provider; forbidden traits are looked up on the root provider only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ def build() -> Filter:
             columns=("traits",),
         ),
         once_per_request=True,
-        # A forced host could not provide a missing trait either.
+        # Forcing a host does not give it a missing trait.
         on_forced=True,
     )
 

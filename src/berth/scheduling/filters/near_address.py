@@ -43,9 +43,9 @@ def build() -> Filter:
 
 
 def _network(query: Query) -> Network | None:
-    """Return the requested network, or None without the hint `build_near_host_ip`.
+    """Return the requested network, or None if there is no hint `build_near_host_ip`.
 
-    The default for IPv6 is /64, the usual size of a subnet: Nova's default of /24 is an IPv4 size.
+    The default for IPv6 is /64, the usual size of a subnet; Nova's default of /24 is an IPv4 size.
     """
     near = _hint(query, _NEAR)
     if not near:

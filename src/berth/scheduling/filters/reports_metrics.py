@@ -22,7 +22,7 @@ def build(*, weight_setting: Mapping[str, float] = _NONE) -> Filter:
 
     Args:
         weight_setting: the option of MetricsWeigher, which gives the ratio of each metric. The
-            filter reads only the names, and without any it passes every host.
+            filter reads only the names; if there are none, every host passes.
     """
     names = tuple(sorted(weight_setting))
 

@@ -18,7 +18,7 @@ def build(
 ) -> Filter:
     """Build the filter (nova-behaviour.md 2.6).
 
-    If no image is isolated, nothing may run on isolated hosts while these are restricted.
+    If isolated hosts are restricted and no image is isolated, no instance may run on them.
 
     Args:
         isolated_images: the ids of images that run on isolated hosts only.

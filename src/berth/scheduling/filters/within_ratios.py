@@ -1,11 +1,11 @@
-"""CoreFilter, RamFilter, DiskFilter and their Aggregate variants: amount times allocation ratio.
+"""CoreFilter, RamFilter, DiskFilter and their Aggregate variants: limits by allocation ratio.
 
 A flavor's size must fit under the host's physical amount times its allocation ratio, as in Nova's
 filters (nova-behaviour.md 2.6, 3): no instance gets more than the host physically has, all
 instances together get at most the ratio times as much, and reserved amounts count as used. The
 Aggregate variants take the ratio from the metadata of the host's aggregates.
 
-Unlike Nova's, these filters set no limits for the host to check. The ledger checks its own limit
+Unlike Nova's, these filters pass no limits to the host to check. The ledger checks its own limit
 with the host's ratio, which is the lowest of its aggregates' ratios if they set any.
 ResourcesFilter checks the same limit and is in every policy, so a higher ratio here lets no further
 host pass.
@@ -58,11 +58,11 @@ def _ratio_filter(name: str, quantity: Quantity, *, by_aggregate: bool = False) 
 
     A host with unknown CPUs (a total of 0) passes the CPU filters, as in Nova; for any other
     quantity a total of 0 leaves no room. A host that already exceeds its limit is removed even for
-    a flavor that asks for nothing.
+    a flavor that requests nothing.
 
     Args:
         name: the filter's name.
-        quantity: the size of the flavor that is compared with the host.
+        quantity: the quantity of the flavor that is compared with the host.
         by_aggregate: take the lowest ratio above 0 that the host's aggregates set under the
             quantity's key, and the host's own ratio only if they set none.
     """

@@ -65,7 +65,7 @@ def _alone(kind: GroupKind, providers: ProviderArrays) -> Bounds:
 
 def _alike(kind: GroupKind, providers: ProviderArrays) -> Bounds:
     """Return the bounds of groups of one kind that may share providers."""
-    # Each provider gives as many of the equal groups as it can, so the sum is exact.
+    # Each provider serves as many of the equal groups as it can, so the sum is exact.
     below = providers.sum_children(_times(kind, providers.children_fit(kind), providers))
     certain = possible = below + _root_times(kind, [kind], providers, providers.most)
     if providers.most:
@@ -125,7 +125,7 @@ def _is_as_large(one: GroupKind, other: GroupKind) -> bool:
 
 def _times(kind: GroupKind, fits: Mask, providers: ProviderArrays) -> Ints:
     """Return how many such groups each child has room for; 0 for a child that does not fit."""
-    # A group without amounts fits any number of times, for which a value above any count will do.
+    # A group without amounts fits any number of times, so a value above any count is used.
     times = np.where(fits, np.iinfo(np.int32).max, 0).astype(np.int64)
     for name, amount in kind.group.amounts.items():
         np.minimum(times, providers.child_room(name) // amount, out=times)

@@ -132,13 +132,13 @@ def _traits_text(group: ResourceGroup) -> str:
 
 
 def _won(hosts: HostTable, needs: Needs, rows: Rows) -> Rows:
-    """Return the rows that could certainly serve the changed needs."""
+    """Return the rows that can certainly serve the changed needs."""
     # The search is left out, because an explanation may miss a host but must not take seconds.
     return rows[fits_groups(hosts, needs, rows, exact=False)]
 
 
 def _less(hosts: HostTable, needs: Needs, kind: GroupKind, rows: Rows) -> Iterator[GroupChange]:
-    """Yield for each class the least reduction in all groups of a kind that would fit.
+    """Yield for each class the least reduction, in all groups of a kind, that makes a row fit.
 
     The reduction is found by bisection. A class that would have to be dropped is left out.
     """

@@ -1,4 +1,4 @@
-"""The fit of groups: which hosts can serve all of them, how often, and what a host gives."""
+"""The fit of groups: which hosts can serve all of them, how often, and from which providers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -33,14 +33,15 @@ _KEPT_MAX: Final = 4_096
 def fits_groups(hosts: HostTable, needs: Needs, rows: Selection, *, exact: bool = True) -> Mask:
     """Return for each row whether its providers can serve all that an instance needs.
 
-    A class of the unsuffixed group that no provider of a row could give on its own is ignored,
+    A class of the unsuffixed group that no provider of a row could supply on its own is ignored,
     because ResourcesFilter removes such rows.
 
     Args:
         hosts: the table.
         needs: the needs of one instance.
         rows: K rows.
-        exact: whether to search the rows that are still open; if not, the result is False for them.
+        exact: whether to search the rows that bounds and packing leave undecided; if not, the
+            result is False for them.
 
     Returns:
         (K,) bool.
@@ -123,7 +124,7 @@ def _offers(classes: Sequence[ClassColumns | None], row: int) -> tuple[ClassCapa
 def assign(hosts: HostTable, query: Query, row: int) -> Assignment | None:
     """Return what an instance receives from the providers of a row; see `rule.Assign`.
 
-    The result is None if there are no groups and the root gives all unsuffixed amounts.
+    The result is None if there are no groups and the root supplies all unsuffixed amounts.
 
     Raises:
         InvalidInputError: the providers cannot serve the request, which can only happen if the
@@ -137,8 +138,8 @@ def assign(hosts: HostTable, query: Query, row: int) -> Assignment | None:
     if found is None:
         raise InvalidInputError(
             "policy",
-            "the providers of the chosen host cannot serve the request; add GranularGroupsFilter to"
-            " the policy, which removes such hosts",
+            "the providers of the chosen host cannot serve the request; add GranularGroupsFilter,"
+            " which removes such hosts, to the policy",
         )
     if not found.groups and not any(found.unsuffixed.values()):
         return None
@@ -181,7 +182,7 @@ COUNT_MAX = 10_000
 def counts_of(hosts: HostTable, request: TreeRequest, rows: Iterable[int]) -> list[int]:
     """Return for each row how many instances fit one after another; at most COUNT_MAX.
 
-    Each instance takes its best fit. A class that no provider could give to a single instance is
+    Each instance takes its best fit. A class that no provider could supply to a single instance is
     ignored, as in `search`.
     """
     known: dict[tuple[ProviderView, ...], int] = {}

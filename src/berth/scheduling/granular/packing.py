@@ -1,7 +1,8 @@
 """Greedy packing: the first arrangement that the search would try, computed for many rows together.
 
 Groups that may share providers usually fit if each in turn goes to the provider with the smallest
-remainder. The search tries this arrangement first, so it agrees on every row on which packing fits.
+remainder. The search tries this arrangement first, so it also succeeds on every row on which
+packing succeeds.
 """
 
 import numpy as np
@@ -59,7 +60,7 @@ class _Packing:
             remainder += self._free[name] / amount
         remainder[~able] = np.inf
         least = np.minimum.reduceat(remainder, self._starts)
-        # Among equal remainders the first provider of the row wins, as in the search.
+        # Among equal remainders, the first provider of the row is chosen, as in the search.
         best = np.flatnonzero(able & (remainder == least[self._owners]))
         owners, first = np.unique(self._owners[best], return_index=True)
         chosen = best[first]

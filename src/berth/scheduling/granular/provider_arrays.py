@@ -42,8 +42,8 @@ class ProviderArrays:
             amount = needs.amounts[name]
             below = self.any_child(_fits(self._trees.resource(name), amount, self._slots))
             root = _fits(self._hosts.resource(name), amount, self._rows)
-            # If the root cannot give the class and a child can, the choice of the child affects the
-            # other groups.
+            # If the root cannot supply the class and a child can, the choice of the child affects
+            # the other groups.
             self.unsettled |= ~root & below
             if name in shared:
                 self.most[name] = np.where(root, amount, 0)

@@ -7,7 +7,8 @@ from functools import lru_cache
 
 from berth.domain.hardware.guest_topology import CpuPolicy, GuestTopology, PageSize, ThreadPolicy
 
-# The demands of this many topologies are cached: most guests of a NUMA flavor have the same one.
+# The demands of at most this many topologies are cached; guests of one NUMA flavor usually have the
+# same topology.
 _KEPT = 1024
 
 

@@ -56,7 +56,8 @@ def fit_cell(
 def page_size(cell: FreeCell, demand: CellDemand) -> int | None:
     """Return the page size to use in KiB, or 0 if none was requested.
 
-    None if the cell is short of memory, or if the demand is not a multiple of the page size.
+    The result is None if the cell is short of memory, or if the demand is not a multiple of the
+    page size.
     """
     wanted_kb = demand.memory_mb * _KB_PER_MB
     if demand.page_size is None:

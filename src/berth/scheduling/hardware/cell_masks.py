@@ -24,7 +24,8 @@ from berth.tables.host.hosts import HostTable
 from berth.tables.host.numa import Places
 
 _KB_PER_MB = 1024
-# Up to this many kinds of guest cells, all their sets are tested: 2**5 - 1 array operations.
+# For a guest with at most this many kinds of cells, every set of kinds is tested, which takes at
+# most 2**5 - 1 array operations. With more kinds, a matching is computed instead.
 _HALL_MAX = 5
 
 UNBOUND = 1e9
@@ -131,7 +132,8 @@ def _pins(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
     cells, wanted, more = hosts.numa.columns, demand.dedicated, demand.emulator
     fits: Mask = cells.free[at] >= wanted + more
     if more and not wanted:
-        # An emulator CPU is only taken in addition to pinned CPUs, so a cell without any fails.
+        # An emulator CPU is only taken in addition to dedicated CPUs, so a guest cell without any
+        # fails.
         fits[:] = False
     if demand.threads is ThreadPolicy.ISOLATE:
         # On hosts that report one set as both shared and dedicated, Nova keeps siblings idle

@@ -53,7 +53,7 @@ def device_demands(
     """Return a guest's device requests as demands, with each alias resolved to its specs.
 
     Raises:
-        InvalidInputError: a request names an alias that `aliases` does not have.
+        InvalidInputError: a request names an alias that `aliases` does not contain.
     """
     known = {alias.name: alias for alias in aliases}
     found: list[DeviceDemand] = []
@@ -82,7 +82,7 @@ class NearCells:
 def give_devices(
     pools: Sequence[FreePool], demands: Sequence[DeviceDemand], near: NearCells | None
 ) -> tuple[DeviceShare, ...] | None:
-    """Return devices for all demands; None if some cannot be served.
+    """Return devices for all demands, or None if a demand cannot be served.
 
     Args:
         pools: the free devices of the host, in the order in which pools are used.

@@ -170,7 +170,7 @@ def _amounts(topology: GuestTopology) -> Iterator[_Amount]:
         isinstance(topology.page_size, PageSizeClass)
         and topology.page_size is not PageSizeClass.SMALL
     ):
-        # The smallest huge pages in use have 2 MiB (on x86).
+        # The smallest huge pages on x86 have 2 MiB.
         step = 2
     yield "memory", "MB less memory", less_memory, max(memory_mb - step, 0), step
 

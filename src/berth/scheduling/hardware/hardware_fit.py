@@ -154,7 +154,8 @@ def _alike(
     for place in sorted(range(len(layout)), key=lambda one: -near[one]):
         if near[place]:
             groups[place] = [place]
-        # With the policy `socket`, a cell without devices still makes those of its socket close.
+        # With the policy `socket`, a cell without devices still makes the devices of its socket
+        # close.
         elif by_socket:
             guests = tuple(mask >> place & 1 for mask in masks)
             groups.setdefault((layout[place][1], guests), []).append(place)
@@ -222,7 +223,7 @@ def _is_pinned(demand: HardwareDemand) -> bool:
 def _choose(
     room: FreeHardware, masks: Sequence[int], required: int, order: Sequence[int]
 ) -> list[int]:
-    """Return a host cell for each guest cell: the first in order after which the others still fit.
+    """Return a host cell for each guest cell: the first that lets the remaining guest cells fit.
 
     After the first guest cell, cells of the sockets in use come before others.
     """
@@ -260,7 +261,8 @@ class HardwareAssign:
     def __call__(self, hosts: HostTable, query: Query, row: int) -> Assignment | None:
         """Return what an instance placed on a row receives.
 
-        None if the instance needs neither cells nor devices, or if the devices do not fit.
+        The result is None if the instance needs neither cells nor devices, or if the devices do not
+        fit.
         """
         needs = query.needs
         if needs.topology is None and not needs.devices:
@@ -269,5 +271,6 @@ class HardwareAssign:
         devices = device_demands(needs.devices, self.aliases)
         demand = HardwareDemand(needs.topology, devices, packs=self.packs)
         found = fit_hardware(room, demand)
-        # The topology does not fit, so the policy lacks the filter for cells; see the docstring.
+        # If the topology does not fit, the policy lacks the filter for cells, so only devices are
+        # chosen; see the class.
         return found or fit_hardware(room, HardwareDemand(None, devices))

@@ -145,7 +145,7 @@ def _one_by_one(
 
 
 def _remembered(hosts: HostTable, asked: Hashable) -> dict[tuple[int, ...], bool]:
-    """Return the cached verdicts of one demand."""
+    """Return the cache of verdicts for one demand, created if needed."""
     every = cast(
         "OrderedDict[Hashable, dict[tuple[int, ...], bool]]",
         hosts.caches.setdefault(_CACHE, OrderedDict[Hashable, dict[tuple[int, ...], bool]]()),

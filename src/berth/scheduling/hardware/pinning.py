@@ -25,7 +25,8 @@ def pin(cell: FreeCell, demand: CellDemand) -> Pins | None:
     """Return the host CPUs of a cell that a guest cell receives; None if too few are suitable."""
     if cell.free_count < demand.dedicated + demand.emulator:
         return None
-    # An emulator CPU is only taken in addition to pinned CPUs, so a cell without any fails.
+    # An emulator CPU is only taken in addition to dedicated CPUs, so a guest cell without any
+    # fails.
     if demand.emulator and not demand.dedicated:
         return None
     cores = [core & cell.free for core in cell.shape.cores if core & cell.free]
@@ -47,9 +48,9 @@ def pin(cell: FreeCell, demand: CellDemand) -> Pins | None:
 
 
 def _isolated(cell: FreeCell, cores: Sequence[int], demand: CellDemand) -> Pins | None:
-    """Take one thread of each of several free cores, and keep their other threads idle.
+    """Return one thread of each of several free cores, whose other threads are kept idle.
 
-    None if the cell cannot serve the demand in this way.
+    The result is None if the cell cannot serve the demand in this way.
     """
     # Nova refuses `isolate` on cores with several threads, except on hosts that report one set of
     # CPUs as both shared and dedicated (`is_old`).
@@ -72,9 +73,10 @@ def _isolated(cell: FreeCell, cores: Sequence[int], demand: CellDemand) -> Pins 
 
 
 def _paired(cell: FreeCell, cores: Sequence[int], wanted: int) -> list[int] | None:
-    """Take the same number of threads, at least two, of each core; the last may give fewer.
+    """Return CPUs, taking the same number of threads from each core, at least two.
 
-    The largest number for which enough cores exist is used; None if there is none.
+    Only the last core may supply fewer threads. The largest number for which enough cores exist is
+    used; the result is None if there is none.
     """
     if cell.shape.threads <= 1:
         return None
@@ -89,7 +91,7 @@ def _paired(cell: FreeCell, cores: Sequence[int], wanted: int) -> list[int] | No
 
 
 def _preferred(cores: Sequence[int], wanted: int) -> list[int]:
-    """Use up whole cores, largest first; take the rest from the smallest core that suffices."""
+    """Return CPUs of whole cores, largest first; the rest from the smallest core that suffices."""
     left = list(cores)
     cpus: list[int] = []
     while len(cpus) < wanted:
@@ -113,6 +115,6 @@ def _best_core(cores: Sequence[int], missing: int) -> int:
 
 
 def _beside(cores: Sequence[int], taken: int) -> tuple[int, ...]:
-    """Return one free CPU, of the core that has the fewest; empty if no CPU is free."""
+    """Return one free CPU of the core with the fewest free CPUs; empty if no CPU is free."""
     left = [core & ~taken for core in cores if core & ~taken]
     return tuple(cpus_of(min(left, key=int.bit_count))[:1]) if left else ()

@@ -35,7 +35,7 @@ def fits(hosts: HostTable, name: str, amount: int, rows: Selection) -> Mask:
 
 
 def most(hosts: HostTable, name: str, amount: int, rows: Rows) -> Ints:
-    """Return the largest amount of a class that a provider of each row can give, up to `amount`."""
+    """Return the largest amount, up to `amount`, that one provider of each row can supply."""
     found = _most(hosts.resource(name), amount, rows)
     below = hosts.trees.resource(name)
     if below is not None:
@@ -46,7 +46,7 @@ def most(hosts: HostTable, name: str, amount: int, rows: Rows) -> Ints:
 
 
 def why_not(hosts: HostTable, name: str, amount: int, row: int) -> str:
-    """Return why no provider of a row can give an amount of a class; empty if one can."""
+    """Return why no provider of a row can supply an amount of a class; empty if one can."""
     here = np.array([row])
     if fits(hosts, name, amount, here)[0]:
         return ""

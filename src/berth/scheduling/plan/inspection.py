@@ -75,7 +75,7 @@ class HostInspection:
 
     @property
     def removed_by(self) -> RuleVerdict | None:
-        """The first filter in the policy's order that removes the host."""
+        """The first filter in the policy's order that removes the host; None if it passes all."""
         return next((verdict for verdict in self.verdicts if not verdict.passed), None)
 
 
@@ -139,7 +139,7 @@ def inspect(
     seed: int,
     hosts_max: int | None = None,
 ) -> Inspection:
-    """Return the plan of a request with its explanation.
+    """Return the plan of a request and the evaluation that led to it.
 
     Args:
         hosts: the table, which is unchanged when the call returns.
@@ -298,7 +298,7 @@ def _verdicts(
 
 
 def _indices(ranking: FullRanking, row: int | None) -> list[int]:
-    """Return a list of a row's index in a ranking; empty without a row or if it is not ranked."""
+    """Return a list of a row's index in a ranking; empty if `row` is None or is not ranked."""
     return [] if row is None else [int(index) for index in np.flatnonzero(ranking.rows == row)]
 
 

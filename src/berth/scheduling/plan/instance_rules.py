@@ -23,7 +23,7 @@ _HINT: Final = "hints."
 
 
 def reads_only_instances(rule: Filter | Weigher) -> bool:
-    """Return whether a rule reads the instances of hosts and nothing else of them.
+    """Return whether a rule reads the instances of hosts and nothing else except aggregates.
 
     Such a rule is meaningless while instance tracking is off. A rule that reads, for example, free
     NUMA cells reads the host, although instances influence them.

@@ -76,7 +76,7 @@ def _goodness(taken: Sequence[MergedOffer], source: int) -> tuple[int, float, in
 def adjusted_weight(weight: float, offset: float, scale: float) -> float:
     """Return a child zone's weight as its parent uses it: offset + scale x weight, always finite.
 
-    Source: nova-behaviour.md 1.3, D1.
+    Source: nova-behaviour.md 1.3.
 
     Zones above scale the weight again, so it is bounded to stay representable and summable.
     """

@@ -62,7 +62,7 @@ class _PlanRun(NamedTuple):
 class _Choice(NamedTuple):
     """The host chosen for one instance.
 
-    `candidates` is the number of hosts that passed; `scored` has the chosen host, then the
+    `candidates` is the number of hosts that passed; `scored` contains the chosen host, then the
     runners-up.
     """
 

@@ -50,7 +50,7 @@ class JsonAttribute:
 
 @dataclass(frozen=True, slots=True)
 class JsonOperation:
-    """An operator and its arguments, without `null` and empty strings, which no host has."""
+    """An operator and its arguments; `null` and empty strings are dropped, as no host has them."""
 
     name: str
     arguments: "tuple[Term, ...]"
@@ -69,7 +69,7 @@ def _compares(holds: Callable[[Any, Any], object]) -> Callable[[Sequence[object]
         try:
             return all(holds(arguments[0], other) for other in arguments[1:])
         except TypeError:
-            # A text and a number have no order in Python; such a comparison never holds.
+            # A string and a number have no order in Python; such a comparison never holds.
             return False
 
     return compare
@@ -118,7 +118,7 @@ def parse(text: str) -> JsonOperation | None:
 def demands_of(query: JsonOperation) -> tuple[JsonOperation, ...]:
     """Return the parts of a query that must all hold, each with a reason and relaxation of its own.
 
-    These are the operations that an `and` joins; any other query is its own only part.
+    These are the operations that an `and` joins; any other query is its only part.
     """
     parts = [one for one in query.arguments if isinstance(one, JsonOperation)]
     is_sum = query.name == "and" and len(parts) == len(query.arguments)
@@ -126,7 +126,7 @@ def demands_of(query: JsonOperation) -> tuple[JsonOperation, ...]:
 
 
 def attributes_of(term: Term) -> Iterator[JsonAttribute]:
-    """Yield the attributes in a term, repeated ones included."""
+    """Yield the attributes in a term, including repeated ones."""
     if isinstance(term, JsonAttribute):
         yield term
     elif isinstance(term, JsonOperation):
@@ -148,7 +148,7 @@ def _no_number(text: str) -> object:
 def _term(document: object, terms: Iterator[int], depth: int) -> Term | None:
     """Return a parsed term, or None for an argument that no host can have."""
     if next(terms, None) is None:
-        raise _wrong(f"has more than {TERMS_MAX:,} operators and arguments")
+        raise _wrong(f"contains more than {TERMS_MAX:,} operators and arguments; use fewer")
     if depth > DEPTH_MAX + 1:
         raise _wrong(f"is nested too deeply; at most {DEPTH_MAX} levels are allowed")
     match document:
@@ -159,7 +159,7 @@ def _term(document: object, terms: Iterator[int], depth: int) -> Term | None:
         case None | "":
             return None
         case float() if not math.isfinite(document):
-            raise _wrong("has a number that is too large for a float")
+            raise _wrong("contains a number that is too large for a float")
         case str() | int() | float():
             return document
         case _:
@@ -261,7 +261,7 @@ class _QueryEvaluator:
     def _numbers(self, arguments: Sequence[Term]) -> list[Values | float] | None:
         """Return the arguments as arrays and numbers.
 
-        None if one of them is neither, or if there are fewer than two.
+        The result is None if one of them is neither, or if there are fewer than two.
         """
         found: list[Values | float] = []
         for one in arguments:

@@ -38,7 +38,7 @@ def matches(value: object, requirement: str) -> bool:
     """Return whether a value satisfies a requirement.
 
     Args:
-        value: the host's value: text, a number, or a list of texts; None never matches.
+        value: the host's value: a string, a number, or a list of strings; None never matches.
         requirement: `>= 4`, `<or> a <or> b`, `plain text`, ...
     """
     if value is None:
@@ -99,9 +99,9 @@ def is_mistaken(requirement: str) -> bool:
 
 
 def contradict(one: str, other: str) -> bool:
-    """Return whether two requirements show that no text or number satisfies both.
+    """Return whether two requirements certainly exclude each other.
 
-    False does not mean that some value satisfies both.
+    If the result is True, no text or number satisfies both; if it is False, some value may.
     """
     for first, second in ((one, other), (other, one)):
         texts = _only(first)

@@ -50,7 +50,7 @@ class Reduction:
 
     @property
     def what(self) -> str:
-        """The restrictions as text; empty without any."""
+        """The restrictions as text; empty if there are none."""
         return " and ".join(one.what for one in self.restrictions)
 
 

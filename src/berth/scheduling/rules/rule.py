@@ -29,7 +29,7 @@ class Normalisation(StrEnum):
     """How the values of different weighers are made comparable."""
 
     NOVA = "nova"
-    """Values are scaled between the least and the greatest of the hosts that passed the filters;
+    """Values are scaled between the extremes of the hosts that passed the filters;
     scores of different requests are not comparable."""
     SHARE = "share"
     """Values are shares of each host's own capacity; scores compare across requests and zones."""
@@ -80,7 +80,7 @@ class Reads:
             (`flavor.extra_specs`, `image.properties`, `hints.NAME`), `needs.` with a field of
             Needs, or `now_s`, `group`, `instance_uuid`, `group_rows` (the rows with members of an
             affinity group), `project_aggregates`, `zone_aggregates` (the aggregates that the
-            project or zone is restricted to). A shorter path covers a longer one.
+            project or zone is restricted to). A path covers all longer paths that begin with it.
         columns: the groups of table columns that the rule reads (`journal.GROUPS`).
         row_local: True if the verdict on a row depends only on that row and the query.
     """
@@ -93,8 +93,9 @@ class Reads:
 Keep = Callable[[HostTable, Query, Selection], Mask | None]
 """(hosts, query, rows) -> (K,) bool, True for a host that passes.
 
-None if the rule does not apply to the query, whatever the hosts are. The verdict on a row must not
-depend on the other rows in `rows`: the engine evaluates single rows and keeps their verdicts.
+The result is None if the rule does not apply to the query, whatever the hosts are. The verdict on a
+row must not depend on the other rows in `rows`: the engine evaluates single rows and keeps their
+verdicts.
 """
 
 Why = Callable[[HostTable, Query, int], str]
@@ -109,8 +110,8 @@ Relax = Callable[[HostTable, Query, Rows], Sequence[Relaxation]]
 Raw = Callable[[HostTable, Query, Selection], Scores | None]
 """(hosts, query, rows) -> (K,) float64, one value per row.
 
-None if the weigher does not apply to the query, whatever the hosts are. The value of a row must not
-depend on the other rows in `rows`.
+The result is None if the weigher does not apply to the query, whatever the hosts are. The value of
+a row must not depend on the other rows in `rows`.
 """
 
 ReadOne = Callable[[int], float]
@@ -125,7 +126,7 @@ as long as the table's `structure` and its list of hosts do not change.
 
 
 def always(value: float) -> ReadOne:
-    """Return a reader that gives the same value for every row."""
+    """Return a reader that returns the same value for every row."""
     return lambda _: value
 
 
@@ -148,7 +149,7 @@ Limit: TypeAlias = tuple[NDArray[np.int64], int]
 Limits = Callable[[HostTable, Query], list[Limit] | None]
 """(hosts, query) -> limits that remove exactly the hosts that `keep` removes.
 
-None if limits cannot express the verdict on this table.
+The result is None if limits cannot express the verdict on this table.
 """
 
 Assign = Callable[[HostTable, Query, int], Assignment | None]
@@ -169,8 +170,8 @@ class Filter:
     """A hard rule. See `Keep`, `Why` and `Relax` for its parts.
 
     `once_per_request` makes the filter run once for all instances of a request; set it if placing
-    one cannot change the verdict for the next. `on_forced` makes it run on forced hosts, too; set
-    it if the ledger or the host could not accept the instance either. `run_on_rebuild` makes it run
+    one instance cannot change the verdict for the next. `on_forced` makes it run on forced hosts,
+    too; set it if the ledger or the host would reject the instance. `run_on_rebuild` makes it run
     on rebuilds, which skip all other filters.
     """
 
@@ -214,7 +215,7 @@ class Weigher:
     """The policy gives the multiplier as a penalty, so aggregate metadata is negated, too."""
     share: Raw | None = None
     raw_of_one: OfOne | None = None
-    """Reads one row faster than arrays do; the engine reads one or two after each placement."""
+    """Reads one row faster than arrays do; the engine reads a row or two after each placement."""
     share_of_one: OfOne | None = None
 
 
@@ -240,7 +241,7 @@ def first_rows(hosts: HostTable, rows: Rows) -> Rows:
 def without(
     filter_name: str, subject: str, what: str, hosts: HostTable, rows: Rows
 ) -> list[Relaxation]:
-    """Return the relaxation "without X: k hosts"; empty without rows."""
+    """Return a list with the relaxation "without X: k hosts", empty if there are no rows."""
     if not rows.size:
         return []
     return [

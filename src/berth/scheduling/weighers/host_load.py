@@ -1,4 +1,4 @@
-"""NumInstancesWeigher and IoOpsWeigher: the instances on a host, and those that it is building.
+"""NumInstancesWeigher and IoOpsWeigher: the instances on a host, and those that load its disks.
 
 The share is count / (count + scale): 1/2 at `scale`.
 """
@@ -32,11 +32,13 @@ def build_num_instances(*, multiplier: float = 0.0, scale: float = 50.0) -> Weig
 
 
 def build_io_ops(*, multiplier: float = -1.0, scale: float = 8.0) -> Weigher:
-    """Build IoOpsWeigher: the number of instances being built on the host (nova-behaviour.md 2.7).
+    """Build IoOpsWeigher: the number of instances that load the host's disks.
+
+    The weigher counts the same instances as IoOpsFilter (nova-behaviour.md 2.7, 5.3).
 
     Args:
-        multiplier: below 0 prefers hosts with fewer builds.
-        scale: the number of builds at which the share is 1/2; Nova's IoOpsFilter allows 8.
+        multiplier: below 0 prefers hosts with fewer such instances.
+        scale: the number of such instances at which the share is 1/2; Nova's IoOpsFilter allows 8.
 
     Raises:
         ValueError: `scale` is not above 0.

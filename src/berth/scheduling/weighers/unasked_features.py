@@ -115,7 +115,7 @@ def _specials(hosts: HostTable, key: str, features: "partial[Matrix]") -> Comput
         return row_values(hosts, key, "traits", features, stamp=len(hosts.traits.names))
 
     def of(rows: Selection) -> NDArray[Any]:
-        # A copy, because the kept values must not be written to.
+        # The values are copied, because the kept ones must not be written to.
         return kept()[0, rows].copy()
 
     return Computed(of, lambda row: kept().item(0, row))

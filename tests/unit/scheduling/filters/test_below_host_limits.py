@@ -76,10 +76,10 @@ def test_the_reason_names_count_limit_and_aggregate(ask: Ask) -> None:
     asked = ask(FLEET, asking())
     builds = build_aggregate_io_ops()
     assert asked.why(build_io_ops(max_io_ops_per_host=1), 1) == (
-        "it is building 1 instance, and max_io_ops_per_host is 1"
+        "its disks are loaded by 1 instance, and max_io_ops_per_host is 1"
     )
     assert asked.why(builds, 1) == (
-        "it is building 1 instance, and max_io_ops_per_host is 1 in aggregate two"
+        "its disks are loaded by 1 instance, and max_io_ops_per_host is 1 in aggregate two"
     )
     assert asked.why(build_aggregate_num_instances(), 0) == (
         "it has 3 instances, and max_instances_per_host is 3 in aggregate few"
