@@ -219,19 +219,19 @@ def test_sharing_equals_a_naive_one(history: list[Event]) -> None:
     trees = truth.trees()
     anchors: dict[str, set[str]] = {}
     for own, tree in trees.items():
-        for sharer in tree:
-            provider = truth.providers[sharer]
+        for provider_uuid in tree:
+            provider = truth.providers[provider_uuid]
             if SHARES in provider.traits:
                 mine = set(provider.aggregates)
-                anchors[sharer] = {own, *_in_any(mine, trees, truth.providers)}
+                anchors[provider_uuid] = {own, *_in_any(mine, trees, truth.providers)}
     sharing = table.sharing()
     assert {
         table.uuid(row): set(map(table.uuid, rows)) for row, rows in sharing.anchors.items()
     } == anchors
     others: dict[str, set[str]] = {}
-    for sharer, roots in anchors.items():
-        for root in roots - {truth.chain(sharer)[-1]}:
-            others.setdefault(root, set()).add(sharer)
+    for provider_uuid, roots in anchors.items():
+        for root in roots - {truth.chain(provider_uuid)[-1]}:
+            others.setdefault(root, set()).add(provider_uuid)
     assert {
         table.uuid(row): set(map(table.uuid, rows)) for row, rows in sharing.anchored.items()
     } == others

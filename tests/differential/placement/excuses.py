@@ -67,17 +67,17 @@ def _loses_anchors(pair: Pair, _: Difference) -> bool:
     if query is None or all(group.suffix for group in query.groups):
         return False
     plain = {name for group in query.groups if not group.suffix for name in group.amounts}
-    sharers = {one.uuid for one in pair.providers if SHARES in one.traits}
+    sharing = {one.uuid for one in pair.providers if SHARES in one.traits}
     missing = pair.berth.found - pair.whole.found
     could_share = all(
-        {name for uuid, name, _ in one.amounts if uuid in sharers} >= plain for one in missing
+        {name for uuid, name, _ in one.amounts if uuid in sharing} >= plain for one in missing
     )
     return not (pair.whole.found - pair.law()) and could_share and _is_law(pair)
 
 
 def _fails(pair: Pair, _: Difference) -> bool:
-    lends = any(SHARES in one.traits and one.parent_uuid for one in pair.providers)
-    return pair.real.status == _FAILED and pair.berth.status == _OK and lends and _is_law(pair)
+    shares = any(SHARES in one.traits and one.parent_uuid for one in pair.providers)
+    return pair.real.status == _FAILED and pair.berth.status == _OK and shares and _is_law(pair)
 
 
 def _hides_names(pair: Pair, _: Difference) -> bool:
@@ -111,13 +111,14 @@ EXCUSES: Sequence[Excuse[Pair]] = (
     ),
     Excuse(
         "lost anchors",
-        "What sharers alone give to the unsuffixed group, Placement keeps for one tree of theirs.",
+        "If sharing providers alone satisfy the unsuffixed group, Placement lists only one tree.",
         _CANDIDATES,
         _loses_anchors,
     ),
     Excuse(
-        "fails on a lending child",
-        "Placement raises KeyError when a sharer that is no root is found and its tree is not.",
+        "fails on a sharing child",
+        "Placement raises KeyError if it finds a sharing provider that is not a root and nothing "
+        "else of its tree.",
         frozenset({"status"}),
         _fails,
     ),

@@ -40,8 +40,8 @@ LEAST: Final[Mapping[str, int]] = {
     "from a child": 10,
     "from a child of a child": 5,
     "from two providers": 10,
-    "from a sharer of another tree": 3,
-    "from two sharers": 3,
+    "from a sharing provider of another tree": 3,
+    "from two sharing providers": 3,
 }
 """The least number of queries with each feature; those about parameters must find candidates."""
 
@@ -113,8 +113,8 @@ def _in_answer(pair: Pair) -> Iterator[str]:
         yield "from a child of a child"
     if any(len(uuids) > 1 for uuids in giving):
         yield "from two providers"
-    lent = (uuids for uuids in giving if len({path(uuid)[-1] for uuid in uuids}) > 1)
-    if any(SHARES in nodes[uuid].traits for uuids in lent for uuid in uuids):
-        yield "from a sharer of another tree"
+    shared = (uuids for uuids in giving if len({path(uuid)[-1] for uuid in uuids}) > 1)
+    if any(SHARES in nodes[uuid].traits for uuids in shared for uuid in uuids):
+        yield "from a sharing provider of another tree"
     if any(sum(SHARES in nodes[uuid].traits for uuid in uuids) > 1 for uuids in giving):
-        yield "from two sharers"
+        yield "from two sharing providers"

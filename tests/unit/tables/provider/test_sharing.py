@@ -6,13 +6,13 @@ from berth.tables.host.aggregate_sets import AggregateSets
 from berth.tables.provider.sharing import Sharing, sharing_of
 
 
-def found(sharers: list[int], root: list[int], *aggregates: set[int]) -> Sharing:
+def found(sharing: list[int], root: list[int], *aggregates: set[int]) -> Sharing:
     """Return the sharing of providers with these roots and aggregates."""
     sets = AggregateSets()
     sets.resize(len(root))
     for row, numbers in enumerate(aggregates):
         sets.put(row, frozenset(numbers))
-    rows = np.array(sharers, dtype=np.intp)
+    rows = np.array(sharing, dtype=np.intp)
     return sharing_of(rows, np.arange(len(root)), np.array(root, dtype=np.int32), sets)
 
 
@@ -37,7 +37,7 @@ def test_several_share_with_one_tree() -> None:
     assert sharing.anchored == {0: (1, 2), 1: (2,), 2: (1,)}
 
 
-def test_trees_with_the_same_sharers_have_one_tuple() -> None:
+def test_trees_with_the_same_sharing_providers_have_one_tuple() -> None:
     """Trees with the same sharing providers share one tuple."""
     sharing = found([0, 1], [0, 1, 2, 3, 4], {5}, {6}, {5, 6}, {6, 5}, {6})
     assert sharing.anchored == {2: (0, 1), 3: (0, 1), 4: (1,)}
