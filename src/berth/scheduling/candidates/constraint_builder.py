@@ -39,7 +39,7 @@ class TreeColumns(NamedTuple):
 
 
 class ConstraintBuilder:
-    """Builds the constraints of a search, only those that some choices could violate."""
+    """Builds the constraints of a search, leaving out those that no choices could violate."""
 
     def __init__(self, table: ProviderTable, query: CandidateQuery, masks: QueryMasks) -> None:
         """Determine the constraints that the query imposes on several slots."""

@@ -77,7 +77,7 @@ class _TreeRequests:
 
 
 def cached_tree_request(hosts: HostTable, needs: Needs) -> TreeRequest:
-    """Return the prepared request of some needs, computed once per object."""
+    """Return the prepared request of the needs, computed once per object."""
     kept = hosts.caches.get(_CACHE)
     if not isinstance(kept, _TreeRequests):
         kept = hosts.caches[_CACHE] = _TreeRequests()

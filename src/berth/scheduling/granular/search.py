@@ -224,7 +224,7 @@ class _Search:
     def _augment(
         self, item: int, wanted: Mapping[int, Sequence[int]], given: dict[int, int], seen: set[int]
     ) -> bool:
-        """Give a group a provider, reassigning others if needed; return whether that succeeded."""
+        """Assign a group a provider, moving others if needed; return whether that succeeded."""
         mine = wanted[id(self._items[item])]
         # Unused providers are tried first, because they need no recursion.
         free = next((provider for provider in mine if provider not in given), None)

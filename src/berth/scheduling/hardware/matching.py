@@ -1,4 +1,4 @@
-"""Bipartite matching: giving each guest a place of its own among those that fit it.
+"""Bipartite matching: each guest is assigned a place of its own among those that fit it.
 
 Sets of places are integers with one bit per place.
 """
@@ -32,7 +32,7 @@ def covers(masks: Sequence[int], places: int) -> bool:
 
 
 def _seat(guest: int, masks: Sequence[int], owner: dict[int, int], seen: list[int]) -> bool:
-    """Give a guest a place, moving others if necessary, and return whether it got one.
+    """Assign a guest a place, moving others if necessary; return whether that succeeded.
 
     `seen[0]` is the set of places that were tried for this guest.
     """

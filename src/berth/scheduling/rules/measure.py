@@ -176,7 +176,7 @@ class BoundMeasure:
         first = items[0]
         if formula is None:
             return lambda row: float(first(row))
-        # Most rules have one column, so the common case does without a list of values.
+        # Most rules have one column, so no list of values is created in this common case.
         if len(items) == 1:
             return lambda row: formula(NUMBERS, first(row))
         return lambda row: formula(NUMBERS, *[item(row) for item in items])

@@ -126,7 +126,7 @@ class Shortfall:
         if not possible.any():
             return []
         rows, change = self.rows[possible], free[possible] - self.asked
-        # Of two changes of the same size, the one that asks for less is chosen.
+        # Of two changes of the same size, the one that requests less is chosen.
         nearest = float(change[abs(change) == abs(change).min()].min())
         winners = rows[change == nearest]
         if nearest == -self.asked:

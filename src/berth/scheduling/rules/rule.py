@@ -241,7 +241,7 @@ def first_rows(hosts: HostTable, rows: Rows) -> Rows:
 def without(
     filter_name: str, subject: str, what: str, hosts: HostTable, rows: Rows
 ) -> list[Relaxation]:
-    """Return a list with the relaxation "without X: k hosts", empty if there are no rows."""
+    """Return a list of one relaxation, "without X: k hosts", or of none if there are no rows."""
     if not rows.size:
         return []
     return [

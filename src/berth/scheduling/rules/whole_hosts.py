@@ -34,7 +34,7 @@ class Whole(NamedTuple):
 
 
 def asked_of(needs: Needs) -> Mapping[str, int]:
-    """Return, by class, the amounts that an instance asks of all providers of a host together."""
+    """Return the amounts by class that an instance requests of all providers of a host together."""
     asked = needs.amounts
     for group in needs.groups:
         asked = add_amounts(asked, group.amounts)
