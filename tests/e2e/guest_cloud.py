@@ -154,7 +154,7 @@ def _guest_process(pid: int) -> tuple[str, HostProcess] | None:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it ended before, or between, the two reads
         return None
     process = HostProcess(pid, int(fields[19]))
     if _UUID not in words or not process.is_alive():

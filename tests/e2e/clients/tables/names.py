@@ -23,9 +23,9 @@ IMAGES: tuple[Command, ...] = (
     usual(shows("image show cirros", id=CIRROS, min_disk=1, status="active")),
     shows(f"image show {CIRROS}", name="cirros"),
     refused("image show nope", "nope"),
-    usual(refused("image create new", "file of the setting api.images")),
-    refused("image set --name other cirros", "file of the setting api.images"),
-    refused("image delete cirros", "file of the setting api.images"),
+    usual(refused("image create new", "file that the setting api.images names")),
+    refused("image set --name other cirros", "file that the setting api.images names"),
+    refused("image delete cirros", "file that the setting api.images names"),
 )
 
 DIRECTORY: tuple[Command, ...] = (
