@@ -155,7 +155,7 @@ async def test_stored_disks_that_cannot_be_deleted_are_not_forgotten(
     await driver.destroy(instance.uuid)
     with monkeypatch.context() as patch:
         patch.setattr("berth.adapters.virt.disk_storage.shutil.rmtree", lambda *_, **__: None)
-        with pytest.raises(DriverError, match="cannot be deleted"):
+        with pytest.raises(DriverError, match="cannot delete"):
             await driver.drop_stored(address)
     (found,) = await driver.leftovers()
     assert found.address == address

@@ -146,11 +146,11 @@ async def test_nobody_waits_long_for_servers_that_are_gone(broker: RabbitBroker)
             server.serve(ASK, answering(""))
             assert await call_until_answered(caller, "x") == Reply("x")
         async with asyncio.timeout(10):
-            with pytest.raises(UnavailableError, match="no server reads"):
+            with pytest.raises(UnavailableError, match="no process reads"):
                 await caller.call(ASK, Letter("a"), timeout_s=60)
         assert not caller.serves(ASK)
         async with asyncio.timeout(0.5):
-            with pytest.raises(UnavailableError, match="no server of"):
+            with pytest.raises(UnavailableError, match="no process serves"):
                 await caller.call(ASK, Letter("b"), timeout_s=60)
         async with riding(broker, told) as server:
             kept = Keeping()
@@ -234,7 +234,7 @@ async def test_strange_messages_do_no_harm(broker: RabbitBroker) -> None:
                 properties=Basic.Properties(reply_to="nobody"),
             )
         await until(lambda: told.failed.count("command_unreadable") == 3)
-        with pytest.raises(UnavailableError, match="could not be decoded"):
+        with pytest.raises(UnavailableError, match="cannot decode"):
             await caller.call(_STRANGE, ["x"], timeout_s=5)
         assert await call_until_answered(caller, "x") == Reply("x")
         await connection.close()

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from berth.adapters.bus.unserved import unserved_error
 from berth.domain.errors import BerthError, UnavailableError
 from berth.ports.bus import CONTEXT, Command, Context
 from berth.ports.telemetry import Telemetry
@@ -120,8 +121,7 @@ class LocalBus:
         """
         servers = self._servers.get((command.topic, command.name, name))
         if not servers:
-            whom = _name(command) if name is None else f"{_name(command)} at {name}"
-            raise UnavailableError(f"no server of {whom} is running; start one")
+            raise unserved_error(command, name)
         server = servers[0]
         # Servers take turns, except for a command of which one server must receive all.
         if not command.by_one:
@@ -130,7 +130,7 @@ class LocalBus:
         return self._spawn(server(self._carried(args, command.args), context))
 
     def _carried(self, message: Any, kind: type[R]) -> R:  # noqa: ANN401 - whatever was sent
-        """Return a message as the receiver decodes it, or unchanged if the bus does not encode."""
+        """Return a message as the receiver decodes it; unchanged if the bus encodes no messages."""
         if self._encoder is None:
             return cast("R", message)
         decoder: msgspec.msgpack.Decoder[R] | None = self._decoders.get(kind)

@@ -231,12 +231,14 @@ class MessageCodec:
         try:
             return msgspec.Raw(self._encoder.encode(value))
         except RecursionError as error:
-            raise UnavailableError("the message is nested too deeply for the bus") from error
+            raise UnavailableError(
+                "cannot send a message that is nested too deeply; simplify the request"
+            ) from error
 
     def _checked(self, body: bytes) -> bytes:
         if len(body) > self._body_bytes_max:
             raise UnavailableError(
-                f"the message has {len(body)} bytes, but the bus carries at most "
+                f"cannot send a message of {len(body)} bytes, because the bus carries at most "
                 f"{self._body_bytes_max}; raise bus.body_bytes_max in all processes"
             )
         return body
@@ -251,7 +253,7 @@ class MessageCodec:
         try:
             return decoder.decode(body)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-            raise UnavailableError(f"a message on the bus could not be decoded: {error}") from error
+            raise UnavailableError(f"cannot decode a message on the bus: {error}") from error
 
 
 class NotificationBody(msgspec.Struct, frozen=True):

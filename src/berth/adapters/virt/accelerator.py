@@ -69,7 +69,7 @@ async def version_of(binary: str) -> int:
     """Return the version of a QEMU executable as an integer: 7_002_003 for 7.2.3.
 
     Raises:
-        DriverError: QEMU cannot be started, or its output has no version.
+        DriverError: QEMU cannot be started, or its output contains no version.
     """
     text = (await run(binary, "--version")).decode(errors="replace")
     found = re.search(r"version (\d+)\.(\d+)\.(\d+)", text)

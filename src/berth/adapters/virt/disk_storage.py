@@ -80,7 +80,9 @@ class SharedDiskStorage:
         """
         parts = urlsplit(address)
         if parts.scheme != _SCHEME:
-            raise DriverError(f"{address[:200]!r} is not an address of stored disks")
+            raise DriverError(
+                f"cannot delete disks at {address[:200]!r}: not an address of stored disks"
+            )
         # The mark is deleted last, so that an interrupted deletion is found again.
         for path in (self._of(parts.path), self._new(parts.path)):
             await asyncio.to_thread(_delete, path)
@@ -142,7 +144,7 @@ class SharedDiskStorage:
             (names, *_) = parse_qs(parts.query).get("disks", [""])
             found = [name for name in names.split(",") if name]
             return {name: f"{parts.scheme}://{parts.netloc}/{name}" for name in found}
-        raise BuildError(f"{address[:200]!r} is not an address of disks")
+        raise BuildError(f"cannot fetch disks: {address[:200]!r} is not an address of disks")
 
     def _new(self, uuid: str) -> Path:
         """Return the temporary folder of a copy in progress."""
@@ -164,7 +166,7 @@ def _delete(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
     with os_errors_as_driver_errors():
         if path.exists():
-            raise DriverError(f"{path} cannot be deleted")
+            raise DriverError(f"cannot delete {path}; check its permissions")
 
 
 def _was_of(target: Path, origin: str) -> bool:

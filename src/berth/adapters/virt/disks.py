@@ -40,9 +40,10 @@ async def root_bytes(image: ImageFile, root_gb: int) -> int:
 
 
 async def make_root(path: Path, image: ImageFile, root_gb: int) -> bool:
-    """Create the root disk, with a disk image as its backing file; return whether there is one.
+    """Create the root disk of a guest; return False if the guest has none, and True otherwise.
 
-    If the image is not a disk, the root disk is empty, and a root size of 0 means no root disk.
+    A disk image becomes the backing file of the root disk. For another image, the root disk is
+    empty, and a guest whose `root_gb` is 0 has none.
 
     Raises:
         BuildError: see `root_bytes`.
@@ -90,7 +91,7 @@ async def virtual_bytes(source: str, source_format: str) -> int:
     """Return the size of a disk in bytes, as a guest sees it.
 
     Raises:
-        DriverError: qemu-img failed, or its output has no size.
+        DriverError: qemu-img failed, or its output contains no size.
     """
     # A running guest may hold the lock on the disk, which -U ignores.
     text = await run(_PROGRAM, "info", "-U", "--output=json", "-f", source_format, source)

@@ -104,7 +104,7 @@ async def fit_disks(
 async def _fit(path: Path, size_bytes: int, *, is_here: bool, keeps: bool) -> None:
     """Create a disk or enlarge the existing one.
 
-    Without `keeps`, a disk that is too large is replaced by an empty one of the right size.
+    Unless `keeps` is set, a disk that is too large is replaced by an empty one of the right size.
     """
     if not is_here or (not keeps and size_bytes < await disks.virtual_bytes(str(path), "qcow2")):
         await disks.make_blank(path, size_bytes)

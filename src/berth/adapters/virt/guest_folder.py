@@ -73,7 +73,7 @@ def os_errors_as_driver_errors() -> Generator[None]:
 
 
 def tail(path: Path, bytes_max: int) -> str:
-    """Return the end of a text file, or an empty string without the file."""
+    """Return the end of a text file, or an empty string if there is no such file."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - bytes_max))

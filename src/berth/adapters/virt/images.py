@@ -59,7 +59,10 @@ def image_of(instance: Instance, images: Images) -> ImageFile:
         BuildError: the instance has no image, this host has no file of it, or it is not bootable.
     """
     if instance.image is None:
-        raise BuildError(f"instance {instance.uuid} has no image to boot", blames_host=False)
+        raise BuildError(
+            f"cannot build instance {instance.uuid} without an image; create it from an image",
+            blames_host=False,
+        )
     found = images.get(instance.image.image_id)
     if found is None or not found.file.is_file():
         reason = f"this host has no file of image {instance.image.image_id!r}; check virt.images"

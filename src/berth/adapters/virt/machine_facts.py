@@ -15,7 +15,7 @@ _BYTES_PER_KB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """The CPUs of the machine; `online` has the indices of those that this process may use."""
+    """The CPUs of the machine; `online` are the indices of those that this process may use."""
 
     arch: str
     vendor: str
@@ -59,7 +59,7 @@ class Linux:
         """Return the memory in MiB: the machine's, or a lower limit of this process's cgroup."""
         found = re.search(r"^MemTotal:\s+(\d+) kB", _text(self._proc / "meminfo"), re.MULTILINE)
         total_mb = int(found[1]) // _KB_PER_MB if found else 0
-        # Inside a container, this file has the limit of the container's cgroup. Outside, it does
+        # Inside a container, this file gives the limit of the container's cgroup. Outside, it does
         # not exist, because the root cgroup has no limit.
         limit = _text(self._sys / "fs/cgroup/memory.max").strip()
         if limit.isdigit():

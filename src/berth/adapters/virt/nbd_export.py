@@ -42,9 +42,11 @@ async def wait_for_server(host: str, port: int, *, within_s: float = _WITHIN_S) 
                 with contextlib.suppress(OSError):
                     await writer.wait_closed()
     except TimeoutError as error:
-        raise DriverError(f"no NBD greeting from {where} within {within_s:g} s") from error
+        raise DriverError(
+            f"the NBD server at {where} did not greet within {within_s:g} s"
+        ) from error
     except (OSError, asyncio.IncompleteReadError) as error:
-        raise DriverError(f"no NBD server at {where} ({error})") from error
+        raise DriverError(f"cannot connect to an NBD server at {where}: {error}") from error
     if found != _GREETING:
         raise DriverError(f"the server at {where} is not an NBD server")
 
@@ -96,7 +98,7 @@ def is_offered(folder: GuestFolder, names: Sequence[str], address: str) -> bool:
 
 
 def offering_process(folder: GuestFolder) -> HostProcess | None:
-    """Return the daemon that exports the disks in a folder, or None."""
+    """Return the daemon that exports the disks in a folder, or None if there is none."""
 
     def of_folder(words: Sequence[str]) -> str | None:
         is_daemon = Path(words[0]).name == _PROGRAM
@@ -115,8 +117,8 @@ async def withdraw(folder: GuestFolder) -> None:
         process.kill()
         if not await process.wait(_END_S):
             raise DriverError(
-                f"process {process.pid}, which exports the disks in {folder.path}, does not end "
-                "although it was killed"
+                f"process {process.pid}, which exports the disks in {folder.path}, is still "
+                f"running {_END_S:g} s after SIGKILL"
             )
 
 

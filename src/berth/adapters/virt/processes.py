@@ -174,7 +174,9 @@ async def run(*words: str, idle_s: float | None = None) -> bytes:
     try:
         await _watch(talking, process.pid, idle_s)
         if not talking.done():
-            raise DriverError(f"{words[0]} {words[1]} made no progress for {idle_s:g} s")
+            raise DriverError(
+                f"{words[0]} {words[1]} was killed, because it made no progress for {idle_s:g} s"
+            )
         output, errors = await talking
     finally:
         if not talking.done():

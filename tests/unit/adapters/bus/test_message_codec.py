@@ -104,14 +104,14 @@ def test_a_message_that_is_nested_too_deep_is_not_sent() -> None:
         deep = deep[0]
     message = codec.read_command(codec.command(_ASK, {}, Context()))
     message.args = msgspec.Raw(b"\x81\xa1a" + b"\x91" * 100_000 + b"\xc0")
-    with pytest.raises(UnavailableError, match="could not be decoded"):
+    with pytest.raises(UnavailableError, match="cannot decode"):
         codec.read_args(_ASK.args, message)
 
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"\x90", b"{}", b"\x99" + b"\xc0" * 9])
 def test_what_is_no_message_is_refused(body: bytes) -> None:
     """Bytes that are not a message raise an UnavailableError."""
-    with pytest.raises(UnavailableError, match="could not be decoded"):
+    with pytest.raises(UnavailableError, match="cannot decode"):
         MessageCodec(1_000).read_command(body)
 
 
@@ -127,7 +127,7 @@ def test_a_message_of_another_version_is_refused() -> None:
 def test_arguments_of_another_form_are_refused() -> None:
     """A reply of the wrong type, as another version may send it, raises an UnavailableError."""
     codec = MessageCodec(1_000)
-    with pytest.raises(UnavailableError, match="could not be decoded"):
+    with pytest.raises(UnavailableError, match="cannot decode"):
         codec.read_reply(list[int], codec.reply({"no": "list"}))
 
 

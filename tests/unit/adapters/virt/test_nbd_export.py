@@ -44,7 +44,7 @@ async def test_a_server_of_disks_is_known_by_its_greeting() -> None:
 @pytest.mark.parametrize(
     ("text", "ends", "told"),
     [
-        (b"NBD", True, "no NBD"),
+        (b"NBD", True, "cannot connect to an NBD"),
         (b"HTTP/1.1", True, "not an NBD"),
         (b"HTTP/1.1", False, "not an NBD"),
     ],
@@ -68,5 +68,5 @@ async def test_nobody_is_there() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with pytest.raises(DriverError, match="no NBD"):
+    with pytest.raises(DriverError, match="cannot connect to an NBD"):
         await wait_for_server("127.0.0.1", port)

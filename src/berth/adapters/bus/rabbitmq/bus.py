@@ -19,6 +19,7 @@ from berth.adapters.bus.rabbitmq.connection import (
     broken_not_cancelled,
 )
 from berth.adapters.bus.rabbitmq.pending_calls import PendingCall, PendingCalls, QueueWatch
+from berth.adapters.bus.unserved import unserved_error
 from berth.domain.errors import UnavailableError
 from berth.ports.bus import CONTEXT, Command
 
@@ -73,7 +74,7 @@ class RabbitBus:
         await self.apply_changes()
         queue = self._queue_of(command, server)
         if self._queue_watch.is_unserved(queue):
-            raise UnavailableError(f"no server of {name} is running; start one")
+            raise unserved_error(command)
         context = CONTEXT.get().until(self._now_s() + timeout_s)
         body = self._codec.command(command, args, context, server=server)
         with self._calls.begin(queue) as call:
@@ -183,7 +184,7 @@ class RabbitBus:
         try:
             await self._publish(body, self._broker.commands, key, properties, mandatory=True)
         except _NotRoutedError as error:
-            raise UnavailableError(f"no server of {key} is running; start one") from error
+            raise unserved_error(command, server) from error
 
     async def _publish(
         self,
@@ -203,7 +204,9 @@ class RabbitBus:
         """
         channel = self._channel
         if channel is None:
-            raise UnavailableError(f"there is no connection to the broker {self._broker.safe_url}")
+            raise UnavailableError(
+                f"not connected to the broker {self._broker.safe_url}; check that it is running"
+            )
         try:
             with broken_not_cancelled():
                 await channel.basic_publish(
@@ -219,11 +222,12 @@ class RabbitBus:
             raise _NotRoutedError from error
         except DeliveryError as error:
             raise UnavailableError(
-                f"the broker rejected {key}, probably because its queue is full"
+                f"the broker rejected {key}, probably because its queue is full; try again later"
             ) from error
         except TimeoutError as error:
             raise UnavailableError(
-                f"the broker did not confirm {key} within {_CONFIRM_S:g} s"
+                f"the broker did not confirm {key} within {_CONFIRM_S:g} s; check whether it has a "
+                "memory or disk alarm"
             ) from error
         except Exception as error:
             # aiormq fails pending waits with the exception that ended the connection, of any type.

@@ -60,7 +60,7 @@ class CommandConsumers:
         self._sessions = 0
         self._own = ""
         self._channel: Channel | None = None
-        # The consumer tags of the shared queues by command, and of the own queue under None.
+        # The consumer tags of the shared queues by command; that of the own queue is under None.
         self._consumed: dict[Key | None, str] = {}
         self._bound: dict[Key, Command[Any, Any]] = {}
         self._fanouts: Counter[tuple[str, str]] = Counter()

@@ -16,7 +16,7 @@ Handler = Callable[[Any], Awaitable[Any]]
 
 @dataclass(slots=True)
 class ServedCommand:
-    """A command, the name of the server that carries it out or None, and its handlers.
+    """A command with its handlers, and the name of their server or None if it has no name.
 
     The first handler carries out the next command.
     """
@@ -48,7 +48,7 @@ class CommandHandlers:
     ) -> Callable[[], bool]:
         """Add a handler, and return a function that removes it.
 
-        The function returns False if the handler was removed before.
+        The function returns True at its first call, and False afterwards.
         """
         key = command.topic, command.name, server
         served_command = self.served.setdefault(key, ServedCommand(command, server))

@@ -86,7 +86,7 @@ class LeaderNotifier:
             self._task = None
 
     async def _campaign(self, session: BrokerSession) -> None:
-        """Try to declare the exclusive queue until it is free, and lead then.
+        """Try to declare the exclusive queue until it is free; then lead.
 
         The leader consumes the queue, although nothing is ever sent to it. The broker then neither
         expires the queue nor deletes it without cancelling the consumer, which ends the session and

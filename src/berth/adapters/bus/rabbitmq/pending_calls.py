@@ -104,8 +104,8 @@ class QueueWatch:
         return True
 
     async def run(self, session: BrokerSession) -> None:
-        """Poll the queues until a poll fails, and end the session then."""
-        # What an earlier session found need not be true any more.
+        """Poll the queues until a poll fails; then end the session."""
+        # The queues may have consumers again since an earlier session polled them.
         self._asked_at_s.clear()
         channel: Channel | None = None
         while True:
@@ -133,7 +133,7 @@ class QueueWatch:
         if now_s - self._asked_at_s.setdefault(queue, now_s) > _FORGET_S:
             del self._asked_at_s[queue]
         self._calls.fail(
-            f"no server reads the queue {queue} any more; a command that was sent may still be "
+            f"no process reads the queue {queue} any more; a command that was sent may still be "
             "carried out, so repeat it with the same request id",
             queue,
         )

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlsplit
 
 from berth.adapters.virt.fake.host import FakeHost, report_of
 from berth.adapters.virt.fake.machine import FakeGuest, FakeMachine, FakeNetwork
+from berth.adapters.virt.refusals import IS_TARGET
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError
@@ -28,7 +29,7 @@ class FakeDriver:
 
     Args:
         fake: the host's description.
-        clock: the time.
+        clock: the source of the time.
         machine: the guests of an earlier driver of the same host; None for a host without guests.
         network: the network of the fake machines.
     """
@@ -70,7 +71,10 @@ class FakeDriver:
         """See `VirtDriver.spawn`. The build time of the host passes first."""
         guest = self.machine.guests.get(instance.uuid)
         if guest is not None and guest.is_orphan:
-            raise BuildError(f"guest {instance.uuid} runs here, but the driver has no record of it")
+            raise BuildError(
+                f"cannot create guest {instance.uuid}: a guest of which the driver has no record "
+                "already runs here with this uuid; destroy it first"
+            )
         if guest is not None and guest.power in _LIVE:
             return
         try:
@@ -99,7 +103,7 @@ class FakeDriver:
         if guest.power is Power.STOPPED:
             return
         if guest.waits:
-            raise DriverError(f"guest {instance_uuid} waits for a live migration")
+            raise DriverError(f"cannot stop guest {instance_uuid}: {IS_TARGET}")
         await self._act("stop")
         if guest.hangs and guest.power is Power.RUNNING and grace_s:
             await self._clock.sleep(grace_s)
@@ -171,7 +175,8 @@ class FakeDriver:
             self._make(instance, Power.PAUSED, _WAITS).waits = True
         elif not guest.waits:
             raise BuildError(
-                f"guest {instance.uuid} already exists here and does not wait for a live migration"
+                f"cannot receive guest {instance.uuid} by live migration, because it already "
+                "exists on this host"
             )
         return self._show("migrate", instance.uuid)
 
@@ -185,7 +190,7 @@ class FakeDriver:
             target = self._network.machines.get(address)
             arrived = target.guests.get(instance_uuid) if target is not None else None
             if target is None or arrived is None or not arrived.waits:
-                raise DriverError(f"no guest waits at {address}")  # noqa: TRY301 - one way out
+                raise DriverError(f"no guest waits for a live migration at {address}")  # noqa: TRY301 - one way out
         except DriverError as error:
             reason = f"guest {instance_uuid} stays on {self._fake.name}: {error}"
             raise MigrationError(reason) from error
@@ -274,7 +279,12 @@ class FakeDriver:
     async def _begin(
         self, verb: DriverFeature, instance_uuid: str, *powers: Power, act: str = ""
     ) -> FakeGuest:
-        """Return a guest after checking that it permits an operation, and the operation's delay."""
+        """Wait for the delay of an operation on a guest, and return the guest.
+
+        Raises:
+            DriverError: the guest does not permit the operation before or after the delay, or the
+                driver does not support it.
+        """
         self._check(verb)
         self._guest(instance_uuid, *powers)
         # The guest is checked again after the delay, during which it may change.
@@ -289,10 +299,11 @@ class FakeDriver:
         guest = self.machine.guests.get(instance_uuid)
         if guest is None or guest.is_orphan:
             raise DriverError(f"{self._fake.name} has no guest {instance_uuid}")
-        if powers and (guest.power not in powers or guest.waits):
-            state = _WAITS if guest.waits else f"is {guest.power}"
+        if powers and guest.waits:
+            raise DriverError(f"cannot change guest {instance_uuid}: {IS_TARGET}")
+        if powers and guest.power not in powers:
             wanted = " or ".join(powers)
-            raise DriverError(f"guest {instance_uuid} {state}; it must be {wanted}")
+            raise DriverError(f"guest {instance_uuid} is {guest.power}; it must be {wanted}")
         return guest
 
     async def _act(self, name: str, *, delays: bool = True) -> None:

@@ -194,7 +194,7 @@ class LibvirtConnection:
         except TimeoutError as error:
             # The thread cannot be cancelled, so it closes the connection if it succeeds too late.
             is_late.set()
-            reason = f"libvirtd at {self._uri} does not answer in {_OPEN_S:.0f} s"
+            reason = f"libvirtd at {self._uri} did not answer within {_OPEN_S:.0f} s"
             raise LibvirtUnreachableError(reason) from error
         return self._connect
 
@@ -284,7 +284,7 @@ def is_missing_domain(error: LibvirtRefusedError) -> bool:
 
 
 def none_if_refused(code: ErrorCode, work: Callable[[Domain], _T], domain: Domain) -> _T | None:
-    """Run a function with a domain; return None when libvirt raises this error code."""
+    """Run a function with a domain; return its result, or None on an error with the given code."""
     try:
         return work(domain)
     except binding.load().libvirtError as error:

@@ -23,6 +23,7 @@ from berth.adapters.virt.libvirt.host import LibvirtHost, hypervisor_of
 from berth.adapters.virt.libvirt.migration import LibvirtMigration, abort_job
 from berth.adapters.virt.libvirt.power_off import force_off, press_power_button
 from berth.adapters.virt.libvirt.record import GuestRecord
+from berth.adapters.virt.refusals import IS_TARGET
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
@@ -50,7 +51,7 @@ class LibvirtDriver:
         Args:
             host: the host's settings.
             images: the host's image files.
-            clock: the time.
+            clock: the source of the time.
             stock: the operator's settings for the host's inventory.
         """
         self._host = host
@@ -117,7 +118,7 @@ class LibvirtDriver:
             if seen is None or seen.record is None:
                 return
             if seen.record.waits:
-                raise DriverError(f"guest {instance_uuid} waits for a live migration")
+                raise DriverError(f"cannot stop guest {instance_uuid}: {IS_TARGET}")
             known = await self._builder.withdraw(seen.record)
             is_free, is_written = True, known.power is Power.STOPPED
             stopped = _changed(known, power=Power.STOPPED, reason="")
@@ -202,8 +203,8 @@ class LibvirtDriver:
                 return (await self._build(instance, waits=True)).address
             if seen.record is None or not seen.record.waits:
                 raise BuildError(
-                    f"guest {instance.uuid} already exists here and does not wait for a live "
-                    "migration"
+                    f"cannot receive guest {instance.uuid} by live migration, because it already "
+                    "exists on this host"
                 )
             return seen.record.address
 
@@ -337,7 +338,7 @@ class LibvirtDriver:
             return now
 
     async def _find_to_build(self, instance_uuid: str) -> ObservedGuest | None:
-        """Return an existing guest, or None.
+        """Return the guest that is to be built, or None if it does not exist yet.
 
         Raises:
             BuildError: libvirtd does not answer.
@@ -363,7 +364,8 @@ class LibvirtDriver:
             # An orphan may be this guest: a second domain on the same disks would corrupt them.
             if await self._registry.lookup(instance.uuid) is not None:
                 raise BuildError(
-                    f"guest {instance.uuid} exists here, but the driver has no record of it"
+                    f"cannot create guest {instance.uuid}: a domain of which the driver has no "
+                    "record already exists here with this uuid; destroy the domain first"
                 )
             await self._registry.make_folder(instance.uuid)
         except (DriverError, OSError) as error:
@@ -394,7 +396,7 @@ class LibvirtDriver:
 
     async def _start(self, seen: ObservedGuest) -> None:
         if seen.record is None or seen.record.waits:
-            raise BuildError(f"guest {seen.uuid} waits for a live migration")
+            raise BuildError(f"cannot start guest {seen.uuid}: {IS_TARGET}")
         if seen.power[0] not in _LIVE:
             await self._builder.start(seen, seen.record)
 
@@ -426,7 +428,7 @@ class LibvirtDriver:
         if seen is None or seen.record is None:
             raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
         if seen.record.waits:
-            raise DriverError(f"guest {instance_uuid} waits for a live migration")
+            raise DriverError(f"cannot change guest {instance_uuid}: {IS_TARGET}")
         power, reason = seen.power
         if powers and power not in powers:
             told = f" ({reason})" if reason else ""

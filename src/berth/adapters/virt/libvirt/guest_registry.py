@@ -71,12 +71,12 @@ class LibvirtFolder(GuestFolder):
         """Create the folder with the mark `.unfinished`, which `finish` removes.
 
         Raises:
-            DriverError: the folder exists and has files of a guest that libvirt does not know.
+            DriverError: the folder contains files of a guest that libvirt does not know.
         """
         make_passable(self.path)
         if any(path.name not in _MARKS for path in self.path.iterdir()):
             reason = "files of a guest without a domain; move them away, or destroy the guest"
-            raise DriverError(f"{self.path} has {reason}")
+            raise DriverError(f"{self.path} contains {reason}")
         self.mark(_UNFINISHED)
 
     def make_private(self, names: Iterable[str]) -> None:
@@ -163,7 +163,7 @@ class LibvirtGuestRegistry:
         """Create the folder of a new guest, and delete the remains of one that has moved away.
 
         Raises:
-            DriverError: the folder has files of a guest that libvirt does not know.
+            DriverError: the folder contains files of a guest that libvirt does not know.
         """
         folder = self.folder(instance_uuid)
         if folder.is_leaving:
@@ -179,7 +179,7 @@ class LibvirtGuestRegistry:
         return mine
 
     async def find(self, instance_uuid: str) -> ObservedGuest | None:
-        """Return a guest of this host with a persistent domain and a record, or None.
+        """Return a guest of this host, or None if it has no persistent domain or no record.
 
         The caller must hold the guest's lock, since this removes the remains of an unfinished
         build.

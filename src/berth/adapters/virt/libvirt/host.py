@@ -17,7 +17,7 @@ class LibvirtHost:
     """The settings of the libvirt driver on one host.
 
     `uri` is the local URI of libvirtd, `peer_uri` the one that the libvirtd of another host uses
-    for live migrations. `state_dir` has a folder for each guest, with its disks. `storage_dir`
+    for live migrations. `state_dir` contains a folder for each guest, with its disks. `storage_dir`
     receives the disks of shelved guests, in a file system that all hosts share. Other hosts connect
     to `move_address` for guests' memory and disks, which are sent unencrypted.
 

@@ -42,7 +42,8 @@ _FLAGS = (
     | MigrateFlag.ABORT_ON_ERROR
 )
 _RUNNING = 1
-# A cancelled migration is aborted this many times before the other host is no longer waited for.
+# After this many attempts to abort a cancelled migration, the driver stops waiting for the other
+# host.
 _PATIENCE = 50
 # When libvirtd is unreachable for this many seconds during a migration, the outcome is unknown.
 _AWAY_S = 5.0

@@ -26,7 +26,7 @@ class QemuBuilder:
     Args:
         host: the host's settings.
         images: the host's image files.
-        clock: the time.
+        clock: the source of the time.
     """
 
     def __init__(self, host: QemuHost, images: Images, clock: Clock) -> None:

@@ -21,9 +21,9 @@ _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=d
 class QemuHost:
     """The settings of the QEMU driver on one host.
 
-    `state_dir` has a folder for each guest, with its disks. `storage_dir` receives the disks of
-    shelved guests, in a file system that all hosts share. Other hosts connect to `move_address` for
-    live migrations and disks; this traffic is neither encrypted nor authenticated.
+    `state_dir` contains a folder for each guest, with its disks. `storage_dir` receives the disks
+    of shelved guests, in a file system that all hosts share. Other hosts connect to `move_address`
+    for live migrations and disks; this traffic is neither encrypted nor authenticated.
 
     Live migrations need the same `machine` and `cpu_model` on both sides, so `machine` names a
     version. An empty `cpu_model` means `qemu64` under TCG and the host's CPU under KVM.

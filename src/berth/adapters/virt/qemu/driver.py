@@ -18,6 +18,7 @@ from berth.adapters.virt.qemu.command_line import QemuHost
 from berth.adapters.virt.qemu.guest_registry import QemuGuestRegistry
 from berth.adapters.virt.qemu.machine import ARRIVED, Machine
 from berth.adapters.virt.qemu.spec import SpecNotWrittenError
+from berth.adapters.virt.refusals import IS_TARGET
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
@@ -48,7 +49,7 @@ class QemuDriver:
         Args:
             host: the host's settings.
             images: the host's image files.
-            clock: the time.
+            clock: the source of the time.
             stock: the operator's settings for the host's inventory.
         """
         self._host = host
@@ -114,7 +115,7 @@ class QemuDriver:
             if machine is None:
                 return
             if machine.spec.waits:
-                raise DriverError(f"guest {instance_uuid} waits for a live migration")
+                raise DriverError(f"cannot stop guest {instance_uuid}: {IS_TARGET}")
             if (await machine.power())[0] is Power.RUNNING:
                 await machine.press(grace_s)
             # The state is recorded before the process ends: if the agent died in between, the guest
@@ -195,8 +196,8 @@ class QemuDriver:
             if machine is not None:
                 if not machine.spec.waits:
                     raise BuildError(
-                        f"guest {instance.uuid} already exists here and does not wait for a live "
-                        "migration"
+                        f"cannot receive guest {instance.uuid} by live migration, because it "
+                        "already exists on this host"
                     )
                 if machine.spec.address:
                     return machine.spec.address
@@ -317,7 +318,10 @@ class QemuDriver:
         """
         # An orphan may be this guest: a second process on the same disks would corrupt them.
         if instance.uuid in await self._registry.orphans():
-            raise BuildError(f"guest {instance.uuid} runs here, but the driver has no record of it")
+            raise BuildError(
+                f"cannot create guest {instance.uuid}: a guest of which the driver has no record "
+                "already runs here with this uuid; destroy it first"
+            )
         try:
             machine = self._registry.add(self._builder.spec_of(instance))
         except (DriverError, OSError) as error:
@@ -333,7 +337,7 @@ class QemuDriver:
 
     async def _start(self, machine: Machine) -> None:
         if machine.spec.waits:
-            raise BuildError(f"guest {machine.spec.uuid} waits for a live migration")
+            raise BuildError(f"cannot start guest {machine.spec.uuid}: {IS_TARGET}")
         if (await machine.power())[0] not in _LIVE:
             await machine.quit()
             await self._builder.start(machine)
@@ -367,7 +371,7 @@ class QemuDriver:
             if machine is None:
                 raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
             if machine.spec.waits:
-                raise DriverError(f"guest {instance_uuid} waits for a live migration")
+                raise DriverError(f"cannot change guest {instance_uuid}: {IS_TARGET}")
             power, reason = await machine.power()
             if powers and power not in powers:
                 told = f" ({reason})" if reason else ""

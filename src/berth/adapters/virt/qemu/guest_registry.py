@@ -24,7 +24,7 @@ class QemuGuestRegistry:
 
     Args:
         host: the host's settings.
-        clock: the time.
+        clock: the source of the time.
         publish: receives the events of guests.
     """
 
@@ -45,12 +45,12 @@ class QemuGuestRegistry:
         return list(self._machines.values())
 
     async def get(self, instance_uuid: str) -> Machine | None:
-        """Return a guest in its last known state, or None."""
+        """Return a guest in its last known state, or None if it is unknown."""
         await self._adopt()
         return self._machines.get(instance_uuid)
 
     async def find(self, instance_uuid: str) -> Machine | None:
-        """Return a guest in its current state, or None.
+        """Return a guest in its current state, or None if it does not exist.
 
         The caller must hold the guest's lock, since this removes the remains of an unfinished build
         or of a failed live migration to this host.
@@ -109,8 +109,8 @@ class QemuGuestRegistry:
             process.kill()
             if not await process.wait(_END_S):
                 raise DriverError(
-                    f"process {process.pid} of guest {instance_uuid} does not end although it was "
-                    "killed"
+                    f"process {process.pid} of guest {instance_uuid} is still running {_END_S:g} s "
+                    "after SIGKILL"
                 )
         QemuFolder(self._host.state_dir, instance_uuid).remove()
 
@@ -118,7 +118,7 @@ class QemuGuestRegistry:
         """Create the folder of a new guest, and register the guest.
 
         Raises:
-            DriverError: the folder has files of an unknown guest, or cannot be written.
+            DriverError: the folder contains files of an unknown guest, or cannot be written.
         """
         machine = self._machine(spec)
         machine.folder.make()

@@ -50,7 +50,7 @@ class Machine:
 
     Args:
         host: the host's settings.
-        clock: the time.
+        clock: the source of the time.
         spec: the guest's spec.
         publish: receives the guest's events.
     """
@@ -158,7 +158,7 @@ class Machine:
         return cast("Message", await self.execute(command))
 
     async def status(self) -> str:
-        """Return QEMU's status of the guest, or an empty string without a process.
+        """Return QEMU's status of the guest, or an empty string if it has no process.
 
         Raises:
             QmpError: the process exists but does not answer.
@@ -225,8 +225,8 @@ class Machine:
                 process.kill()
                 if not await process.wait(_QUIT_S):
                     raise DriverError(
-                        f"process {process.pid} of guest {self.spec.uuid} does not end although it "
-                        "was killed"
+                        f"process {process.pid} of guest {self.spec.uuid} is still running "
+                        f"{_QUIT_S:g} s after SIGKILL"
                     )
         await self.detach()
         self._process = None
@@ -247,7 +247,7 @@ class Machine:
         self._publish(GuestEvent(self.spec.uuid, power, reason))
 
     async def wait_for(self, are_left: Sequence[str]) -> str:
-        """Wait until QEMU's status is not in `are_left`; return it, or "" when QEMU has ended."""
+        """Wait until QEMU has a status not in `are_left`; return that, or "" if QEMU has ended."""
         while (status := await self.status()) in are_left:
             await self._clock.sleep(_POLL_S)
         return status
@@ -265,7 +265,8 @@ class Machine:
             fd = os.open(self.folder.memory, flags, 0o600)
         except OSError as error:
             self.give_up_saving()
-            raise DriverError(f"cannot save the guest's memory: {error.strerror}") from error
+            reason = f"cannot save the memory of guest {self.spec.uuid}: {error.strerror}"
+            raise DriverError(reason) from error
         try:
             # Capabilities of an earlier live migration persist: with return-path QEMU would read
             # from the file, with pause-before-switchover it would wait for a command.
@@ -334,7 +335,8 @@ class Machine:
     async def _wait_for_memory(self) -> None:
         while (state := await self.ask("query-migrate")).get("status") != "completed":
             if state.get("status") in (None, "none", "failed", "cancelled"):
-                raise DriverError(f"saving the memory failed: {state.get('error-desc', '')}")
+                reason = state.get("error-desc") or "QEMU gives no reason"
+                raise DriverError(f"cannot save the memory of guest {self.spec.uuid}: {reason}")
             await self._clock.sleep(_POLL_S)
 
     def _on_event(self, message: Message | None) -> None:

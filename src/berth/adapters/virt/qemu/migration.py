@@ -67,7 +67,7 @@ class QemuMigration:
 
     Args:
         machine: the guest.
-        clock: the time.
+        clock: the source of the time.
     """
 
     def __init__(self, machine: Machine, clock: Clock) -> None:
@@ -159,7 +159,7 @@ class QemuMigration:
         """
         disks = self._machine.spec.disks
         if disks and not port:
-            raise DriverError("the target does not accept disks, but this guest has some")
+            raise DriverError("cannot copy the guest's disks, because the target accepts none")
         if disks:
             # The server is checked here, since QEMU connects synchronously: it would hang with its
             # guest until the server answers.
@@ -173,8 +173,9 @@ class QemuMigration:
                 self._check()
                 await self._clock.sleep(_POLL_S)
             # A failed job disappears from the list.
-            if len(await self._jobs()) != len(disks):
-                raise DriverError("a disk could not be copied to the target")
+            copied = {job["device"] for job in await self._jobs()}
+            if failed := [name for name in disks if _job_of(name) not in copied]:
+                raise DriverError(f"cannot copy disks to the target: {', '.join(failed)}")
             yield
         finally:
             await self._clear_mirrors()
@@ -191,7 +192,7 @@ class QemuMigration:
         server = {"type": "inet", "host": host, "port": port}
         node = {"driver": "nbd", "node-name": f"move-{name}", "server": server, "export": name}
         await self._machine.execute("blockdev-add", node)
-        job = {"job-id": f"move-{name}", "device": name, "target": f"move-{name}", "sync": "full"}
+        job = {"job-id": _job_of(name), "device": name, "target": f"move-{name}", "sync": "full"}
         await self._machine.execute("blockdev-mirror", job)
 
     async def _jobs(self) -> list[dict[str, object]]:
@@ -254,6 +255,10 @@ async def _export_disks(machine: Machine, address: str) -> int:
         export = {"type": "nbd", "id": f"move-{name}", "node-name": name, "name": name}
         await machine.execute("block-export-add", {**export, "writable": True})
     return port
+
+
+def _job_of(disk: str) -> str:
+    return f"move-{disk}"
 
 
 def _bracketed(host: str) -> str:

@@ -51,7 +51,7 @@ class GuestSpec(msgspec.Struct, frozen=True):
 
 
 class SpecNotWrittenError(DriverError):
-    """The spec of a guest could not be written: the disk is full or broken."""
+    """The spec of a guest could not be written, for example because the disk is full."""
 
 
 class QemuFolder(GuestFolder):
@@ -66,12 +66,12 @@ class QemuFolder(GuestFolder):
         """Create the folder, accessible to this user only.
 
         Raises:
-            DriverError: the folder exists and has files of an unknown guest.
+            DriverError: the folder contains files of an unknown guest.
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(path.name != _NEW_SPEC for path in self.path.iterdir()):
             reason = "files of a guest without a spec; move them away, or destroy the guest"
-            raise DriverError(f"{self.path} has {reason}")
+            raise DriverError(f"{self.path} contains {reason}")
 
     def remove(self) -> None:
         """Delete the folder, the spec last, so that an interrupted removal is resumed."""

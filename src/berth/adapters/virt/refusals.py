@@ -1,0 +1,8 @@
+"""The reasons for which several drivers refuse an operation."""
+
+from typing import Final
+
+IS_TARGET: Final = (
+    "it is the target of a live migration that is not complete; wait for the migration or cancel it"
+)
+"""The reason for refusing to start, stop or change a guest that waits for a live migration."""
