@@ -15,7 +15,7 @@ class Attester(Protocol):
         ...
 
     async def attest(self, nodes: Sequence[str]) -> Mapping[str, Attestation]:
-        """Return the attestations of up to 100 machines.
+        """Return the attestations of at most 100 machines.
 
         Args:
             nodes: the node names of the machines.

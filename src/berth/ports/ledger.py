@@ -93,11 +93,11 @@ class RecordReader(Protocol):
     """Reads current records; sees every write acknowledged before the call."""
 
     async def get(self, noun: type[R], key: str) -> R | None:
-        """Return the record with the given key, or None."""
+        """Return the record with the given key, or None if it does not exist."""
         ...
 
     async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
-        """Return the records of a type other than Instance, ordered by key; Decisions newest first.
+        """Return the records of a type other than Instance, by key; decisions newest first.
 
         Args:
             noun: the type of the records.
@@ -163,7 +163,7 @@ class ConsumerReader(Protocol):
     """Reads current consumers and allocations; sees every write acknowledged before the call."""
 
     async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
-        """Return a consumer with all its allocations; None when it holds nothing."""
+        """Return a consumer with all its allocations, or None if it holds none."""
         ...
 
     async def provider_consumers(self, provider_uuid: str) -> list[ConsumerAllocations]:
@@ -209,8 +209,8 @@ class Feed(Protocol):
         """
         ...
 
-    # Lets a process apply its own commits to its replica immediately instead of after the next
-    # poll.
+    # This method lets a process apply its own commits to its replica immediately instead of after
+    # the next poll.
     def news(self, after: int) -> list[Change]:
         """Return those changes after a version that this process already knows, without any I/O.
 
@@ -220,7 +220,7 @@ class Feed(Protocol):
         ...
 
     async def wait(self, after: int, timeout_s: float) -> bool:
-        """Wait for a version above `after`; return False after `timeout_s` seconds without one."""
+        """Wait for a version above `after`; return True, or False after `timeout_s` seconds."""
         ...
 
 

@@ -102,7 +102,7 @@ ZONE_INSTANCES_UNWANTED: Final = _gauge(
 OFFERS_HELD: Final = _gauge("offers_held", "Offers whose capacity is held for parent zones.")
 POLICY_OK: Final = _gauge("policy_ok", "1 when the policy file as written is in force, else 0.")
 
-# Exporters create these at the start, so that a counter exists, at 0, before its first event.
+# Exporters create these counters at 0 when they start, so each exists before its first event.
 COUNTED: Final = (
     HTTP_REQUESTS,
     HTTP_SECONDS,
@@ -122,7 +122,7 @@ COUNTED: Final = (
     AUDIT_LOOKS,
     AGENT_FINDINGS,
 )
-# Read at the time of a scrape; see `Reading`.
+# The values of gauges are read at the time of a scrape; see `Reading`.
 GAUGES: Final = (
     INFO,
     UPTIME,

@@ -10,7 +10,7 @@ class MetricType(StrEnum):
     """The type of a metric."""
 
     COUNTER = "counter"
-    """Increases only, starting from 0 when the process starts."""
+    """Only increases, from 0 when the process starts."""
     GAUGE = "gauge"
     """May rise and fall; read at the time of a scrape."""
     HISTOGRAM = "histogram"

@@ -76,7 +76,7 @@ class Guest:
     """A guest that runs or is defined on a host.
 
     An orphan (`is_orphan`) bears Berth's mark but has no record on this host; agents report it and
-    leave it alone. With `waits`, the guest is the target of a live migration that has not
+    leave it alone. If `waits` is set, the guest is the target of a live migration that has not
     completed. `reason` explains the power state; it may be empty.
     """
 
@@ -91,10 +91,10 @@ class Guest:
 class OrphanFiles:
     """Files on a host that belong to no guest, or the disks that a host has stored.
 
-    If `address` is empty, a crash or a lost record left the files in the place of the instance's
-    guest, and `destroy` deletes them. Otherwise they are disks that this host stored at the
-    address, and `drop_stored` deletes them. `since_s` is the time of the last write in Unix
-    seconds; `size_bytes` is the space that the files occupy.
+    If `address` is empty, the files lie where the instance's guest would have its own; a crash or a
+    lost record left them behind, and `destroy` deletes them. Otherwise they are disks that this
+    host stored at the address, and `drop_stored` deletes them. `since_s` is the time of the last
+    write in Unix seconds; `size_bytes` is the space that the files occupy.
     """
 
     instance_uuid: str
@@ -105,7 +105,7 @@ class OrphanFiles:
 
 @dataclass(frozen=True, slots=True)
 class GuestEvent:
-    """A hint that a guest has changed; the guest list has the actual state."""
+    """A hint that a guest has changed; the guest list gives the actual state."""
 
     instance_uuid: str
     power: Power
@@ -120,7 +120,7 @@ class VirtDriver(Protocol):
     """
 
     # Agents repeat operations after a crash, and after commits whose outcome they do not know
-    # (docs/adr/0004-commands-are-states.md); that is why every method must be idempotent.
+    # (docs/adr/0004-commands-are-states.md), so every method must be idempotent.
     @property
     def verbs(self) -> frozenset[DriverFeature]:
         """The optional features that the driver supports."""
@@ -149,10 +149,11 @@ class VirtDriver(Protocol):
         ...
 
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
-        """Stop a guest and keep its disks; a stopped or missing guest is a success.
+        """Stop a guest and keep its disks; succeed if the guest is stopped or missing already.
 
         The driver presses the power button every 2 seconds for up to `grace_s` seconds; if the
-        guest still runs then, the driver powers it off. With 0 it does so immediately.
+        guest still runs then, the driver powers it off. If `grace_s` is 0, it
+        does so immediately.
         """
         ...
 
@@ -197,7 +198,7 @@ class VirtDriver(Protocol):
         ...
 
     async def destroy(self, instance_uuid: str) -> None:
-        """Power off a guest and delete all its files; a missing guest is a success."""
+        """Power off a guest and delete all its files; succeed if the guest does not exist."""
         ...
 
     async def resize(self, instance: Instance) -> bool:
@@ -235,7 +236,7 @@ class VirtDriver(Protocol):
         ...
 
     async def cancel_hand_over(self, instance_uuid: str) -> None:
-        """Abort a `hand_over` in progress; without one this is a success."""
+        """Abort a `hand_over` in progress; succeed if none is in progress."""
         ...
 
     async def offer_disks(self, instance_uuid: str) -> str:
@@ -251,7 +252,7 @@ class VirtDriver(Protocol):
     async def fetch_disks(self, instance: Instance, address: str) -> None:
         """Create a stopped guest here with the disks served at an address.
 
-        A guest that already exists here is a success.
+        If the guest already exists here, nothing changes.
 
         Raises:
             BuildError: the guest could not be created; nothing of it remains.
@@ -270,7 +271,7 @@ class VirtDriver(Protocol):
         ...
 
     async def drop_stored(self, address: str) -> None:
-        """Delete disks stored by `store_disks`; already deleted disks are a success."""
+        """Delete disks stored by `store_disks`; succeed if they have been deleted before."""
         ...
 
     async def leftovers(self) -> Sequence[OrphanFiles]:

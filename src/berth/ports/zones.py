@@ -45,7 +45,7 @@ class ChildZones(Protocol):
         ...
 
     async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
-        """Request offers from a zone, which must be the audience of the order."""
+        """Return offers requested from a zone, which must be the audience of the order."""
         ...
 
     async def build(
@@ -69,7 +69,7 @@ class ChildZones(Protocol):
     async def server(
         self, zone: Zone, remote: RemoteInstance, *, timeout_s: float
     ) -> RemoteServer | None:
-        """Return the state of a server for its owner; None if the zone does not have it."""
+        """Return the state of a server for its owner, or None if it is not in the zone."""
         ...
 
 
