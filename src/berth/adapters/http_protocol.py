@@ -111,7 +111,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Respond to malformed HTTP with status 400, and close the connection."""
-        # Uvicorn calls this while it handles the error of the parser, and only that has the cause.
+        # Uvicorn calls this while it handles the error of the parser, and only that error gives the
+        # cause.
         cause = str(sys.exception() or "")
         reason = "content-length header must be an integer" if "Content-Length" in cause else msg
         self._refuse(HTTPStatus.BAD_REQUEST, _MALFORMED.format(reason))

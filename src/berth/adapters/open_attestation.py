@@ -88,7 +88,7 @@ class OpenAttester:
             answer = _DECODER.decode(await self._poll(nodes))
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             reason = str(error) or type(error).__name__
-            raise UnavailableError(f"the attestation service failed: {reason}") from error
+            raise UnavailableError(f"cannot query the attestation service: {reason}") from error
         except msgspec.MsgspecError as error:
             reason = f"the attestation service sent an invalid response: {error}"
             raise UnavailableError(reason) from error
@@ -131,7 +131,7 @@ class OpenAttester:
 
 
 def _time_of(text: str) -> float | None:
-    """Return a time in Unix seconds, or None if the text is invalid; a time without zone is UTC."""
+    """Return a time in Unix seconds, or None if the text is invalid; without a zone it is UTC."""
     for read in (datetime.fromisoformat, _read_other):
         try:
             found = read(text.strip())

@@ -52,7 +52,7 @@ _READERS: Final = Table(
 class Schema(NamedTuple):
     """The revision of a ledger's tables, and the oldest revision whose Berth can use them.
 
-    A revision is a text of four digits, so revisions can be compared as text.
+    A revision is a string of four digits, so revisions can be compared as strings.
     """
 
     revision: str

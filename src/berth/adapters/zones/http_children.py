@@ -59,7 +59,7 @@ class HttpChildren:
 
     Args:
         writer: signs the assertion that names the tenant of a request.
-        password_of: returns the password of a zone's account, or an empty text if it is not known.
+        password_of: returns the password of a zone's account, or an empty string if it is unknown.
         context: the TLS context for zones with an https URL.
     """
 
@@ -118,7 +118,7 @@ class HttpChildren:
         if known is not None and (known.zone is zone or known.zone == zone):
             return known
         if self._is_closed:
-            raise NotAskedError(f"zone {zone.name}: this process is shutting down")
+            raise NotAskedError(f"cannot send to zone {zone.name}: this process is shutting down")
         address, prefix, host = _read_url(zone)
         password = self._password_of(zone) if zone.username else ""
         lines = f"Host: {host}\r\nAccept-Encoding: identity\r\nUser-Agent: berth\r\n"
@@ -277,7 +277,7 @@ async def open_children(
 
     Args:
         writer: signs the assertion that names the tenant of a request.
-        password_of: returns the password of a zone's account, or an empty text if it is not known.
+        password_of: returns the password of a zone's account, or an empty string if it is unknown.
         ca_file: the file with the trusted certificates; None uses the system's.
 
     Raises:

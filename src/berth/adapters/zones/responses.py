@@ -99,8 +99,8 @@ class ResponseReader:
         return ConnectionLostError("the connection was closed before a response arrived")
 
     # ---- callbacks of the parser ----------------------------------------------------------
-    # The callbacks record a flaw instead of raising, because httptools replaces their exceptions
-    # with its own.
+    # The callbacks record what is wrong instead of raising an error, because httptools replaces
+    # their exceptions with its own.
 
     def on_message_begin(self) -> None:
         """Begin the response, an informational response (1xx), or an unrequested one after it."""
@@ -119,7 +119,7 @@ class ResponseReader:
         self._headers[key] = f"{self._headers[key]}, {text}" if key in self._headers else text
 
     def on_headers_complete(self) -> None:
-        """Decide from the complete head whether a body follows; record a flaw of the head."""
+        """Decide from the head whether a body follows; record what is wrong with the head."""
         if self.is_whole:
             return
         self._unread_bytes = 0
@@ -161,7 +161,7 @@ class ResponseReader:
 
 
 def _flaw_of(headers: dict[str, str]) -> str:
-    """Return why a head is unacceptable, or an empty text if it is acceptable."""
+    """Return why a head is unacceptable, or an empty string if it is acceptable."""
     if headers.get("content-encoding", "identity").lower() != "identity":
         return "the response is compressed, although no encoding was accepted"
     # A body that ends with the connection cannot be told from one that was cut off.

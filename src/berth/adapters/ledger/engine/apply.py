@@ -184,13 +184,15 @@ def _check_claim_keys(working_set: WorkingSet, unit: Unit) -> Outcome | None:
     if len(keys) > 1:
         if len(set(keys)) < len(keys):
             return Rejected(
-                conflict=f"two claims of the unit have the same key; its keys are {', '.join(keys)}"
+                conflict=f"claims of one unit must have different keys, but its keys are "
+                f"{', '.join(keys)}"
             )
         # A unit commits all its claims in one version, so claims with different versions belong to
         # different units. This unit can then be neither committed nor reported as a repetition.
         if any(working_set.claimed.get(key) != version for key in keys):
             return Rejected(
-                conflict="some claims of the unit were committed before in another; use new keys"
+                conflict="some claims of the unit were committed before in another unit; "
+                "give the claims new keys"
             )
     return None if version is None else Committed(version, repeated=True)
 

@@ -111,8 +111,9 @@ class BatchEncoder:
     def _decision(self, decision: Decision) -> str | None:
         """Return a decision as JSON text, or None if it cannot be encoded in parts.
 
-        It cannot if it may contain NaN or infinity, or something that JSON cannot represent. All
-        floats of a decision are fields of its own, or of hosts with their scores.
+        A decision that may contain NaN or infinity, or something that JSON cannot represent, cannot
+        be encoded in parts. All floats of a decision are its own fields, or fields of hosts with
+        their scores.
         """
         if not has_finite_numbers(decision):
             return None
@@ -134,7 +135,8 @@ class BatchEncoder:
         """Return a part as JSON text, which is cached.
 
         Raises:
-            LedgerError: the text contains a null, or the part something that JSON cannot represent.
+            LedgerError: the text contains a null, or the part contains something that JSON cannot
+                represent.
         """
         known = self._texts.get(id(part))
         if known is None:
@@ -254,8 +256,8 @@ def decode_records(noun: type[R], text: str) -> list[R]:
 
 
 def _with_use(provider: Provider, used: dict[str, int], generation: int) -> Provider:
-    # The body has the generation after the last write of the record, and `generation` is that after
-    # the last claim, because a claim does not write the record.
+    # The body contains the generation after the last write of the record, and `generation` is that
+    # after the last claim, because a claim does not write the record.
     return replace(provider, used=used, generation=max(provider.generation, generation))
 
 

@@ -1,8 +1,8 @@
 """The footprints of projects, with which quotas are enforced.
 
 Footprints are not stored in the ledger. They are derived from the project's instances and remote
-instances when a unit first checks its quota, and every later write updates them. An instance that
-has a record here and one in a child zone counts once, as its record here says.
+instances when a unit first checks its quota, and every later write updates them. An instance with a
+record both here and in a child zone is counted once, by its record here.
 """
 
 from collections.abc import Iterable, Mapping

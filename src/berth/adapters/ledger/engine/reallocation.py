@@ -22,8 +22,8 @@ def reallocate(tx: UnitTransaction, write: Reallocate) -> Rejected | None:
     """Replace what consumers hold, or return why the write is rejected.
 
     This raises the generation of each provider from which something is allocated, and of each
-    provider whose consumer is left with nothing. A provider that a consumer only leaves for another
-    one keeps its generation, as in Placement.
+    provider whose consumer is left with nothing. As in Placement, a provider keeps its generation
+    if its consumer only moves to other providers.
     """
     working_set, shares = tx.working_set, write.shares
     if len({share.consumer.uuid for share in shares}) < len(shares):

@@ -146,8 +146,8 @@ class WorkingSet:
     """The loaded part of the ledger, as updated by the batch, and the changes of the batch.
 
     `version` is the version of the latest committed unit. A loaded key that is missing from its
-    mapping does not exist in the ledger. `revisions` has the revision of an instance, and 1 for any
-    other record except providers and consumers, which have mappings of their own.
+    mapping does not exist in the ledger. `revisions` contains the revision of an instance, and 1
+    for any other record except providers and consumers, which have mappings of their own.
     """
 
     version: int = 0

@@ -63,7 +63,7 @@ _WAITS: Final = ("lock_timeout", "idle_in_transaction_session_timeout")
 
 
 def describe_loss(error: BaseException, timeout_s: float) -> str:
-    """Return why the server cannot answer, without addresses or names, as a text for any user."""
+    """Return why the server cannot answer, without addresses or names, which users must not see."""
     if isinstance(error, TimeoutError):
         return f"PostgreSQL did not answer within {timeout_s:g} s"
     if isinstance(error, OSError):

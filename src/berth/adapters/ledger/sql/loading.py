@@ -83,7 +83,7 @@ def keys_in_order(required: RequiredKeys) -> list[Collection[str]]:
 def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
     """Return the statement that loads a batch which requires records of these kinds.
 
-    Its row has the newest version and then the JSON texts. For SQLite, the first version in the
+    Its row consists of the newest version and the JSON texts. For SQLite, the first version in the
     write-ahead log precedes both.
     """
     syntax = _SYNTAX[dialect]
@@ -122,7 +122,7 @@ def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
 def working_set_of(kinds: Sequence[Kind], version: int, texts: Sequence[str]) -> WorkingSet:
     """Return the working set that the version and the JSON texts of a loaded row describe.
 
-    `kinds` are those for which the statement was made.
+    `kinds` are those that were passed to `loading_statement`.
     """
     claims, held, providers, inventories, *records = texts
     texts_of = dict(zip(kinds, records, strict=True))

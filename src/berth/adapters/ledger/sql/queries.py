@@ -114,7 +114,7 @@ def _digits(column: ColumnElement[int]) -> ColumnElement[str]:
 
 
 def _quoted(column: ColumnElement[str]) -> ColumnElement[str]:
-    """Return an expression that quotes a text as JSON; JSON must not need to escape any of it."""
+    """Return an expression that quotes a text as JSON; no character of it may need escaping."""
     quote = literal_column("""'"'""", Text)
     return quote + column + quote
 
@@ -286,7 +286,7 @@ class Queries:
     def _status_counts(self) -> Statement:
         """Return the statement that counts the instances that are not deleted by status.
 
-        An item is `[status, count]`. An index has all columns that the statement needs.
+        An item is `[status, count]`. An index contains all columns that the statement needs.
         """
         status = schema.instances.c.status
         item = _item(_quoted(status), _digits(func.count()))
@@ -356,7 +356,7 @@ class Queries:
         """Return the statement that selects the allocations whose column `by` equals :key.
 
         An item is `[[consumer, provider], amounts, record, owner]`. `record` is the body of the
-        consumer's record, or null if it has none. `owner` has the fields of an `InstanceOwner` if
+        consumer's record, or null if it has none. `owner` gives the fields of an `InstanceOwner` if
         the consumer is an instance without a record, and is null otherwise.
         """
         held, records = schema.allocations, schema.consumers
@@ -387,7 +387,7 @@ class Queries:
         """Return the statements that delete the history that retention no longer covers, in order.
 
         They delete the changes up to version :floor, the claim keys from before :before_s, and all
-        decisions but the newest, of which :kept + 1 are kept. They also delete instances that were
+        decisions older than the newest :kept + 1. They also delete instances that were
         deleted before :deleted_before_s, with their actions and migrations, unless one of these
         migrations has not ended.
         """

@@ -1,8 +1,8 @@
 """Statements that read the footprints of projects' instances.
 
-Columns of an instance hold its footprint, and the revision to which that belongs. If this is not
-the revision of the row, an older Berth that does not know the columns has written the row, and the
-footprint is read from the body.
+The row of an instance has columns for its footprint and for the revision at which the footprint was
+computed. If that is not the revision of the row, an older Berth that does not know the columns has
+written the row, and the footprint is read from the body.
 """
 
 from functools import cache
@@ -64,7 +64,7 @@ def footprint_statement(dialect: DialectName) -> Statement:
     An item is `[vcpus, memory_mb]`. Only instances that count against the quota are selected.
     """
     item = _ITEM[dialect].format(columns="vcpus, memory_mb")
-    # An instance that has a record here and one in a child zone counts as its record here says.
+    # An instance with a record both here and in a child zone is counted by its record here.
     only = (
         " AND NOT EXISTS (SELECT 1 FROM instances WHERE uuid = errands.instance_uuid"
         " AND status <> 'DELETED')"

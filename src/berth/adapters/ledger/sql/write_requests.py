@@ -60,7 +60,7 @@ def answers_of(
 
 
 def failures_of(requests: Sequence[WriteRequest], error: Exception) -> Answers:
-    """Return each request with an error, which is wrapped in a LedgerError if it is not Berth's."""
+    """Return each request with an error, wrapped in a LedgerError unless it is a BerthError."""
     if not isinstance(error, BerthError):
         wrapped = LedgerError(f"the write cannot be stored: {error!r}")
         wrapped.__cause__ = error

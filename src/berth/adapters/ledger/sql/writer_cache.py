@@ -83,7 +83,7 @@ class WriterCache:
         self._older, self._known = self._known, RequiredKeys()
 
     def end_generation(self) -> None:
-        """Forget the keys that only the previous generation has; the tables have its batches now.
+        """Forget the keys that only the previous generation has, whose batches are in the tables.
 
         Providers are required again and again, so they are kept unless there are too many.
         """

@@ -47,7 +47,8 @@ T = TypeVar("T")
 
 # Long reads run on this many threads, each with its own connection.
 _READERS: Final = 2
-# Changes of at most this many versions are read on the event loop. `news` returns no more either.
+# The event loop itself reads the changes of at most this many versions; a reader thread reads more.
+# `news` also returns at most this many versions.
 _FEW_VERSIONS: Final = 100
 
 # Polling stops after this many polls in a row during which no caller waits.
@@ -126,7 +127,8 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
         head, record = self._read_inline(read_beside_head(self._queries, noun, key))
         if head.checkpointed == head.version:
             return record
-        # The commit cache has no usage of providers, and no batches of other processes.
+        # The commit cache contains neither the usage of providers nor the batches of other
+        # processes.
         if kind is Kind.PROVIDER or not self._is_own(head):
             await self._writer.checkpoint()
             return self._read_inline(read_one(self._queries, noun, key))
@@ -228,16 +230,16 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
     # --- the write-ahead log ---
 
     def _is_own(self, head: LedgerHead) -> bool:
-        """Return whether the commit cache has every acknowledged commit of the newest epoch.
+        """Return whether the commit cache contains every acknowledged commit of the newest epoch.
 
-        It has not if another process has written. Commits of this process that are not in the cache
-        yet are not acknowledged yet either, so no caller can expect to see them.
+        It does not if another process has written. Commits of this process that are not in the
+        cache yet are not acknowledged yet either, so no caller can expect to see them.
         """
         epoch, version = self._writer.newest
         return epoch == self._commit_cache.epoch and head.version <= version
 
     async def _ensure_checkpointed(self) -> None:
-        """Checkpoint the log, unless the tables already have everything that was committed."""
+        """Checkpoint the log, unless the tables already contain everything that was committed."""
         head = self._head()
         if head.checkpointed < head.version:
             await self._writer.checkpoint()

@@ -218,7 +218,9 @@ class SqliteWriter:
                 self._fail(requests, error)
             except Exception:
                 # `deliver` skips the requests that have been answered.
-                gone = UnavailableError("the ledger cannot be written now: its writer restarts")
+                gone = UnavailableError(
+                    "the ledger cannot be written now: its writer recovers from an error"
+                )
                 self._answer(failures_of(requests, gone))
                 raise
             return goes_on
@@ -228,7 +230,10 @@ class SqliteWriter:
         return goes_on
 
     def _drain(self, requests: list[WriteRequest]) -> bool:
-        """Append waiting requests, up to about `UNITS_MAX` units; return False at that to close."""
+        """Append waiting requests, up to about `UNITS_MAX` units.
+
+        Return False if the request to close was among them, and True otherwise.
+        """
         count = len(requests[0].units)
         with suppress(Empty):
             while count < UNITS_MAX:
@@ -257,7 +262,10 @@ class SqliteWriter:
         self._answer(answers_of(requests, result.outcomes, numbers), transactor.notice(result))
 
     def _is_checkpoint_due(self) -> bool:
-        """Return whether the transactor has a checkpoint due, or has logged batches for 2 s."""
+        """Return whether a checkpoint is due.
+
+        It is due if the transactor says so, or if batches have been in the log for 2 s.
+        """
         now_s = time.monotonic()
         if not self._transactor.has_logged_batches:
             self._checkpointed_at_s = now_s

@@ -158,7 +158,7 @@ class Transactor:
         )
 
     def notice(self, result: BatchResult | None = None) -> CommitNotice:
-        """Return the notice of a batch, or without a result that of the end of a checkpoint."""
+        """Return the notice of a batch, or of the end of a checkpoint if `result` is None."""
         state = self._state or FileState(None, 0)
         checkpointed = state.version if state.first is None else state.first - 1
         if result is None:

@@ -54,11 +54,12 @@ class CommitCache:
     def __init__(self) -> None:
         self.epoch = 0
         self.version = 0
-        # (version before, changes) of batches that follow one another without a gap.
+        # The version before each batch, and its changes; the batches are consecutive.
         self._recent_changes: deque[tuple[int, Sequence[Change]]] = deque()
         # Logged batches that are not indexed yet. Most are checkpointed before a read needs them.
         self._batches: deque[RowBatch] = deque()
-        # The version and body of each record in the indexed batches; a removed record has None.
+        # The version and body of each record in the indexed batches; the body of a removed one is
+        # None.
         self._bodies: dict[tuple[Kind, str], tuple[int, str | None]] = {}
         # The version and Unix seconds of the latest heartbeat in the indexed batches, by host.
         self._seen: dict[str, tuple[int, float]] = {}
@@ -92,7 +93,7 @@ class CommitCache:
         Args:
             kind: the kind of the record.
             key: the key of the record.
-            stored: the record in its table, or None if the table does not have it.
+            stored: the record in its table, or None if the table does not contain it.
             checkpointed: the version that the table has reached, which may be ahead of this cache.
                 Batches up to this version no longer override the table.
 

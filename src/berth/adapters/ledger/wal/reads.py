@@ -99,7 +99,7 @@ def read_head(queries: Queries) -> Read[LedgerHead]:
 
 
 def read_one(queries: Queries, noun: type[R], key: str) -> Read[R | None]:
-    """Read the record with a key; the result is None if it does not exist."""
+    """Read the record with the given key; the result is None if it does not exist."""
     statement = queries.one(kind_of_noun(noun))
     found = decode_records(noun, (yield statement, statement.bind(key=key)))
     return found[0] if found else None
@@ -108,7 +108,7 @@ def read_one(queries: Queries, noun: type[R], key: str) -> Read[R | None]:
 def read_beside_head(
     queries: Queries, noun: type[R], key: str
 ) -> Read[tuple[LedgerHead, R | None]]:
-    """Read the ledger's versions, and the record with a key or None if it does not exist."""
+    """Read the ledger's versions, and the record with the given key or None if there is none."""
     head = yield from read_head(queries)
     return head, (yield from read_one(queries, noun, key))
 
@@ -224,7 +224,7 @@ def read_holdings(queries: Queries, by: HoldingsBy, key: str) -> Read[list[Consu
 
 
 def read_footprint(queries: Queries, project_id: str) -> Read[Footprint]:
-    """Read the footprint of a project: its instances that are not deleted, in child zones too."""
+    """Read the footprint of a project, including its instances in child zones."""
     statement = footprint_statement(queries.dialect)
     text = yield statement, statement.bind(key=project_id)
     return sum_of(Footprint(1, *row) for row in decode_json(list[tuple[int, int]], text))

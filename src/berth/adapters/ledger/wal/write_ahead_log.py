@@ -205,7 +205,7 @@ _NOTHING: Final = (0, 0, 0)
 
 
 def _worth_writing(spent: Mapping[_Place, _Spent], *, in_doubt: bool) -> Mapping[_Place, _Spent]:
-    """Return the changes of usage, in doubt all of them, otherwise without those that cancel out.
+    """Return the changes of usage: all in doubt, and otherwise those that do not cancel out.
 
     A change that cancels out is kept if no other row has its provider's newest generation.
     """
