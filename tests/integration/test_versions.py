@@ -165,7 +165,9 @@ async def test_a_ledger_that_is_too_new_is_refused(tmp_path: Path) -> None:
     rewrite(path, _SET_REVISION, "9999")
     rewrite(path, _SET_READABLE_BY, "9998")
     for attempt in (open_ledger, migrate):
-        with pytest.raises(LedgerError, match=f"'9998' or newer, but this Berth has schema '{SCHEMA}'"):
+        with pytest.raises(
+            LedgerError, match=f"'9998' or newer, but this Berth has schema '{SCHEMA}'"
+        ):
             await attempt(url)
 
 
