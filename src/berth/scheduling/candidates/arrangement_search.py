@@ -228,7 +228,7 @@ class _Search:
             return True
         if self._lookaheads_left:
             self._lookaheads_left -= 1
-            if not self._looks_ahead(depth):
+            if not self._look_ahead(depth):
                 self._dead_ends.add(state)
                 # A look-ahead that found a dead end was worth its cost, so it is not counted.
                 self._lookaheads_left += 1
@@ -237,7 +237,7 @@ class _Search:
                 return True
         return False
 
-    def _looks_ahead(self, depth: int) -> bool:
+    def _look_ahead(self, depth: int) -> bool:
         """Narrow the remaining choices to a fixed point; return whether each slot keeps one."""
         open_rows = self._open_rows
         if open_rows is None:
