@@ -1,4 +1,4 @@
-"""The providers that could satisfy each slot at an anchor, of its tree or sharing with it."""
+"""The providers that could satisfy each slot at an anchor, including sharing providers."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

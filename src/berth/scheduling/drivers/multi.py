@@ -35,7 +35,7 @@ class MultiScheduler:
         return frozenset({self.default, *self.routes.values()})
 
     def with_drivers(self, drivers: Mapping[str, Driver]) -> "MultiScheduler":
-        """Return the scheduler with its drivers."""
+        """Return a copy of the scheduler with these drivers."""
         return replace(self, drivers=dict(drivers))
 
     def plan(

@@ -127,7 +127,7 @@ class RequestProfile:
         self._remember(listed, values[self._scoring.measures.own].T.tolist())
         self._scoring.update(rows, changed, values, passes)
         if not are_finite(scores):
-            # Values far outside their old scale overflow; on the current scale they may not.
+            # Scores that overflow on the old scales may be finite on the current ones.
             self._rescale(query)
             return
         scores[~passes] = -np.inf

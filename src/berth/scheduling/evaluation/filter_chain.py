@@ -70,7 +70,8 @@ class FilterChain:
             else:
                 mask &= verdict
                 left.append(int(np.count_nonzero(mask)))
-            # Later filters have nothing to remove. An explanation runs all filters (`verdicts`).
+            # If no host is left, later filters have nothing to remove. An explanation runs all
+            # filters (`verdicts`).
             if not left[-1]:
                 break
         return Survivors(mask, self.filters, tuple(left))
@@ -102,8 +103,8 @@ class FilterChain:
     def _verdict(self, rule: Filter, query: Query) -> Mask | None:
         if not rule.once_per_request:
             return rule.keep(self._hosts, query, self._hosts.all_rows)
-        # Filters are told apart by identity, because a policy may have one twice with different
-        # options.
+        # Filters are told apart by identity, because a policy may contain the same filter twice
+        # with different options.
         key = id(rule)
         if key not in self._once:
             self._once[key] = rule.keep(self._hosts, query, self._hosts.all_rows)

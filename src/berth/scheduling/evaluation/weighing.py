@@ -87,7 +87,7 @@ def values_of(
 
 
 def reader_of(weigher: Weigher, normalisation: Normalisation) -> Raw:
-    """Return the function that gives a weigher's values under a policy: raw values or shares.
+    """Return the function for a weigher's values under a policy: raw values or shares.
 
     Raises:
         ValueError: the policy needs shares and the weigher has none; policies that mix the two are

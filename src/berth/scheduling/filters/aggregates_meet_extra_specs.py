@@ -77,7 +77,7 @@ def _had(hosts: HostTable, key: str, row: int) -> str:
 
 def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
     demands = [(name, _meets(hosts, key, text, rows)) for name, key, text in _keys(query)]
-    # A relaxation is a single change, so it wins only hosts that fail no other demand.
+    # A relaxation is a single change, so it helps only hosts that fail no other demand.
     failed = np.sum([~meets for _, meets in demands], axis=0)
     found: list[Relaxation] = []
     for name, meets in demands:

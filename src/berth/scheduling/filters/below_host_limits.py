@@ -1,9 +1,9 @@
 """IoOpsFilter, NumInstancesFilter and their Aggregate variants: limits on a host's instances.
 
 A host with as many instances as the limit takes no further instance (nova-behaviour.md 2.6).
-NumInstances counts all instances. IoOps counts only those with a task that loads the host's disks
-(`LOADING_TASKS`: building, rebuilding, resizing and unshelving) and incoming moves. The Aggregate
-variants take the limit from the metadata of the host's aggregates.
+NumInstances counts all instances. IoOps counts only incoming moves and instances with a task that
+loads the host's disks (`LOADING_TASKS`: building, rebuilding, resizing and unshelving). The
+Aggregate variants take the limit from the metadata of the host's aggregates.
 """
 
 import math
@@ -103,7 +103,7 @@ def _limit_filter(
 
     Args:
         name: the filter's name.
-        counted: the count. It includes instances that this process has placed immediately, before
+        counted: the count. Instances that this process has placed are included immediately, before
             the ledger's change feed reports them.
         limit: the value of the option.
         by_aggregate: take the lowest limit that the host's aggregates set, if any.

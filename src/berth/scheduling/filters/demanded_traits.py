@@ -184,7 +184,7 @@ def trait_filter(name: str, demands: Demands, *, request: tuple[str, ...]) -> Fi
         failed = np.sum(list(lacking.values()), axis=0)
         found: list[Relaxation] = []
         for trait, lacks in lacking.items():
-            # A relaxation is a single change, so it wins only hosts that lack nothing else.
+            # A relaxation is a single change, so it helps only hosts that lack nothing else.
             winners = rows[lacks & (failed == 1)]
             found.extend(without(name, traits[trait], traits[trait], hosts, winners))
         return found

@@ -71,7 +71,7 @@ def _why(hosts: HostTable, query: Query, row: int) -> str:
 
 def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
     demands = list(_demands(hosts, query, rows))
-    # A relaxation is a single change, so it wins only hosts that fail no other demand.
+    # A relaxation is a single change, so it helps only hosts that fail no other demand.
     failed = np.sum([~meets for _, meets in demands], axis=0)
     found: list[Relaxation] = []
     for what, meets in demands:

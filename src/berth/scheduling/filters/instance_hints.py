@@ -27,7 +27,7 @@ def build_same_host() -> Filter:
 
 
 def _hint_filter(name: str, hint: str, *, shares_host: bool) -> Filter:
-    """Build the filter for a hint: keep the hosts of the named instances, or all other hosts."""
+    """Build a filter that keeps the hosts of the hint's instances, or else all other hosts."""
 
     def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         named = query.request.hints.get(hint)

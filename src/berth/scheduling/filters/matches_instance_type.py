@@ -1,6 +1,6 @@
 """InstanceTypeFilter: memory and disk are free, and extra specs equal the host's attributes.
 
-The filter is Nova's of 2011. Every extra spec must equal the host's attribute of the same name as
+This is Nova's filter of 2011. Every extra spec must equal the host's attribute of the same name as
 text; a host without the attribute is removed. Free amounts are physical, without allocation ratios,
 and in the flavor's units: the filter of 2011 compared MB and GB with bytes, so nearly every host
 passed (nova-behaviour.md 1.2).
@@ -91,7 +91,7 @@ def _free(hosts: HostTable, row: int) -> str:
 
 def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
     demands = list(_demands(hosts, query, rows))
-    # A relaxation is a single change, so it wins only hosts that fail no other demand.
+    # A relaxation is a single change, so it helps only hosts that fail no other demand.
     failed = np.sum([~meets for _, meets in demands], axis=0)
     found: list[Relaxation] = []
     for what, meets in demands:

@@ -11,7 +11,8 @@ from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
 
 NAME = "ComputeFilter"
-# The engine re-evaluates this long before a verdict may change, so rounding cannot make it late.
+# The engine evaluates the filter again this long before a verdict may change, so rounding cannot
+# delay the change.
 _ROUNDING_S = 0.001
 
 

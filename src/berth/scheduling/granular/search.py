@@ -212,7 +212,7 @@ class _Search:
         return remainder
 
     def _match(self) -> Sequence[int] | None:
-        """Return a different provider for each group, by Kuhn's algorithm, or None."""
+        """Return a different provider for each group, by Kuhn's algorithm; None if impossible."""
         wanted = {id(kind): self._best_first(kind) for kind in self._request.kinds}
         given: dict[int, int] = {}
         for item in range(len(self._items)):

@@ -128,7 +128,7 @@ def _pages_fit(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
 
 
 def _pins(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
-    """Return the cells with dedicated CPUs that satisfy the thread policy."""
+    """Return the cells with enough dedicated CPUs that satisfy the thread policy."""
     cells, wanted, more = hosts.numa.columns, demand.dedicated, demand.emulator
     fits: Mask = cells.free[at] >= wanted + more
     if more and not wanted:

@@ -114,7 +114,7 @@ _Shrink = Callable[[int], GuestTopology]
 def _changes(
     topology: GuestTopology, devices: Sequence[DeviceDemand], passing: _Passing
 ) -> Iterator[_Change]:
-    """Yield changes that may help, with the rows that they win."""
+    """Yield changes that may help, with the rows that could then take the guest."""
     for subject, noun, shrink, largest, step in _amounts(topology):
 
         def works(times: int, shrink: _Shrink = shrink, step: int = step) -> bool:
