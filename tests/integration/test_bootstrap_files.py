@@ -46,7 +46,7 @@ def test_a_fleet_names_each_host_once(tmp_path: Path) -> None:
     """A fleet that names a host twice is refused."""
     file = tmp_path / "fleet.json"
     file.write_bytes(msgspec.json.encode([{"name": "a"}, {"name": "a"}]))
-    with pytest.raises(InvalidInputError, match="names a host twice"):
+    with pytest.raises(InvalidInputError, match="names host a 2 times"):
         fake_hosts_of(AgentSettings(fleet=file))
 
 

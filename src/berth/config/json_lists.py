@@ -1,5 +1,6 @@
 """JSON lists in files that settings name: fake hosts and images."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,8 +86,12 @@ def _named(fields: dict[str, object], also: Mapping[str, str]) -> dict[str, obje
 
 def _read_fleet(path: Path) -> list[FakeHost]:
     fleet = _read_list(path, list[FakeHost], "hosts")
-    if len({fake.name for fake in fleet}) != len(fleet):
-        raise InvalidInputError(str(path), "names a host twice; give each host its own name")
+    names = Counter(fake.name for fake in fleet)
+    for name, count in names.items():
+        if count > 1:
+            raise InvalidInputError(
+                str(path), f"names host {name} {count} times; give each host its own name"
+            )
     return fleet
 
 

@@ -70,10 +70,11 @@ def add_request_id(_logger: object, _method: str, line: _Line) -> _Line:
 
 
 def hide_secrets(_logger: object, _method: str, line: _Line) -> _Line:
-    """Return a log line in which secrets are masked, also in nested mappings.
+    """Mask the secrets in a log line, also in nested mappings, and return the line.
 
     The values of keys that suggest a secret are masked, and so are credentials in URLs and headers.
-    No code logs secrets on purpose, but error texts of libraries may quote URLs and headers.
+    Lists are not searched. No code logs secrets on purpose, but error texts of libraries may quote
+    URLs and headers.
     """
     for key, value in line.items():
         line[key] = _hidden(key, value)

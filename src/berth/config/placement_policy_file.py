@@ -25,8 +25,8 @@ def read_placement_policy(path: Path | None) -> dict[str, str]:
             or with one JSON object.
 
     Raises:
-        InvalidInputError: the file cannot be read, is too large, or has a malformed or repeated
-            rule.
+        InvalidInputError: the file cannot be read, is too large, or contains a malformed or
+            repeated rule.
     """
     if path is None:
         return {}
@@ -43,7 +43,7 @@ def read_placement_policy(path: Path | None) -> dict[str, str]:
 
 
 def parse_placement_policy(text: str, source: str) -> dict[str, str]:
-    """Return the rules in a text, by name.
+    """Return the rules in the content of a policy file, by name.
 
     Raises:
         InvalidInputError: a line is malformed or repeats a rule, or the JSON is not an object of

@@ -65,7 +65,7 @@ _SHARED: Mapping[str, object] = {"pci_aliases": tuple[Mapping[str, str], ...], "
 
 
 def load_policy(path: Path | None) -> Policy:
-    """Return the policy in a file, or the ready policy with that name; None is the default one.
+    """Return the policy in a file, or the ready policy with that name; None means the default.
 
     Raises:
         PolicyError: the file cannot be read or is invalid.
@@ -139,7 +139,8 @@ def parse_policy(text: str, source: str) -> Policy:
     costs = _rules(document, "costs", COSTS, _is_cost, source)
     if _adds_up_costs(driver) != bool(costs):
         reason = (
-            "driver least_cost and [[costs]] need each other; add the missing one, or remove both"
+            "the driver least_cost requires [[costs]], and [[costs]] require that driver; add the"
+            " missing one, or remove both"
         )
         raise PolicyError(f"{source}: costs", reason)
     return Policy(

@@ -72,12 +72,12 @@ class Address:
 
 
 def parse_address(text: str) -> Address:
-    """Return the address in a text `HOST:PORT`, with an IPv6 host in brackets.
+    """Return the address in a string `HOST:PORT`, with an IPv6 host in brackets.
 
     Port 0 lets the system choose a free port.
 
     Raises:
-        ValueError: the text has another form.
+        ValueError: the string has another form.
     """
     host, colon, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
@@ -132,7 +132,7 @@ class PlacementSettings:
     policy_file: Path | None = None
     """File of lines `"rule": "check"`, which replace Placement's default rules."""
     enforce_new_defaults: bool = False
-    """Give administrators only the rights that the rules grant; they may then not reshape."""
+    """Give administrators only the rights that the rules grant, which do not include reshaping."""
     cors_origins: tuple[str, ...] = ()
     """Origins of web pages that may call the API, such as `https://dashboard.example`."""
     cors_headers: tuple[str, ...] = ("openstack-api-version", "x-auth-token", "x-roles")
@@ -226,7 +226,7 @@ class SchedulerSettings:
 
 @dataclass(frozen=True, slots=True)
 class QuotaSettings:
-    """The limits of projects that have no quota of their own; -1 is no limit."""
+    """The limits of projects that have no quota of their own; -1 means no limit."""
 
     instances: QuotaLimit = -1
     cores: QuotaLimit = -1
@@ -354,7 +354,7 @@ class TracingSettings:
     endpoint: str | None = field(default=None, repr=False)  # it may contain an API key
     """URL that accepts spans as OTLP over HTTP, such as `http://127.0.0.1:4318/v1/traces`."""
     sample_ratio: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    """The share of requests that are recorded, among those that continue no caller's trace."""
+    """The share of requests that are recorded if their caller sends no trace to continue."""
 
     def __post_init__(self) -> None:
         """Reject a malformed endpoint; the error does not quote it.

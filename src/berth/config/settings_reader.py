@@ -32,7 +32,7 @@ class _Given:
         source: the place of the value, for error messages.
         folder: the folder to which relative paths are relative.
         strict: whether the type of the value must match. TOML has types; variables and options are
-            texts, which are converted to numbers.
+            strings, which are converted to numbers.
     """
 
     value: object

@@ -16,7 +16,7 @@ OTHERS_WRITE_BIT = 0o002
 # Least time between two checks of a file, so that requests do not cost a system call each.
 _CHECK_EVERY_NS = 1_000_000_000
 RELOAD_WITHIN_S = 2 * _CHECK_EVERY_NS / 1e9
-"""Every process that keeps reading a file has noticed a change of it after this many seconds."""
+"""A process that keeps reading a file notices a change of the file within this many seconds."""
 _GROUP_MAY = 0o770
 
 # Time of modification in nanoseconds, size in bytes, and inode, which a rename changes even if time
@@ -102,7 +102,7 @@ def read_lines(path: Path, *, forbidden: int, reason: str) -> list[tuple[str, st
         For each line, its place for error messages, and the line itself, stripped.
 
     Raises:
-        InvalidInputError: the file cannot be read, is too large, or has a forbidden mode bit.
+        InvalidInputError: the file cannot be read or is too large, or a forbidden mode bit is set.
     """
     # The mode is checked on the open file, not on the path, which could be replaced in between.
     try:

@@ -54,7 +54,7 @@ _LOOKS: Final[Mapping[Kind, _Look]] = {
 }
 _ADVICE: Final[Mapping[DiscrepancyCode, str]] = {
     DiscrepancyCode.ORPHAN_GUEST: (
-        "check on {host} what it is; Berth does not touch it and does not count its resources"
+        "check on {host} what the guest is; Berth leaves it alone and does not count its resources"
     ),
     DiscrepancyCode.ORPHAN_FILES: (
         "check the folder on {host}; move it away, or delete it if it is not needed"
@@ -75,10 +75,11 @@ class AuditService:
     Args:
         ledger: the ledger to audit.
         replica: the replica of that ledger, in which an audit of one host finds its providers.
-        clock: the source of ages.
+        clock: the source of the time to which ages are relative.
         telemetry: receives the outcomes of repairs.
-        first_seen_s: the Unix time at which each unknown consumer was first seen. No record has the
-            age of its allocations, so the caller keeps this dictionary between audits.
+        first_seen_s: the Unix time at which each unknown consumer was first seen. The ledger does
+            not record the age of their allocations, so the caller keeps this dictionary between
+            audits.
         may_mend: returns whether a repairable discrepancy may be repaired.
     """
 
@@ -187,8 +188,8 @@ class AuditService:
             if isinstance(told, ConsumerAllocations):
                 others.append(told)
             elif told is not None and told.since_s is None:
-                # No record has the age of these allocations, so they are dated by when this process
-                # first saw them.
+                # The ledger does not record the age of these allocations, so they are dated by when
+                # this process first saw them.
                 seen_s = self._first_seen_s.setdefault(uuid, snapshot.now_s)
                 found.append(_dated(snapshot, told, seen_s))
             elif told is not None:
@@ -222,7 +223,7 @@ def _dated(snapshot: AuditSnapshot, orphan: Discrepancy, seen_s: float) -> Discr
     if snapshot.is_older(seen_s, snapshot.ages.grace_s):
         return replace(orphan, since_s=seen_s)
     advice = (
-        f"no record has its age; this process first saw it {age_text(snapshot, seen_s)} ago, and "
+        f"its age is not recorded; this process first saw it {age_text(snapshot, seen_s)} ago, and "
         f"`berth audit --fix` frees it {snapshot.ages.grace_s:g} s after that"
     )
     return replace(orphan, advice=advice, mend=None)

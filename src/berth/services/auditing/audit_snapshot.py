@@ -59,7 +59,7 @@ class AuditSnapshot:
         return service is not None and service.is_up(self.now_s, self.service_down_time_s)
 
     def host_of(self, provider_uuid: str) -> str | None:
-        """Return the name of the host that a provider belongs to, or None when it has none."""
+        """Return the name of the host that a provider belongs to, or None if it belongs to none."""
         host = self.hosts_by_uuid.get(self._root_of(provider_uuid))
         return None if host is None else host.name
 
@@ -73,14 +73,14 @@ class AuditSnapshot:
         return uuid
 
     def move_of(self, instance: Instance) -> Migration | None:
-        """Return the move in progress of an instance, or None when it has none."""
+        """Return the move in progress of an instance, or None if there is none."""
         return self.migrations.get(instance.migration_uuid or "")
 
 
 async def read_audit_snapshot(
     ledger: Ledger, ages: AuditAges, *, now_s: float, service_down_time_s: float
 ) -> AuditSnapshot:
-    """Return a snapshot of the whole ledger, at one version unless it changes all the time.
+    """Return a snapshot of the whole ledger, of one version unless the ledger keeps changing.
 
     Args:
         ledger: the ledger to audit.

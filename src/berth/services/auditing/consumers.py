@@ -36,7 +36,7 @@ async def recheck_consumer(
     """Check a consumer again.
 
     Returns:
-        A discrepancy, or the allocations of a foreign consumer. None when nothing is wrong, the
+        A discrepancy, or the allocations of a foreign consumer. None if nothing is wrong, the
         consumer is changing, or its last change is too recent to be reported.
     """
     held = await held_by(ledger, uuid)

@@ -41,7 +41,7 @@ async def read_host_snapshot(
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
-    # The version is read first, so that the report does not state a newer version than it has seen.
+    # The version is read first, so that the report never states a newer version than its records.
     version = await ledger.version()
     providers = await _providers(ledger, replica.hosts, host)
     here, consumers = await _consumers_of(ledger, providers)
@@ -102,7 +102,7 @@ async def _held(
     """Return the allocations of the host's consumers, instances and moves, by consumer.
 
     For an instance that holds exactly what it needs here, only these allocations are returned,
-    which saves a read. The audit of another host finds its allocations there.
+    which saves a read. The audit of another host finds the instance's allocations there.
     """
     held: dict[str, Amounts] = {}
     for uuid in {*here, *snapshot.instances, *snapshot.migrations}:
@@ -122,7 +122,7 @@ def _has_its_due(snapshot: AuditSnapshot, uuid: str, held: Amounts) -> bool:
 
 
 async def _providers(ledger: Ledger, table: HostTable, host: str) -> dict[str, Provider]:
-    """Return a host's own providers and those below them, by uuid."""
+    """Return the root providers of a host and their descendants, by uuid."""
     uuids: list[str] = []
     for row in sorted(table.rows_of_name(host)):
         uuids.append(table.uuid(row))
@@ -134,7 +134,7 @@ async def _providers(ledger: Ledger, table: HostTable, host: str) -> dict[str, P
 async def _add_instances(
     ledger: Ledger, instances: dict[str, Instance], uuids: Iterable[str]
 ) -> None:
-    """Add those of the uuids that are live instances on a host."""
+    """Read the given instances, and add those that are live and on a host to `instances`."""
     for uuid in uuids:
         if uuid not in instances:
             one = await ledger.get(Instance, uuid)
@@ -145,7 +145,7 @@ async def _add_instances(
 async def _add_moves(
     ledger: Ledger, migrations: dict[str, Migration], instances: Iterable[Instance]
 ) -> None:
-    """Add the moves in progress of the instances."""
+    """Read the moves in progress of the instances, and add them to `migrations`."""
     for uuid in {one.migration_uuid for one in instances} - {None, *migrations}:
         one = await ledger.get(Migration, uuid or "")
         if one is not None and not one.has_ended:

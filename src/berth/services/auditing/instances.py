@@ -174,7 +174,7 @@ def _stuck(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]
     turn = turn_of(instance, migration)
     if turn is None and instance.task is Task.DELETING:
         who, advice = (
-            "any agent may do that, and none has",
+            "any agent may carry that out, and none has",
             "check that agents run, and see their logs",
         )
     elif turn is None:
@@ -202,7 +202,7 @@ def _stuck(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]
 
 
 def turn_of(instance: Instance, migration: Migration | None) -> str | None:
-    """Return the name of the host that must carry out an instance's task, or None."""
+    """Return the name of the host that must carry out an instance's task; None if no host must."""
     is_deleted = instance.task is Task.DELETING
     if migration is not None and migration.turn is not None and not is_deleted:
         return migration.turn
@@ -227,7 +227,7 @@ def place_of(instance: Instance, migration: Migration | None) -> Place:
 
 
 def needed_by(snapshot: AuditSnapshot, instance: Instance) -> Amounts | None:
-    """Return the allocations that an instance needs, or None when its host does not exist.
+    """Return the allocations that an instance needs, or None if its host does not exist.
 
     Raises:
         InvalidInputError: the flavor or the image has a spec that cannot be parsed.
@@ -268,7 +268,10 @@ def suspect_request(snapshot: AuditSnapshot, pending: PendingRequest) -> Iterato
 async def recheck_request(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Return the suspicion, with its instance's last refusal, if the request is still pending."""
+    """Return the suspicion, with its instance's last refusal, if the request has not changed.
+
+    The result is None if the request is no longer pending or has changed.
+    """
     pending = await ledger.get(PendingRequest, suspicion.key)
     if pending is None or pending != snapshot.requests[suspicion.key]:
         return None
@@ -282,7 +285,7 @@ async def _last_refusal(ledger: Ledger, instance_uuid: str) -> str:
     if instance is None:
         return "its instance does not exist"
     decision = None
-    # The decision has the full reason, and the fault only a summary.
+    # The decision contains the full reason, and the fault only a summary.
     if instance.decision_id is not None:
         decision = await ledger.get(Decision, instance.decision_id)
     if decision is not None and decision.refusal is not None:

@@ -32,7 +32,9 @@ _CHANGED: Final = "not done: the record has changed; audit again"
 
 
 async def repair(ledger: Ledger, snapshot: AuditSnapshot, found: Discrepancy) -> Discrepancy:
-    """Make the repair of a discrepancy, if it has one, and return it with the outcome.
+    """Make the repair of a discrepancy, if it has one, and return the discrepancy.
+
+    The returned discrepancy contains the outcome; without a repair it is unchanged.
 
     Raises:
         UnavailableError: the ledger cannot be reached; the repair may or may not have been made.

@@ -1,7 +1,7 @@
 """Base64 with the URL-safe alphabet and without padding.
 
 The functions use binascii directly, because those of `base64` take several times as long for short
-texts, and a select over ten zones encodes and decodes a hundred of them.
+strings, and a select over ten zones encodes and decodes a hundred of them.
 """
 
 from binascii import a2b_base64, b2a_base64
@@ -12,15 +12,15 @@ _FROM_URL: Final = bytes.maketrans(b"-_", b"+/")
 
 
 def url_text_of(raw: bytes) -> str:
-    """Return bytes encoded as URL-safe text."""
+    """Return bytes encoded as a URL-safe string."""
     return b2a_base64(raw, newline=False).translate(_TO_URL).rstrip(b"=").decode()
 
 
 def raw_of(url_text: str) -> bytes:
-    """Return the bytes of a text from `url_text_of`; invalid characters are skipped.
+    """Return the bytes in a string from `url_text_of`; invalid characters are skipped.
 
     Raises:
-        ValueError: the text is not ASCII, or its length is impossible.
+        ValueError: the string is not ASCII, or its length is impossible.
     """
     text = url_text.encode("ascii").translate(_FROM_URL)
     return a2b_base64(text + b"=" * (-len(text) % 4))

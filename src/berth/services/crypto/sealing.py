@@ -47,7 +47,7 @@ class Sealer:
         self._ciphers: dict[bytes, tuple[bytes, AESGCMSIV]] = {}
 
     def seal(self, purpose: str, content: bytes) -> str:
-        """Return the content as URL-safe text that only `unseal` with the same purpose can read."""
+        """Return the content as a sealed text that only `unseal` with the same purpose can read."""
         return url_text_of(self.seal_bytes(purpose, content))
 
     def seal_bytes(self, purpose: str, content: bytes) -> bytes:
@@ -62,7 +62,7 @@ class Sealer:
         return None if raw is None else self.unseal_bytes(purpose, raw)
 
     def is_newest(self, text: str) -> bool:
-        """Return whether a text names the newest key as its own, without verifying the seal."""
+        """Return whether a sealed text names the newest key, without verifying the seal."""
         raw = _raw_of(text)
         name, _ = self._cipher(self._keys.newest_first[0])
         return raw is not None and raw.startswith(_FORM + name)
@@ -104,8 +104,8 @@ def _raw_of(text: str) -> bytes | None:
         raw = raw_of(text)
     except ValueError:  # includes the errors of binascii and of the encoding
         return None
-    # The decoder accepts several spellings of the same bytes. Only one may be valid, or a text
-    # could be altered without breaking its seal.
+    # The decoder accepts several spellings of the same bytes. Only one may be valid, or a sealed
+    # text could be altered without breaking its seal.
     return raw if url_text_of(raw) == text else None
 
 

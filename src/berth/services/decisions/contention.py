@@ -7,8 +7,8 @@ claims are lost; `Backoff` spreads the times at which schedulers start on the sa
 import hashlib
 from typing import Final
 
-# The factor for each successful claim. About 22 of them cancel one lost claim, which doubles the
-# number.
+# The factor by which each successful claim reduces the number of hosts to choose among. About 22 of
+# them cancel one lost claim, which doubles the number.
 _SHRINKS: Final = 31 / 32
 # The first, the largest and the least spread of the delays, in seconds. A spread below the least
 # one becomes 0, so that a scheduler that is alone again soon stops waiting.

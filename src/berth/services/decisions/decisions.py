@@ -61,7 +61,7 @@ class DecisionService:
         Args:
             request: the request.
             attempt: the number of decisions on this request, including this one.
-            left_out: names of hosts to leave out, because their instances are not certain.
+            left_out: names of hosts to leave out, because their instance lists are in doubt.
 
         Raises:
             InvalidInputError: the flavor or the image has a spec that cannot be parsed.
@@ -115,7 +115,7 @@ class DecisionService:
         """Return a decision, and for each weigher the host that would win without it.
 
         The hosts are those for the first instance only. They need a full evaluation of the table,
-        so recorded decisions do not have them.
+        so recorded decisions do not contain them.
 
         Raises:
             InvalidInputError: the flavor or the image has a spec that cannot be parsed.

@@ -74,7 +74,7 @@ class Aggregates:
         return sorted(found, key=lambda aggregate: aggregate.aggregate_id)
 
     async def get(self, aggregate_id: int) -> Aggregate:
-        """Return the aggregate with an id.
+        """Return the aggregate with the given id.
 
         Raises:
             NotFoundError: there is no such aggregate.

@@ -1,9 +1,9 @@
 """Allocation ratios: the ratio in force for each host, and the overrides of operators.
 
 The ratio in force is stored in the host's inventories, so the ledger can check claims with it and
-no table has to compute it. It is updated when a host is registered, when its agent audits it,
-and in the unit that changes an aggregate or an override. The same unit updates the memberships that
-clients of the Placement API see at the host's own provider.
+no table has to compute it. It is updated when a host is registered, when its agent audits it, and
+in the unit that changes an aggregate or an override. The same unit updates the memberships that
+clients of the Placement API see at the host's root provider.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -31,10 +31,11 @@ _READ_ONE_BY_ONE = 64
 
 @dataclass(frozen=True, slots=True)
 class RatioSettings:
-    """The ratios in this process's settings, by resource class; 0 is the same as no ratio.
+    """The ratios in this process's settings, by resource class; 0 is not a ratio.
 
-    `own` is in force after each report, `initial` is for hosts that are registered for the first
-    time, and `defaults` are for classes without any other source.
+    `own` are forced on each host that reports to this process, and only aggregates override them.
+    `initial` are stored with a host when it is first registered, and apply if no other source sets
+    a ratio. `defaults` apply to classes without any of these.
     """
 
     own: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -69,15 +70,15 @@ class AllocationRatios:
         """Return a report with the ratios in force in its inventories.
 
         The ratio of a reported inventory is the host's own, unless the host's `allocation_ratios`
-        have another one (0 for none). A ratio that a client of the Placement API wrote into an
-        inventory becomes an operator's override, unless an aggregate or the agent's settings have
+        contain another one (0 for none). A ratio that a client of the Placement API wrote into an
+        inventory becomes an operator's override, unless an aggregate or the agent's settings set
         another (as in Nova since Stein, nova-behaviour.md 3).
 
         Args:
             report: the agent's report.
             earlier: the host as registered before, or None for a new one.
             aggregates: all aggregates.
-            stored: the host's own provider in the ledger.
+            stored: the host's root provider in the ledger, or None for a new one.
         """
         reported = report.provider.inventories
         own = {name: inventory.allocation_ratio for name, inventory in reported.items()}
@@ -165,7 +166,7 @@ class AllocationRatios:
     def with_ratios(
         self, provider: Provider, host: Host, aggregates: Collection[Aggregate]
     ) -> Provider:
-        """Return a host's own provider with the ratios in force in its inventories.
+        """Return a host's root provider with the ratios in force in its inventories.
 
         Inventories that clients of the Placement API added keep their ratios.
         """
@@ -186,7 +187,7 @@ class AllocationRatios:
 
 
 def _mirrored(provider: Provider, aggregate_uuid: str, *, is_member: bool) -> Provider:
-    """Return a provider that is, or is not, in an aggregate."""
+    """Return a provider that has joined or left an aggregate, as `is_member` says."""
     if (aggregate_uuid in provider.aggregates) is is_member:
         return provider
     others = tuple(uuid for uuid in provider.aggregates if uuid != aggregate_uuid)
@@ -215,12 +216,12 @@ class RatioOverrides:
     async def set(self, name: str, ratios: Mapping[str, float]) -> None:
         """Set ratios of a host by resource class; 0 removes one, and the others stay.
 
-        An override applies unless an aggregate or the agent's settings have another ratio.
+        An override applies unless an aggregate or the agent's settings set another ratio.
 
         Raises:
             NotFoundError: there is no such host.
             InvalidInputError: the host has no inventory of a class, or a ratio is out of range.
-            ConflictError: other changes kept coming first.
+            ConflictError: every attempt lost a race against another change.
         """
 
         async def read() -> Unit:
@@ -254,6 +255,8 @@ def _check(provider: Provider, ratios: Mapping[str, float]) -> None:
         where = f"ratios.{name[:80]}"
         if name not in provider.inventories:
             classes = ", ".join(sorted(provider.inventories))
-            raise InvalidInputError(where, f"the host has no such inventory; it has {classes}")
+            raise InvalidInputError(
+                where, f"the host has no inventory of this class; use one of {classes}"
+            )
         if not 0 <= ratio <= RATIO_MAX:
             raise InvalidInputError(where, f"must be between 0 and {RATIO_MAX}, not {ratio}")

@@ -32,7 +32,7 @@ _ROUNDS = 6
 class AttestationService:
     """Keeps the attestations of all hosts valid.
 
-    Several schedulers may do so on one ledger: one that comes later finds nothing due.
+    Several schedulers may do so on one ledger: the later ones find nothing due.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class AttestationService:
         return sum(not isinstance(outcome, Rejected) for outcome in outcomes)
 
     def _units(self, name: str, found: Mapping[str, Attestation]) -> list[Unit]:
-        """Return the unit that saves the attestations of one host, or nothing to save.
+        """Return a list of the unit that saves the attestations of one host, or an empty list.
 
         The list is empty if the attestations are already stored or the host has no service. If the
         service was changed concurrently, the ledger rejects the unit, and the host is due again at

@@ -143,7 +143,7 @@ class Hosts:
         return [host_view(hosts, row) for row in rows]
 
     async def get(self, key: str) -> HostView:
-        """Return the host with a uuid or name; of several nodes with the name, the first.
+        """Return the host with the given uuid or name; of several nodes with the name, the first.
 
         Raises:
             NotFoundError: there is no such host.
@@ -226,7 +226,10 @@ class Hosts:
             reports = reports if is_stale else refused
             if not reports:
                 return
-        raise ConflictError(f"host {reports[0].host.name} keeps changing; register it again")
+        raise ConflictError(
+            f"cannot register host {reports[0].host.name}: it or an aggregate kept changing; "
+            "try again"
+        )
 
     async def _register(
         self, reports: Sequence[HostReport], aggregates: Sequence[Aggregate], new: set[str]
@@ -236,7 +239,8 @@ class Hosts:
         Args:
             reports: the agents' reports.
             aggregates: all aggregates.
-            new: uuids of hosts that an earlier attempt found to be new; this one adds its own.
+            new: uuids of hosts that an earlier attempt found to be new; this attempt adds more to
+                it.
         """
         seen = await self._ledger.version()
         known = await self._known({report.host.name for report in reports})
@@ -280,20 +284,20 @@ class Hosts:
         aggregates: Sequence[Aggregate],
         stored: StoredProviders,
     ) -> "_Tree":
-        """Return the report of a host with the allocation ratios in force."""
+        """Return a host's tree with the allocation ratios in force in its report."""
         uuid = tree.report.host.uuid
         known = stored.by_uuid.get(uuid)
         report = self._ratios.settled(tree.report, earlier.get(uuid), aggregates, known)
         return tree._replace(report=report)
 
     async def _known(self, names: AbstractSet[str]) -> set[str]:
-        """Return those of the host names that have a service."""
+        """Return the given host names that have a service."""
         if len(names) > _READ_ONE_BY_ONE:
             return {service.host for service in await self._ledger.all(Service)} & names
         return {name for name in sorted(names) if await self._ledger.get(Service, name) is not None}
 
     async def _stored(self, trees: Sequence["_Tree"]) -> StoredProviders:
-        """Return the stored providers of hosts, and the names that are taken.
+        """Return the stored providers that a registration of hosts needs, or all of them.
 
         Other providers are read only when a provider is new, renamed, removed, or not where its
         agent reports it.
@@ -334,7 +338,8 @@ class Hosts:
     async def remove(self, name: str) -> None:
         """Remove a host without instances, its service and its memberships in aggregates.
 
-        All providers below the host's own are removed, including those of Placement API clients.
+        All providers below the host's root provider are removed, including those of clients of the
+        Placement API.
 
         Raises:
             NotFoundError: there is no such service.
@@ -348,7 +353,9 @@ class Hosts:
             # An instance that is placed after this check has allocations, and the ledger rejects
             # the removal of a provider in use.
             if await self._ledger.instances(InstanceQuery(host=name, limit=1)):
-                raise ConflictError(f"host {name} still has instances; move or delete them first")
+                raise ConflictError(
+                    f"cannot remove host {name}: it still has instances; move or delete them first"
+                )
             await self._follower.catch_up()
             hosts = self._replica.hosts
             # The guard makes the ledger reject writers that have read the service and would restore
@@ -359,7 +366,7 @@ class Hosts:
                 for aggregate in hosts.memberships.of_host(name)
             ]
             own = [hosts.uuid(row) for row in hosts.rows_of_name(name)]
-            going = _all_below(own, StoredProviders(await self._ledger.all(Provider)), hosts)
+            going = _all_below(name, own, StoredProviders(await self._ledger.all(Provider)), hosts)
             writes += [Guard(tree_guard(uuid), seen) for uuid in own]
             writes += [Guard(provider_guard(uuid), seen) for uuid in going]
             writes += [Remove(Kind.HOST, uuid) for uuid in own]
@@ -369,8 +376,10 @@ class Hosts:
         await save_guarded(self._ledger, AGGREGATES_GUARD, read)
 
 
-def _all_below(own: Sequence[str], stored: StoredProviders, hosts: HostTable) -> list[str]:
-    """Return the uuids of hosts' own providers and of all providers below them, each once.
+def _all_below(
+    name: str, own: Sequence[str], stored: StoredProviders, hosts: HostTable
+) -> list[str]:
+    """Return the uuids of a host's root providers and of all their descendants, each once.
 
     Raises:
         ConflictError: the provider of another host is among them.
@@ -381,7 +390,8 @@ def _all_below(own: Sequence[str], stored: StoredProviders, hosts: HostTable) ->
         if row is not None and uuid not in own:
             other = hosts.host(row).name
             raise ConflictError(
-                f"host {other} is below the host to remove in the provider tree; move it first"
+                f"cannot remove host {name}: the provider of host {other} is below it; move that "
+                "provider first"
             )
     return found
 
@@ -394,7 +404,7 @@ def _is_as_reported(stored: Provider | None, reported: Provider) -> bool:
 
 
 class _Tree(NamedTuple):
-    """The report of one host; `before` has the uuids of the children in its last report."""
+    """The report of one host; `before` contains the uuids of the children in its last report."""
 
     report: HostReport
     children: tuple[Provider, ...]
@@ -402,7 +412,7 @@ class _Tree(NamedTuple):
 
     @property
     def providers(self) -> tuple[Provider, ...]:
-        """The host's own provider, then its parts."""
+        """The host's root provider, then its parts."""
         return (self.report.provider, *self.children)
 
 
@@ -414,7 +424,7 @@ def _tree_writes(
     Args:
         tree: the report of one host.
         stored: the host's providers in the ledger.
-        joined: uuids of aggregates that the host's own provider joins.
+        joined: uuids of aggregates that the host's root provider joins.
         at: a ledger version from before anything was read, and the Unix time.
     """
     seen, now_s = at

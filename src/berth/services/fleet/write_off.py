@@ -132,13 +132,14 @@ class WriteOffService:
             raise NotFoundError("compute service", host)
         if not service.forced_down:
             raise ConflictError(
-                f"the service of {host} is not forced down; make sure that the machine is off, "
-                f"then run `berth service force-down {host}`"
+                f"cannot write off host {host}: its service is not forced down; make sure that the "
+                f"machine is off, then run `berth service force-down {host}`"
             )
         now_s = self._clock.now_s()
         # Forcing a service down does not stop its agent, so the heartbeats are decisive.
         if replace(service, forced_down=False).is_up(now_s, down_time_s):
             raise ConflictError(
-                f"the agent of {host} sent a heartbeat {now_s - service.last_seen_s:.0f} s ago, so "
-                f"the host is alive; its agent cleans up the leftovers"
+                f"cannot write off host {host}: its agent sent a heartbeat "
+                f"{now_s - service.last_seen_s:.0f} s ago, so the host is alive and its agent "
+                "cleans up the leftovers"
             )

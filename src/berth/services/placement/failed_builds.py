@@ -39,7 +39,7 @@ class FailedBuilds:
     and lost when it cannot be saved.
 
     Args:
-        ledger: has the service record.
+        ledger: stores the service record.
         clock: the source of the times of failures.
         half_life_s: seconds in which counts by cause and tenant fall to half.
     """
@@ -49,8 +49,9 @@ class FailedBuilds:
         self._clock = clock
         self._half_life_s = half_life_s
         self._saving = asyncio.Lock()
-        # The record as this process last read or wrote it, or None when it has not, there is no
-        # record, or the outcome of a commit is unknown. Operators may have changed other fields.
+        # The record as this process last read or wrote it. It is None before the first read, if
+        # there is no record, and after a commit whose outcome is unknown. Operators may have
+        # changed other fields since.
         self._known: Service | None = None
 
     async def note_failure(self, host: str, project_id: str, cause: FailureCause) -> None:

@@ -67,7 +67,7 @@ class PlacementService:
         decision_service: makes the decisions.
         clock: the source of the times in records.
         attempts_max: the maximum number of decisions on one order when each loses its claim.
-        tracker: knows which hosts' instance lists are doubtful; None when agents do not cast them.
+        tracker: knows which hosts' instance lists are in doubt; None if agents cast no lists.
         on_overtaken: called when another scheduler turns out to have decided an order.
         observer: receives the stages of each order.
     """
@@ -189,8 +189,8 @@ class PlacementService:
             if isinstance(outcome, Committed) and not outcome.repeated:
                 self._decision_service.note_claim(is_lost=False)
                 return decision
-            # The claim key was repeated, or a record was not as expected, so the request has been
-            # decided elsewhere.
+            # A repeated claim key, or a record that is not as expected, means that the request has
+            # been decided elsewhere.
             if isinstance(outcome, Committed) or (outcome.conflict and not outcome.stale):
                 return await self._first_decision(decision)
             self._decision_service.note_claim(is_lost=True)
@@ -234,7 +234,7 @@ class PlacementService:
                 self._replica.hold(hold)
             writes = await self._claim_writes(order, decision)
             if guard is not None:
-                # The guard has the version of the decision's table, so any later placement in the
+                # The guard names the version of the decision's table, so any later placement in the
                 # group makes the claim stale.
                 writes.append(Guard(guard, decision.table_version))
             if _is_any_assigned(decision) and hosts_with_choices(decision.placements):
@@ -271,7 +271,8 @@ class PlacementService:
 
     async def _refuse(self, order: PlaceOrder, decision: Decision) -> Decision:
         refusal = decision.refusal
-        # Nothing is written, because another zone may still place the order under the same key.
+        # An order that may leave this zone writes nothing here, because another zone may still
+        # place it under the same key.
         if order.may_leave and refusal is not None:
             raise NoValidHostError(order.request.request_id, refusal)
         message = refusal.message if refusal else ""

@@ -43,7 +43,7 @@ class AllocationRefusedError(ConflictError):
             providers are joined by commas.
         names: the resource classes that the rule is about.
         seen: the consumer generation that the client has seen.
-        actual: the current consumer generation, or None when there is no such consumer.
+        actual: the current consumer generation, or None if there is no such consumer.
     """
 
     def __init__(

@@ -92,7 +92,7 @@ class Inventories:
     def _revised(
         self, old: Provider, inventories: Mapping[str, Inventory], seen: int
     ) -> ProviderRevision:
-        """Return the revision that gives a provider other inventories.
+        """Return the revision that replaces a provider's inventories.
 
         Classes that the provider already has cannot be removed concurrently, and standard classes
         cannot be removed at all, so only added custom classes need guards.
@@ -179,7 +179,7 @@ class Associations:
             ProviderRefusedError: there is no such provider, or the generation differs.
         """
 
-        def change(old: Provider, seen: int) -> ProviderRevision:  # noqa: ARG001 - `revise` has it
+        def change(old: Provider, seen: int) -> ProviderRevision:  # noqa: ARG001 - see `revise`
             record = replace(old, aggregates=tuple(aggregates))
             return ProviderRevision(record, raises=0 if generation is None else 1)
 

@@ -43,7 +43,9 @@ def children_of(report: HostReport) -> tuple[Provider, ...]:
     named = {child.name: child for child in report.children}
     where = f"host {report.host.name}: children"
     if len(report.children) > CHILDREN_MAX:
-        raise InvalidInputError(where, f"{len(report.children)} is more than {CHILDREN_MAX}")
+        raise InvalidInputError(
+            where, f"{len(report.children)} exceed the maximum of {CHILDREN_MAX}"
+        )
     if len(named) < len(report.children):
         raise InvalidInputError(where, "two children have the same name; give each its own")
     for child in report.children:
@@ -64,7 +66,7 @@ def check_inventories(report: HostReport) -> None:
     """Check the inventories that an agent reports for its host and the host's parts.
 
     Raises:
-        InvalidInputError: an inventory is valid only in the Placement API, or not at all.
+        InvalidInputError: an agent may not report one of the inventories.
     """
     parts = (child.inventories for child in report.children)
     for inventories in (report.provider.inventories, *parts):
@@ -82,7 +84,9 @@ def _check(child: ChildReport, named: Mapping[str, ChildReport], where: str) -> 
     above = child
     while above.parent:
         if above.parent not in named:
-            raise InvalidInputError(where, f"its parent {above.parent[:80]!r} is not reported")
+            raise InvalidInputError(
+                where, f"the parent {above.parent[:80]!r} is not reported; report it"
+            )
         if above.parent in seen:
             raise InvalidInputError(where, "is its own ancestor; name a parent outside its subtree")
         above = named[above.parent]
@@ -99,7 +103,7 @@ def _prefix(host: Host) -> str:
 
 
 class ProviderNames:
-    """Assigns the names of providers, which are unique."""
+    """Assigns unique names to providers."""
 
     def __init__(self, providers: Iterable[Provider]) -> None:
         self._owners: dict[str, str] = {}
@@ -107,9 +111,9 @@ class ProviderNames:
             self._owners.setdefault(provider.name, provider.uuid)
 
     def of(self, reported: Provider, stored: Provider | None) -> str:
-        """Return the name for a reported provider, with its uuid if another provider has the name.
+        """Assign a name to a reported provider and return it; a taken name gets the uuid appended.
 
-        A stored provider keeps its name if it is one of these two.
+        A stored provider keeps its name if it is the reported one, with or without its uuid.
         """
         if stored is not None and is_named(stored, reported):
             return stored.name
@@ -118,7 +122,7 @@ class ProviderNames:
 
 
 def is_named(stored: Provider, reported: Provider) -> bool:
-    """Return whether a stored provider has the reported name or its distinct form."""
+    """Return whether a stored provider has the reported name, with or without its uuid appended."""
     return stored.name in {reported.name, _told_apart(reported)}
 
 
@@ -171,7 +175,7 @@ def merged(
 
 
 def _from_top(reported: Sequence[Provider]) -> list[Provider]:
-    """Return the first provider and all providers below it, each after its parent."""
+    """Return the first provider and all its descendants, each after its parent."""
     below: dict[str | None, list[Provider]] = {}
     for one in reported[1:]:
         below.setdefault(one.parent_uuid, []).append(one)
@@ -205,7 +209,7 @@ class StoredProviders:
         return self._below.get(uuid, ())
 
     def subtree(self, uuid: str) -> list[str]:
-        """Return the uuids of a provider and of all below it; none if it does not exist."""
+        """Return the uuids of a provider and its descendants; empty if it does not exist."""
         found: dict[str, None] = {}
         coming = [uuid] if uuid in self.by_uuid else []
         for one in coming:
@@ -223,11 +227,11 @@ class StoredProviders:
         """Return the parents of a host's providers after a report, by uuid.
 
         A provider stays where clients of the Placement API have put it until its agent reports
-        another parent than before. A host's own provider, for which its agent reports no parent,
+        another parent than before. A host's root provider, for which its agent reports no parent,
         always stays, and so does a provider that the move would put below itself.
 
         Args:
-            reported: the host's own provider, then its parts.
+            reported: the host's root provider, then its parts.
         """
         after: dict[str, str | None] = {}
         for one in _from_top(reported):

@@ -102,12 +102,12 @@ async def save_decided(
     Args:
         follower: keeps the tables up to date with the ledger.
         ledger: receives the unit.
-        decide: returns the writes from the tables, whose version is its argument, or no writes when
+        decide: returns the writes from the tables, whose version is its argument, or no writes if
             there is nothing to do. It may raise a refusal, and is called again after each race.
         tries: the maximum number of attempts.
 
     Returns:
-        The version of the unit, or that of the tables when there was nothing to do.
+        The version of the unit, or that of the tables if there was nothing to do.
 
     Raises:
         ProviderRefusedError: a provider is missing, its generation differs from the one that the
@@ -137,7 +137,7 @@ async def _try_once(
     """Catch up, decide and commit; return the version, or a rejection that may be a lost race."""
     await follower.catch_up()
     unit = decide(follower.version)
-    # Without writes there is no unit, and the tables already have what the caller wants.
+    # If there are no writes, the tables already have what the caller wants.
     if not unit:
         return follower.version
     (outcome,) = await ledger.commit([unit])
@@ -167,8 +167,8 @@ async def provider_at_version(
     """Return a provider as the unit of a version left it.
 
     The current record may be newer. A client that got its generation could overwrite a change that
-    it has not seen. The table's record is returned only when the feed does not have the provider at
-    that version.
+    it has not seen. The table's record is returned only if the feed has no record of the provider
+    at that version.
 
     Raises:
         ProviderRefusedError: neither the feed nor the table has the provider.
@@ -190,7 +190,7 @@ class ProviderWrites:
     Args:
         follower: keeps the table up to date with the ledger.
         ledger: receives the units.
-        replica: has the table and the known names.
+        replica: contains the table and the known names.
         clock: the source of the times in records.
     """
 

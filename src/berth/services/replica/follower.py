@@ -18,7 +18,7 @@ _VERSIONS_AT_ONCE = 1000
 
 
 class Subscriber(Protocol):
-    """Keeps something up to date with the ledger.
+    """Keeps its state up to date with the ledger.
 
     Both methods run on the event loop and must not block.
     """
@@ -105,7 +105,7 @@ class Follower:
         return bool(changes)
 
     async def _read(self) -> None:
-        """Apply what the feed has, in portions; load a snapshot instead if the feed has a gap.
+        """Apply the feed's changes in portions; load a snapshot instead if the feed has a gap.
 
         Versions that are committed during the last portion are left for the next call.
         """

@@ -44,7 +44,8 @@ class InstanceOverlay:
         """Return whether the caller must ignore an event of the feed.
 
         If the event moves an instance from a host that the feed reports to one that an agent
-        reports, this method removes it from the former host.
+        reports, this method removes it from the former host. If the event moves it from a host that
+        an agent reports to one that the feed reports, this method notes the loss in `outdated`.
 
         Args:
             hosts: the table.
@@ -64,13 +65,18 @@ class InstanceOverlay:
         return True
 
     def expect(self, hosts: HostTable, located: LocatedResident) -> None:
-        """Keep an instance of this process's claim after the feed has reported the claim."""
+        """Keep an instance of this process's claim after the feed has reported the claim.
+
+        If the table has the instance on a host, nothing changes.
+        """
         if place_of(hosts, located.uuid) is None:
             put_located(hosts, located)
             self._expected[located.uuid] = hosts.version
 
     def residents_on(self, hosts: HostTable, name: str, version: int) -> dict[str, Resident]:
         """Return the residents of a host by uuid, without those that only own holds put there.
+
+        Claims up to the given version are no longer expected afterwards.
 
         Args:
             hosts: the table.
@@ -118,7 +124,7 @@ class InstanceOverlay:
 
 
 def place_of(hosts: HostTable, uuid: str) -> str | None:
-    """Return the name of the host that an instance is on, or None when it is on none."""
+    """Return the name of the host that an instance is on, or None if it is on no host."""
     occupant = hosts.occupants.by_uuid.get(uuid)
     if occupant is not None:
         return hosts.name(occupant.row)

@@ -111,13 +111,13 @@ class Replica:
         """Apply changes; see `Subscriber.apply`."""
         hosts, overlay = self.hosts, self.overlay.hosts
         for change in changes:
-            # The previous version is complete, so it must have reported the usage of handed-over
-            # holds by now.
+            # When a new version begins, the previous one is complete and must have reported the
+            # usage of handed-over holds.
             if change.version != hosts.version:
                 self._end_version()
             hosts.version = change.version
             event = change.event
-            if overlay and self._is_overlaid(event):
+            if overlay and self._process_overlaid(event):
                 continue
             if isinstance(event, Usage):
                 self._handed_over.pop(event.provider_uuid, None)
@@ -198,10 +198,10 @@ class Replica:
             or self.hosts.occupants.by_uuid.get(instance_uuid) is not None
         )
 
-    def _is_overlaid(self, event: Event) -> bool:
-        """Return whether an event must be ignored because an agent reports that host's instances.
+    def _process_overlaid(self, event: Event) -> bool:
+        """Process an event about an overlaid host; return whether it must not be applied.
 
-        An event that reports a claim of this process still ends the hold; see `InstanceOverlay`.
+        If the event reports a claim of this process, the hold ends; see `InstanceOverlay`.
         """
         match event:
             case Instance() | Migration():

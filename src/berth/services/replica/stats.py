@@ -13,7 +13,7 @@ from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
 OTHER: Final = "OTHER"
-"""The status under which instances are counted whose status only a newer Berth knows."""
+"""The status under which instances with a status that only a newer Berth knows are counted."""
 
 ERRORS_MAX = 1000
 """At most this many instances in ERROR are counted."""
@@ -68,9 +68,10 @@ class ShownStates:
 
 
 class HostStats(NamedTuple):
-    """The numbers of hosts by state; a disabled host counts neither as up nor as down.
+    """The numbers of hosts by state; a disabled host is counted neither as up nor as down.
 
-    `oldest_s` is the age in seconds of the oldest heartbeat among the hosts that are up.
+    Hosts without a compute service are counted as disabled. `oldest_s` is the age in seconds of the
+    oldest heartbeat among the hosts that are up; 0 if none is up.
     """
 
     total: int
@@ -83,8 +84,9 @@ class HostStats(NamedTuple):
 class InstanceStats(NamedTuple):
     """The numbers of instances by activity.
 
-    `building` ones wait for a host or are being built, `placed` ones are on a host otherwise, and
-    `errors` are in ERROR.
+    `building` ones wait for a decision or have a task that loads the disks of a host (a build,
+    rebuild, resize or unshelving). `placed` are all others on hosts; a moving instance is counted
+    on both hosts. `errors` are in ERROR, counted up to ERRORS_MAX.
     """
 
     building: int

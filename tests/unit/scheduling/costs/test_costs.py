@@ -55,11 +55,11 @@ def test_least_cost_and_costs_belong_together() -> None:
     """A policy with `least_cost` needs cost functions, and the reverse."""
     filters = '[[filters]]\nname = "ResourcesFilter"\n'
     text = f'name = "x"\ndriver = "least_cost"\n{filters}'
-    with pytest.raises(PolicyError, match="need each other"):
+    with pytest.raises(PolicyError, match="require that driver"):
         parse_policy(text, "p")
     policy = parse_policy(f'{text}[[costs]]\nname = "noop"\nweight = 3\n', "p")
     assert [(cost.name, cost.weight) for cost in policy.costs] == [("noop", 3.0)]
     with pytest.raises(PolicyError, match="there is no cost function 'fill'"):
         parse_policy(f'{text}[[costs]]\nname = "fill"\n', "p")
-    with pytest.raises(PolicyError, match="need each other"):
+    with pytest.raises(PolicyError, match="require that driver"):
         parse_policy(f'name = "x"\n{filters}[[costs]]\nname = "noop"\n', "p")

@@ -140,7 +140,7 @@ def test_multi_may_hand_requests_to_least_cost() -> None:
     retried = replace(asking(), operation=Operation.RETRY)
     found = policy.driver.plan(table_of(FLEET), retried, policy, now_s=NOW_S, seed=0)
     assert hosts_of(found) == ["b"]
-    with pytest.raises(PolicyError, match=r"least_cost and .* need each other"):
+    with pytest.raises(PolicyError, match=r"least_cost requires .* require that driver"):
         parse_policy(routed, "m.toml")
 
 

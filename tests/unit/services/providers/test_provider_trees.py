@@ -163,7 +163,7 @@ async def test_nodes_of_one_service_host_have_parts_of_their_own() -> None:
         ([GPU, GPU], "two children have the same name"),
         ([replace(GPU, name="")], "1 to 255 visible characters"),
         ([replace(GPU, name="a\nb")], "1 to 255 visible characters"),
-        ([PART], "its parent 'GPU 0' is not reported"),
+        ([PART], "the parent 'GPU 0' is not reported"),
         ([replace(GPU, parent="slice"), PART], "is its own ancestor"),
         ([replace(GPU, parent="GPU 0")], "is its own ancestor"),
         ([replace(GPU, traits=frozenset({"a100"}))], "A-Z"),
