@@ -55,7 +55,7 @@ class DeviceUsage:
     def broken(
         self, host: str, ask: DeviceRequest, parts: Sequence[AuditedDeviceShare]
     ) -> list[str]:
-        """Return, as texts, the rules that shares break; the shares must not be recorded yet."""
+        """Return a message for each rule that shares break; they must not be recorded yet."""
         devices = self._free[host]
         if any(not 0 <= part.device < len(devices) for part in parts):
             return ["has a share of a device that the host does not have"]
@@ -66,7 +66,7 @@ class DeviceUsage:
             broken.append("has two shares of one device, but requested separate devices")
         self.book(host, parts, sign=1)
         broken += [
-            f"takes {-free} of {name} more than device {number} has"
+            f"takes {-free} of {name} more than device {number} can give"
             for number, device in enumerate(devices)
             for name, free in device.items()
             if free < 0
@@ -78,7 +78,7 @@ class DeviceUsage:
 def _find_shares(
     free: list[dict[str, int]], groups: Sequence[Mapping[str, int]], *, isolate: bool
 ) -> tuple[AuditedDeviceShare, ...] | None:
-    """Return shares for all groups by backtracking over the devices, or None."""
+    """Return shares for all groups by backtracking over the devices, or None if they do not fit."""
     if not groups:
         return ()
     group, *others = groups
@@ -272,7 +272,7 @@ class Auditor:
         return int(total * self._ratios.get(resource_class, 1))
 
     def _broken_room(self, host: FleetHost, amounts: Mapping[str, int]) -> list[str]:
-        """Return, as texts, the classes without room for an instance; an amount of 0 fits."""
+        """Return a message for each class without room for an instance; an amount of 0 fits."""
         broken: list[str] = []
         for resource_class, amount in amounts.items():
             total = host.amounts.get(resource_class, 0)
@@ -289,7 +289,7 @@ def _broken_place(
     any_traits: Iterable[AbstractSet[str]],
     availability_zone: str | None,
 ) -> list[str]:
-    """Return, as texts, the traits that a host lacks and its zone if another was requested."""
+    """Return messages about the traits that a host lacks, and about its zone if it is wrong."""
     broken = [f"lacks trait {trait}" for trait in traits_required if trait not in host.traits]
     broken += [
         f"has none of the traits {', '.join(sorted(traits))}"

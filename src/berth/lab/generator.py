@@ -38,7 +38,7 @@ _STANDING_SHARE_MAX = 1 / 3
 # if they would make up more.
 _CHURN_SHARE_MAX = 0.5
 
-# A note tells if the load is lower than the wanted one by more than this.
+# A note reports a load that is lower than the requested one by more than this.
 _LOAD_TOLERANCE = 0.01
 
 # The rate of requests at the peak is 1 + `_SWING` times the daily mean, and 1 - `_SWING` times

@@ -39,7 +39,10 @@ def free_ports(count: int) -> list[int]:
             free.append(port)
     if len(free) < count:
         where = f"{HOST}:{_PORTS.start}-{_PORTS.stop - 1}"
-        raise UnavailableError(f"ports {where}: only {len(free)} are free, and {count} are needed")
+        raise UnavailableError(
+            f"cannot reserve {count} ports: only {len(free)} of {where} are free; stop other "
+            "servers"
+        )
     return free
 
 

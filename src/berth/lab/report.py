@@ -51,7 +51,7 @@ class Utilisation:
 
     @property
     def share(self) -> float:
-        """The used fraction of the capacity; 0 without capacity."""
+        """The used fraction of the capacity; 0 if there is no capacity."""
         return self.used / self.capacity if self.capacity else 0.0
 
 

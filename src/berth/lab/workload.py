@@ -16,7 +16,7 @@ from berth.domain.errors import InvalidInputError
 class FleetHost:
     """One host of the fleet.
 
-    `amounts` has the total of each resource class, in the unit of the class. `devices` are the
+    `amounts` gives the total of each resource class, in the unit of the class. `devices` are the
     host's child providers, such as GPUs, each as amounts by class.
     """
 
@@ -52,7 +52,7 @@ class FlavorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One request for `count` instances, all or none; with `lifetime_s` None they never depart."""
+    """One request for `count` instances, all or none; they stay forever if `lifetime_s` is None."""
 
     at_s: float
     name: str

@@ -45,7 +45,7 @@ class ReplayOptions:
 
 @dataclass(slots=True)
 class _Run:
-    """The state of a replay; `devices` has each device's index by host name and provider uuid."""
+    """The state of a replay; `devices` maps a host name and provider uuid to a device's index."""
 
     client: ServiceClient
     auditor: Auditor

@@ -149,7 +149,9 @@ class ZoneProcess:
             UnavailableError: the zone is already running.
         """
         if self.pid is not None:
-            raise UnavailableError(f"zone {self.name} is already running, as process {self.pid}")
+            raise UnavailableError(
+                f"cannot start zone {self.name}: it already runs as process {self.pid}"
+            )
         command = [sys.executable, "-m", "berth.cli.main", "up"]
         # BERTH_ variables of the calling shell are meant for another deployment.
         environ = {
@@ -169,7 +171,7 @@ class ZoneProcess:
 
         Raises:
             UnavailableError: its process has ended or takes longer than the timeout; the message
-                has the end of its log.
+                quotes the end of its log.
         """
         deadline_s = time.monotonic() + timeout_s
         with self.client() as http:
@@ -264,10 +266,11 @@ class ZoneProcess:
             with self.client() as http:
                 answer = http.post("/zones", json={"zone": fields})
         except httpx.TransportError as error:
-            raise UnavailableError(f"zone {self.name} does not answer: {error}") from error
+            reason = f"cannot add child {child.name}: zone {self.name} does not answer ({error})"
+            raise UnavailableError(reason) from error
         if not answer.is_success:
             reason = f"{answer.status_code} {answer.text[:500]}"
-            raise UnavailableError(f"zone {self.name} refuses child {child.name}: {reason}")
+            raise UnavailableError(f"zone {self.name} refused child {child.name}: {reason}")
         said = answer.json()["zone"]
         return Zone(said["id"], said["name"], said["api_url"], username=said["username"])
 
@@ -281,7 +284,8 @@ class ZoneProcess:
             with self.client() as http:
                 zones = http.get("/zones/detail").raise_for_status().json()["zones"]
         except httpx.HTTPError as error:
-            raise UnavailableError(f"zone {self.name} does not answer: {error}") from error
+            reason = f"cannot list the children of zone {self.name}: {error}"
+            raise UnavailableError(reason) from error
         return frozenset(one["name"] for one in zones if one["is_active"] and one["seen_at"])
 
     # ---- its files ------------------------------------------------------------------------

@@ -103,7 +103,7 @@ class DemoRun:
 def report_on(tenant: TreeTenant, tree: ZoneTree, done: DemoRun) -> ZoneReport:
     """Wait until all placed instances are built, and return the report on all zones.
 
-    After two minutes for the instances of one request, they are reported in their current state.
+    If the instances of a request are not built within two minutes, they are reported as they are.
 
     Raises:
         UnavailableError: a zone refuses a request or does not answer.

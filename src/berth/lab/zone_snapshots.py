@@ -67,7 +67,7 @@ def read_snapshot(zone: ZoneProcess) -> ZoneSnapshot:
             decided = _get(http, "/berth/v1/decisions", limit=str(_DECISIONS_MAX))
             audit = _get(http, "/berth/v1/audit", **_NO_GRACE)
     except httpx.HTTPError as error:
-        raise UnavailableError(f"zone {zone.name} did not return its state: {error}") from error
+        raise UnavailableError(f"cannot read the state of zone {zone.name}: {error}") from error
     cpus = [host["inventories"].get(VCPU, {"capacity": 0, "used": 0}) for host in hosts]
     instances = msgspec.convert(state["instances"], list[Instance])
     decisions = msgspec.convert(decided["decisions"], list[Decision])

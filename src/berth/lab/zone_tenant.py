@@ -27,7 +27,7 @@ _BUILDING: Final = frozenset({"BUILD", "UNKNOWN"})
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
-    """The outcome of one request; `zones` has the number of its instances by zone, once known."""
+    """The outcome of one request; `zones` gives the number of its instances by zone, once known."""
 
     request_id: str
     reservation_id: str
@@ -76,7 +76,7 @@ class TreeTenant:
         """Place requests one after another, and return their outcomes.
 
         Raises:
-            UnavailableError: the root refuses a request as invalid or does not answer.
+            UnavailableError: see `place`.
         """
         outcomes: list[RequestOutcome] = []
         done = placed = 0
@@ -92,7 +92,8 @@ class TreeTenant:
         """Request instances, all or none, wait for the decision, and return the outcome.
 
         Raises:
-            UnavailableError: the root refuses the request as invalid or does not answer.
+            UnavailableError: the root refuses the request as invalid, does not answer, or makes no
+                decision within two minutes.
         """
         began_s = time.monotonic()
         server: Json = {"name": name, "flavorRef": ask.flavor, "networks": "none"}
@@ -123,13 +124,15 @@ class TreeTenant:
             if answer.status_code != _NOT_FOUND:
                 return msgspec.convert(_checked(answer).json(), Decision)
             time.sleep(_POLL_S)
-        raise UnavailableError(f"no decision about request {request_id} within {_WAIT_S:g} s")
+        raise UnavailableError(
+            f"the root made no decision about request {request_id} within {_WAIT_S:g} s"
+        )
 
     def refused(self, ask: DemoRequest) -> TenantRefusal | None:
         """Place a request that exceeds the room, and return the refusal, or None if it fits.
 
         Raises:
-            UnavailableError: the root refuses the request as invalid or does not answer.
+            UnavailableError: see `place`.
         """
         outcome = self.place(ask, "too-many")
         if outcome.is_placed:

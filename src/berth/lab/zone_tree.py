@@ -55,7 +55,7 @@ def tree_of(
         InvalidInputError: a number of children is below 1.
     """
     if any(count < 1 for count in shape):
-        raise InvalidInputError("shape", f"{tuple(shape)} has a number of children below 1")
+        raise InvalidInputError("shape", f"{tuple(shape)} must not contain a number below 1")
 
     def grow(name: str, prefix: str, depth: int) -> ZoneSpec:
         # The hosts of a parent are made before those of its children.
@@ -122,7 +122,7 @@ class ZoneTree:
 
         Raises:
             UnavailableError: a zone is already running, or is not ready in time; the message then
-                has the end of its log.
+                quotes the end of its log.
         """
         deadline_s = time.monotonic() + timeout_s
         # All processes start before the first wait, because start-up time is mostly imports, which
@@ -150,7 +150,7 @@ class ZoneTree:
 
         Raises:
             UnavailableError: this takes longer than the timeout; the message names the zones, or
-                has the end of the log of a zone that is not ready.
+                quotes the end of the log of a zone that is not ready.
         """
         deadline_s = time.monotonic() + timeout_s
         for zone in self:
@@ -161,7 +161,10 @@ class ZoneTree:
             if not missed:
                 return
             if time.monotonic() > deadline_s:
-                raise UnavailableError(f"not active in {timeout_s:g} s: zones {', '.join(missed)}")
+                names = ", ".join(missed)
+                raise UnavailableError(
+                    f"zones {names} did not become active within {timeout_s:g} s"
+                )
             time.sleep(_POLL_S)
 
     def _missed_by(self, zone: ZoneProcess) -> list[str]:
