@@ -27,7 +27,7 @@ class AuditRounds:
         hosts: the names of the hosts.
         audit: audits one host. After an error, which is reported, it is called again in the next
             round.
-        clock: the time.
+        clock: the source of the time.
         telemetry: receives failed audits.
         interval_s: the mean time in seconds between two audits of a host.
         randomness: the source of jitter.

@@ -48,7 +48,7 @@ class HostNotices:
 
     Args:
         ledger: stores the notices.
-        replica: has the notices of earlier processes.
+        replica: contains the notices of earlier processes.
         clock: dates the notices.
         telemetry: receives each notice once.
         metrics: counts each notice once.
@@ -121,7 +121,7 @@ class HostNotices:
             del self._kept[host]
 
     def _find(self, host: str) -> _Notices | None:
-        """Return the notices of a host, or None when there are none."""
+        """Return the notices of a host, or None if there are none."""
         notices = self._kept.get(host)
         service = self._replica.hosts.service(host)
         if notices is not None or service is None or service.audit == NO_AUDIT:

@@ -23,7 +23,7 @@ class HostReports:
 
     Args:
         hosts: registers hosts in the ledger.
-        replica: has the host table.
+        replica: contains the host table.
         ratios: the allocation ratios that apply to reports.
     """
 

@@ -50,7 +50,7 @@ class _HostCasts:
     Attributes:
         list: the instances and moves on the host.
         changed: the uuids of those whose changes have not been sent.
-        in_full: whether the next update must have the whole list.
+        in_full: whether the next update must contain the whole list.
         sequence: the sequence number of the last cast.
     """
 
@@ -191,7 +191,7 @@ class InstanceCaster:
         self._has_changes.set()
 
     async def _send_changes(self, host: str) -> None:
-        """Send the changes of a host; after a failure the next update has the whole list.
+        """Send the changes of a host; after a failure the next update contains the whole list.
 
         Raises:
             UnavailableError: the bus did not accept the message.

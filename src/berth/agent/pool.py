@@ -69,7 +69,7 @@ class AgentPool:
     Args:
         agents: the agents by host.
         hosts: registers hosts and saves heartbeats.
-        clock: the time.
+        clock: the source of the time.
         telemetry: receives failures and findings.
         pace: intervals and limits.
         notices: records findings in the ledger; None records none.
@@ -187,8 +187,8 @@ class AgentPool:
                 touched[change.event.uuid] = change.event
             elif isinstance(change.event, Migration):
                 self._note_move(change.event)
-        # All moves are noted before any instance is considered: a version has both in any order,
-        # and the move determines which host must act for its instance.
+        # All moves are noted before any instance is considered: a version contains both in any
+        # order, and the move determines which host must act for its instance.
         for instance in touched.values():
             self._consider(instance)
 
@@ -285,7 +285,7 @@ class AgentPool:
             self._spawn(self._cancel_move(migration))
 
     def _host_in_turn(self, instance: Instance) -> str | None:
-        """Return the host of this process that must act next for an instance, or None."""
+        """Return the host that must act next for an instance, or None if this process runs none."""
         migration = self._moves.get(instance.migration_uuid or "")
         hosts = [instance.host] if instance.host is not None else self._disk_hosts
         if migration is not None:

@@ -124,7 +124,7 @@ class SelfAudit:
         await self._notices.save(host)
 
     def _signature(self, host: str) -> int:
-        """Return a hash of a host's usage, guests and capacity; 0 for an empty, unused host."""
+        """Return a hash of a host's usage, guests and capacity; 0 if it has no usage or guests."""
         table = self._replica.hosts
         parts: list[object] = []
         for row in table.rows_of_name(host):

@@ -173,7 +173,7 @@ def _table_health_of(replica: Replica, policies: PolicySource) -> HostTableHealt
 
 
 def _broker_of(messaging: Messaging, health: HealthSettings, part: str) -> BrokerHealth | None:
-    """Return the health source of the broker, or None without a broker.
+    """Return the health source of the broker, or None if there is no broker.
 
     Unless the settings say otherwise, only schedulers and agents need the broker to be ready.
     """

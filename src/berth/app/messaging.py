@@ -25,7 +25,7 @@ class Messaging:
     `notifier` sends notifications about the work of this process; `common_notifier` sends those
     about committed changes, which every follower of the feed could send. Both are None when the
     process sends no notifications. Await `finish` before stopping the loops. `is_up` returns
-    whether the broker is connected; it is None without a broker.
+    whether the broker is connected, and is None if there is no broker.
     """
 
     bus: Bus

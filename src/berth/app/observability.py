@@ -33,8 +33,8 @@ class Observation:
         clock: measures the duration of HTTP requests.
         metrics: the metrics, or None when they are off.
         tracer: records spans, or None when tracing is off.
-        listen: the address of a separate server for metrics and probes, or None without one; then
-            only the API serves them.
+        listen: the address of a separate server for metrics and probes, or None if only the API
+            serves them.
         finish: sends the remaining spans, which may take seconds; to be called at the end.
         observer: receives the events of all services.
     """
@@ -48,7 +48,7 @@ class Observation:
 
     @property
     def on_batch(self) -> Callable[[int, float], None] | None:
-        """The callback for the ledger's committed batches, or None without metrics."""
+        """The callback for the ledger's committed batches, or None if metrics are off."""
         metrics = self.metrics
         if metrics is None:
             return None

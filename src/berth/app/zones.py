@@ -71,7 +71,7 @@ class ZoneContext:
 
 @asynccontextmanager
 async def open_zone(core: Core) -> AsyncGenerator[ZoneContext | None]:
-    """Open the zone parts of a process before its follower starts; yield None outside of a zone.
+    """Open a process's zone parts before its follower starts; yield None if it is in no zone.
 
     Raises:
         InvalidInputError: a file of keys or certificates is invalid.
@@ -130,7 +130,7 @@ def parents_file_of(settings: Settings) -> Path:
 
 
 def zone_parts(core: Core, zone: ZoneContext | None) -> ZoneParts | None:
-    """Return the parts that the API's routes for other zones use, or None outside of a zone.
+    """Return the parts that the API's routes for other zones use; None if there is no zone.
 
     Raises:
         InvalidInputError: the settings publish a host value whose name is malformed.
@@ -237,7 +237,7 @@ class ZoneScheduler:
             ("recounting", self._recounting.run),
             ("passwords", self._reseal),
         ]
-        # With a hold time of 0 no offer is ever held.
+        # If the hold time is 0, no offer is held, so none has to be ended.
         if self._zone.settings.offer_hold_s:
             loops.append(("holds", self._end_holds))
         return loops

@@ -112,10 +112,10 @@ class HostExecutor:
     async def carry_out(self, instance: Instance, *, in_doubt: bool = False) -> int:
         """Carry out the task of an instance and commit the outcome.
 
-        The guest of an active instance without a task is started if it does not run. When the
-        ledger rejects the outcome, the instance is read again: a delete that arrived during a
-        build is carried out next, and the guest of an instance that is deleted or on another host
-        by now is destroyed.
+        If the instance has no task but should run, because it is active or was active before its
+        resize, its guest is started unless it runs. When the ledger rejects the outcome, the
+        instance is read again: a delete that arrived during a build is carried out next, and the
+        guest of an instance that is deleted or on another host by now is destroyed.
 
         Args:
             instance: the last known state; it may be stale.

@@ -24,7 +24,7 @@ class HostContext:
         host: the host's name.
         ledger: the ledger.
         driver: the host's driver.
-        clock: the time.
+        clock: the source of the time.
         attempts_max: the maximum number of hosts on which a build or move is tried.
         stop_grace_s: how many seconds a guest has to shut itself down.
         offloads: whether a shelved instance leaves the host immediately, if the driver can store

@@ -103,7 +103,10 @@ async def check_arrival(
 
 
 async def _landed(context: HostContext, uuid: str) -> Guest | None:
-    """Return the guest on this host, or None; wait up to 10 seconds for a waiting one to arrive."""
+    """Return the guest on this host, or None if there is none.
+
+    A guest that waits for its migration is given up to 10 seconds to arrive.
+    """
     guest: Guest | None = None
     for _ in range(_LANDING_TRIES):
         guests = {guest.instance_uuid: guest for guest in await context.driver.guests()}

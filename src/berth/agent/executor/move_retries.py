@@ -91,7 +91,7 @@ def _next_request(instance: Instance, failed: Migration) -> Request:
 def retry_or_end(
     context: HostContext, instance: Instance, failed: Migration, event: ActionEvent | None
 ) -> list[Write]:
-    """Return the writes that request another host or, without a further attempt, end the action.
+    """Return the writes that request another host or, if no attempt remains, end the action.
 
     Args:
         context: the host.

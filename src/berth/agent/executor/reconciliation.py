@@ -46,7 +46,7 @@ class HostAnomaly(NamedTuple):
 
     Attributes:
         instance_uuid: the instance.
-        power: the power state of its guest, or None without a guest.
+        power: the power state of its guest, or None if it has no guest.
         leftover: the files without a guest, if the anomaly is about files.
     """
 
@@ -81,7 +81,7 @@ async def reconcile(
 
     Args:
         context: the host.
-        instances: the instances that the ledger has on the host; read when None.
+        instances: the instances that the ledger has on the host; None reads them from the ledger.
 
     Raises:
         DriverError: the driver cannot list the guests or files.

@@ -38,9 +38,9 @@ class Restarts:
         self._starts_s: dict[str, list[float]] = {}
 
     def wait_s(self, instance_uuid: str, now_s: float) -> float | None:
-        """Return in how many seconds a guest may be restarted, or None when the limit is reached.
+        """Plan a restart: return the seconds until it is allowed, or None if the limit is reached.
 
-        A call that returns 0 is counted as a restart. A call that returns None resets the count.
+        A call that returns 0 counts as a restart. A call that returns None resets the count.
 
         Args:
             instance_uuid: the guest's instance.
