@@ -31,11 +31,11 @@ from berth.testing.driver_conformance.rig import (
     clean,
     eventually,
     guest_of,
-    has_started,
     powers,
     start,
     starts,
     stub_instance,
+    wait_until_started,
 )
 from tests.conformance.qemu_rig import STUB, QemuRig, require_qemu
 
@@ -243,7 +243,7 @@ async def test_a_guest_stays_when_its_target_is_another_machine(
         await driver.hand_over(instance.uuid, address)
     assert await powers(driver) == {instance.uuid: Power.RUNNING}
     await driver.reset(instance.uuid)
-    await has_started(driver, instance, count=2)
+    await wait_until_started(driver, instance, count=2)
 
     async def is_gone() -> bool:
         return await powers(there) == {}

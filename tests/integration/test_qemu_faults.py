@@ -23,10 +23,10 @@ from berth.testing.driver_conformance.rig import (
     HERE,
     THERE,
     eventually,
-    has_started,
     powers,
     start,
     starts,
+    wait_until_started,
 )
 from tests.conformance.qemu_rig import QemuRig
 
@@ -118,7 +118,7 @@ async def test_a_guest_wakes_with_the_processor_that_it_had(
     await driver.close()
     old = with_host(rig, cpu_model="max")
     await old.spawn(instance)
-    await has_started(old, instance, count=1)
+    await wait_until_started(old, instance, count=1)
     await old.suspend(instance.uuid)
     await old.close()  # type: ignore[attr-defined]
     new = with_host(rig, cpu_model="qemu64")

@@ -155,7 +155,7 @@ def _seldom(strategy: st.SearchStrategy[_T], default: _T) -> st.SearchStrategy[_
 # Usage in quarters of the total. It may exceed the total, as after an operator lowers an inventory.
 _SHARES = st.sampled_from((0, 0, 0, 0, 1, 2, 3, 4, 5))
 _BOX_TRAITS = st.frozensets(st.sampled_from(TRAITS))
-# A service is down after 60 s by default; a negative value is that of a clock that is ahead.
+# A service is down after 60 s by default; a negative value means that the host's clock is ahead.
 _SILENT_S = _seldom(st.sampled_from((59.0, 60.0, 61.0, -61.0, 9000.0)), 5.0)
 _TYPES = st.sampled_from(("QEMU", "kvm"))
 _VERSIONS = st.sampled_from((6_002_000, 7_000_000, 0))
@@ -179,7 +179,7 @@ _SOME_IMAGE = st.sampled_from((None, *_IMAGES))
 
 @st.composite
 def boxes(draw: st.DrawFn, name: str, *, stepped: bool = True) -> Box:
-    """Draw a box with a given name; `stepped` allows allocation units other than 1."""
+    """Draw a box with the given name; `stepped` allows allocation units other than 1."""
     has = draw(inventories(stepped=stepped))
     used = {key: one.total * draw(_SHARES) // 4 for key, one in has.items()}
     return Box(

@@ -35,7 +35,7 @@ class StubGuestReady:
 
 
 def starts_of(console: str) -> list[StubGuestReady]:
-    """Return the starts of a stub guest that are in its console output, in order."""
+    """Return the starts of a stub guest that its console output shows, in order."""
     found = _READY.findall(console)
     return [StubGuestReady(uuid, int(cpus, 16), int(mib, 16)) for uuid, cpus, mib in found]
 

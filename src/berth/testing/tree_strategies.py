@@ -107,7 +107,7 @@ def planted(draw: st.DrawFn, box: Box) -> Box:
 
 @st.composite
 def with_trees(draw: st.DrawFn, snapshots: st.SearchStrategy[Snapshot]) -> Snapshot:
-    """Draw a snapshot in which some hosts have child providers, in any order of providers."""
+    """Draw a snapshot in which some hosts have child providers; all providers are shuffled."""
     snapshot = draw(snapshots)
     providers = list(snapshot.providers)
     for root in snapshot.providers:

@@ -22,7 +22,7 @@ class Child:
 
 
 def child_uuid(root_uuid: str, name: str) -> str:
-    """Return the uuid of the child with a name under a root."""
+    """Return the uuid of the child with the given name under the given root."""
     return f"{root_uuid}/{name}"
 
 

@@ -35,9 +35,9 @@ class _Jump(selectors.SelectSelector):
         Raises:
             VirtualDeadlockError: the timeout is None.
         """
-        # The event loop passes the time to its next timer, or None when it has no timer.
+        # The event loop passes None if it has no timer. A selector would then block forever,
+        # whereas a test should fail.
         if timeout is None:
-            # A real loop would block here for ever; a test should fail instead.
             raise VirtualDeadlockError("all tasks wait and no timer is set, so none can ever run")
         if timeout > 0:
             self.elapsed_s += timeout

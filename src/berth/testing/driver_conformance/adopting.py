@@ -11,11 +11,11 @@ from berth.testing.driver_conformance.rig import (
     DriverRig,
     RigFixtures,
     guest_of,
-    has_started,
     needs,
     powers,
     start,
     starts,
+    wait_until_started,
 )
 
 
@@ -35,7 +35,7 @@ class AdoptingTests(RigFixtures):
             assert len(await starts(driver, instance)) == 1
         if DriverFeature.RESET in driver.verbs:
             await driver.reset(instance.uuid)
-            await has_started(driver, instance, count=2)
+            await wait_until_started(driver, instance, count=2)
         await driver.stop(instance.uuid, grace_s=60)
         assert await powers(driver) == {instance.uuid: Power.STOPPED}
 

@@ -14,11 +14,11 @@ from berth.ports.virt import DriverFeature, Power, VirtDriver
 from berth.testing.driver_conformance.rig import (
     DriverRig,
     RigFixtures,
-    has_started,
     needs,
     powers,
     start,
     starts,
+    wait_until_started,
 )
 
 _LONG_S = 30.0
@@ -165,10 +165,10 @@ class PowerTests(RigFixtures):
         needs(driver, DriverFeature.RESET)
         await start(driver, instance)
         await driver.reset(instance.uuid)
-        await has_started(driver, instance, count=2)
+        await wait_until_started(driver, instance, count=2)
         await rig.deafen(instance.uuid)
         await driver.reset(instance.uuid)
-        await has_started(driver, instance, count=3)
+        await wait_until_started(driver, instance, count=3)
         assert await powers(driver) == {instance.uuid: Power.RUNNING}
 
     async def test_only_what_runs_is_reset(self, driver: VirtDriver, instance: Instance) -> None:

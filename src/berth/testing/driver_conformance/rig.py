@@ -128,7 +128,7 @@ async def powers(driver: VirtDriver) -> dict[str, Power]:
 
 
 async def guest_of(driver: VirtDriver, instance: Instance) -> Guest | None:
-    """Return the guest of an instance, or None if the host has none."""
+    """Return the guest of an instance, or None if the host does not have it."""
     for guest in await driver.guests():
         if guest.instance_uuid == instance.uuid:
             return guest
@@ -141,14 +141,15 @@ async def starts(driver: VirtDriver, instance: Instance) -> list[StubGuestReady]
 
 
 async def start(driver: VirtDriver, instance: Instance, *, count: int = 1) -> None:
-    """Spawn a guest, and wait until it has booted `count` times; see `has_started`."""
+    """Spawn a guest, and wait until it has booted `count` times; see `wait_until_started`."""
     await driver.spawn(instance)
-    await has_started(driver, instance, count=count)
+    await wait_until_started(driver, instance, count=count)
 
 
-async def has_started(driver: VirtDriver, instance: Instance, *, count: int) -> None:
-    """Wait until a guest has booted `count` times; return immediately without a console."""
-    # Only the console shows that a guest has booted. Without it, tests check everything else.
+async def wait_until_started(driver: VirtDriver, instance: Instance, *, count: int) -> None:
+    """Wait until a guest has booted `count` times; return immediately if there is no console."""
+    # Only the console shows that a guest has booted, so tests of drivers without one skip this
+    # check.
     if DriverFeature.CONSOLE not in driver.verbs:
         return
 

@@ -37,7 +37,7 @@ class KernelGuestReady:
 
 
 def starts_of(console: str) -> list[KernelGuestReady]:
-    """Return the starts of a kernel guest that are in its console output, in order."""
+    """Return the starts of a kernel guest that its console output shows, in order."""
     found = _READY.findall(console)
     return [
         KernelGuestReady(uuid, int(cpus), int(mib), int(boots)) for uuid, cpus, mib, boots in found

@@ -24,7 +24,7 @@ _APT = ("apt-get", "-qq", "-o", "APT::Sandbox::User=root", "-o", "Acquire::http:
 
 
 class FetchError(Exception):
-    """The kernel cannot be made available on this machine; the message has the reason."""
+    """The kernel cannot be made available on this machine; the message gives the reason."""
 
 
 def make_kernel_guest(folder: Path, init: bytes) -> tuple[bytes, bytes]:
@@ -136,7 +136,7 @@ def _run(*words: str, cwd: Path | None = None) -> bytes:
             check=True,
         )
     except FileNotFoundError as error:
-        raise FetchError(f"{words[0]} is not installed") from error
+        raise FetchError(f"{words[0]} is not installed; install it and try again") from error
     except subprocess.TimeoutExpired as error:
         raise FetchError(f"{words[0]} did not finish within {_TIMEOUT_S:.0f} s") from error
     except subprocess.CalledProcessError as error:

@@ -33,7 +33,7 @@ OF_INSTANCE = Consumer(
     INSTANCE.created_at_s,
     INSTANCE.updated_at_s,
 )
-# The user's id has quotes, because some ledgers build JSON in SQL.
+# The user's id contains quotes, because some ledgers build JSON in SQL.
 OTHER = replace(make_consumer(1), user_id='user "2"', consumer_type=None)
 SHARE = replace(make_share(1, on_1=2, on_2={VCPU: 1, MEMORY_MB: 64}), consumer=OTHER)
 UNITS: list[Unit] = [*make_fleet(2), (make_take(1), Put(INSTANCE)), put(SHARE)]

@@ -46,7 +46,7 @@ class DurableLedgerConformance(LedgerFixtures):
         await ledger.close()
 
     async def test_a_move_goes_on_in_a_reopened_ledger(self, open_ledger: LedgerFactory) -> None:
-        """Transferred allocations and the holder's record survive, and can be transferred back."""
+        """Transferred allocations and the new holder's record survive, and can be moved back."""
         ledger = await open_ledger()
         begins = (LEAVES, arrives(2, 2), Put(make_migration(1)), Put(make_action(1)))
         await commit(ledger, *make_fleet(2), (make_take(1),), begins)

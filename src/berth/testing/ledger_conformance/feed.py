@@ -60,7 +60,7 @@ class FeedTests(LedgerFixtures):
         assert await ledger.version() == 0
 
     async def test_the_feed_has_records_as_they_are_stored(self, ledger: Ledger) -> None:
-        """The feed has the raised revision, the raised generation and the ledger's own usage."""
+        """The feed has the raised revision, the raised generation and the usage in the ledger."""
         await commit(ledger, (Put(make_provider(1)),), (make_take(1),))
         version = await commit(ledger, (Put(make_provider(1)), Put(make_instance(1))))
         used = {VCPU: 1, MEMORY_MB: 0, DISK_GB: 0}
@@ -79,7 +79,7 @@ class FeedTests(LedgerFixtures):
             Free(make_uuid("instance", 1)),
             Put(make_instance(2)),
         )
-        # The usage of instance 1 is released and that of instance 2 added: the event has the sum.
+        # The usage of instance 1 is released and that of instance 2 added: the event gives the sum.
         version = await commit(ledger, unit)
         usage = Usage(HOST_1, {VCPU: 2, MEMORY_MB: 64, DISK_GB: 0}, generation=2)
         assert await events_of(ledger, version) == [replace(make_instance(2), revision=1), usage]

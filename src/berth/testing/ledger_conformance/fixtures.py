@@ -54,7 +54,7 @@ async def refused(ledger: Ledger, unit: Unit) -> Rejected:
 
 
 def as_refused(outcome: Outcome) -> Rejected:
-    """Return an outcome as a refusal; the test fails if it is none."""
+    """Return an outcome as a refusal; the test fails if it is not one."""
     if not isinstance(outcome, Rejected):
         raise AssertionError(outcome)  # noqa: TRY004 - the test fails, no type is wrong
     return outcome

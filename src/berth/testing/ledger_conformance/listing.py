@@ -74,7 +74,7 @@ class ListingTests(LedgerFixtures):
         assert await ledger.instances(InstanceQuery(name="vm-1")) == []
 
     async def test_deleted_instances_are_listed_on_request(self, ledger: Ledger) -> None:
-        """`deleted=False` leaves them out, True lists only them, and None lists all instances."""
+        """`deleted=False` omits deleted instances, True lists only those, and None lists all."""
         gone = replace(make_instance(2), status=Status.DELETED)
         await commit(ledger, (Put(make_instance(1)),), (Put(gone),))
         for deleted, expected in ((False, [1]), (True, [2]), (None, [2, 1])):

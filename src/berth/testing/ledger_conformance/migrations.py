@@ -136,7 +136,7 @@ class MigrationTests(LedgerFixtures):
             await ledger.migrations(MigrationQuery(marker="unknown"))
 
     async def test_a_snapshot_has_the_moves_that_go_on(self, ledger: Ledger) -> None:
-        """A snapshot has the migrations that have not ended, in order of uuids."""
+        """A snapshot contains the migrations that have not ended, in order of uuids."""
         stages = list(Stage)
         moves = [replace(make_migration(n), stage=stage) for n, stage in enumerate(stages)]
         await commit(ledger, *[(Put(move),) for move in reversed(moves)])
