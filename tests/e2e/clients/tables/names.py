@@ -59,7 +59,7 @@ LIMITS: tuple[Command, ...] = (
     with_tokens(lists_row("quota show --usage", {"Resource": "instances", "In Use": 0})),
     with_tokens(says("quota set --cores 500 admin")),
     with_tokens(lists_row("quota show --compute", {"Resource": "cores", "Limit": 500})),
-    with_tokens(refused("quota set --key-pairs 5 admin", "it is 0 for every project")),
+    with_tokens(refused("quota set --key-pairs 5 admin", "is 0 for every project")),
     with_tokens(says("quota delete admin")),
     with_tokens(says("nova quota-class-show default", r"instances +\| -1")),
     usual(lists("keypair list", "Name")),
