@@ -175,7 +175,9 @@ def _send(http: httpx.Client, method: str, path: str, body: object = None) -> ht
     try:
         return http.request(method, path, json=body)
     except httpx.TransportError as error:
-        raise UnavailableError(f"{http.base_url} does not answer: {error}") from error
+        raise UnavailableError(
+            f"{method} {path} got no answer from {http.base_url}: {error}"
+        ) from error
 
 
 def _checked(answer: httpx.Response) -> httpx.Response:

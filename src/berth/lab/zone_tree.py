@@ -85,7 +85,9 @@ class ZoneTree:
         for one in _below(spec):
             for child in one.children:
                 if child.name in specs:
-                    raise InvalidInputError("name", f"two zones have the name {child.name}")
+                    raise InvalidInputError(
+                        "name", f"two zones have the name {child.name}; give each its own"
+                    )
                 specs[child.name] = child
                 parents[child.name] = one.name
         # One call finds all ports before any zone starts, so no two zones get the same port.

@@ -41,7 +41,7 @@ def test_one_that_another_process_was_given_is_left_out(monkeypatch: pytest.Monk
         assert other.stdout is not None
         port = int(other.stdout.readline())
         monkeypatch.setattr(loopback, "_PORTS", range(port, port + 1))
-        with pytest.raises(UnavailableError, match="0 are free"):
+        with pytest.raises(UnavailableError, match="only 0 of"):
             free_port()
         other.communicate("\n")
     assert free_port() == port

@@ -160,7 +160,7 @@ class MemoryLedger:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise UnavailableError("the ledger is closed")
+            raise UnavailableError("the ledger is closed, because this process is stopping")
 
     # --- Records ---
 

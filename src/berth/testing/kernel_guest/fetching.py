@@ -64,7 +64,7 @@ def in_order(wanted: Sequence[str], modules: Mapping[str, bytes]) -> list[str]:
     order: list[str] = []
     for name in wanted:
         if name not in modules:
-            raise FetchError(f"the kernel has no module {name}")
+            raise FetchError(f"the kernel lacks the module {name}, which the guest needs")
         order += [one for one in in_order(_needs(modules[name]), modules) if one not in order]
         order += [name] if name not in order else []
     return order

@@ -207,7 +207,7 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
     @asynccontextmanager
     async def _reader(self) -> AsyncGenerator[asyncpg.pool.PoolConnectionProxy, None]:
         if self._closed:
-            raise UnavailableError("the ledger is closed")
+            raise UnavailableError("the ledger is closed, because this process is stopping")
         try:
             async with self._pool.acquire(timeout=self._timeout_s) as connection:
                 try:

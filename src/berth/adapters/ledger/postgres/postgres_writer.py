@@ -119,7 +119,7 @@ class PostgresWriter:
     def submit(self, request: WriteRequest) -> None:
         """See `WriteQueue.submit`."""
         if self._closing:
-            raise UnavailableError("the ledger is closed")
+            raise UnavailableError("the ledger is closed, because this process is stopping")
         self._requests.append(request)
         self._wake.set()
 

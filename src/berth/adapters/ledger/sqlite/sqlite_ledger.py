@@ -252,7 +252,7 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise UnavailableError("the ledger is closed")
+            raise UnavailableError("the ledger is closed, because this process is stopping")
 
     def _head(self) -> LedgerHead:
         """Return the ledger's versions, read by one statement since most reads begin with them."""

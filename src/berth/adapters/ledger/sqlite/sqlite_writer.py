@@ -116,7 +116,7 @@ class SqliteWriter:
     def submit(self, request: WriteRequest) -> None:
         """See `WriteQueue.submit`."""
         if self._closing:
-            raise UnavailableError("the ledger is closed")
+            raise UnavailableError("the ledger is closed, because this process is stopping")
         self._queue.put(request)
 
     # --- in the thread ---
@@ -194,7 +194,9 @@ class SqliteWriter:
             while True:
                 request = self._queue.get_nowait()
                 if request is not None:
-                    gone = UnavailableError("the ledger is closed")
+                    gone = UnavailableError(
+                        "the ledger is closed, because this process is stopping"
+                    )
                     self._answer(failures_of([request], gone))
 
     def _call_in_loop(self, callback: Callable[[], None]) -> None:

@@ -227,7 +227,10 @@ class FakeDriver:
             there = source.guests.get(urlsplit(address).path.strip("/"))
             disk = there.disk if there is not None and there.offered else None
         if disk is None:
-            raise BuildError(f"no disks are offered at {address}", cause=FailureCause.NETWORK)
+            raise BuildError(
+                f"cannot fetch disks from {address}: none are offered there",
+                cause=FailureCause.NETWORK,
+            )
         guest = self._make(instance, Power.STOPPED)
         guest.disk, guest.boots = disk, 0  # `_make` counts as a start, but this guest is off
 
@@ -298,7 +301,7 @@ class FakeDriver:
     def _guest(self, instance_uuid: str, *powers: Power) -> FakeGuest:
         guest = self.machine.guests.get(instance_uuid)
         if guest is None or guest.is_orphan:
-            raise DriverError(f"{self._fake.name} has no guest {instance_uuid}")
+            raise DriverError(f"guest {instance_uuid} does not exist on host {self._fake.name}")
         if powers and guest.waits:
             raise DriverError(f"cannot change guest {instance_uuid}: {IS_TARGET}")
         if powers and guest.power not in powers:

@@ -171,7 +171,7 @@ class LibvirtConnection:
 
     async def _get(self) -> Connect:
         if self._is_closed:
-            raise DriverError("the driver is closed")
+            raise DriverError("the driver is closed, because this agent is stopping")
         # `isAlive` only checks the socket, which keepalive closes when libvirtd hangs.
         if self._connect is not None and self._connect.isAlive() == 1:
             return self._connect

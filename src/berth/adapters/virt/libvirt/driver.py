@@ -190,7 +190,7 @@ class LibvirtDriver:
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
         """See `VirtDriver.console`."""
         if await self._registry.lookup(instance_uuid) is None:
-            raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
+            raise DriverError(f"guest {instance_uuid} does not exist on host {self._host.name}")
         folder = self._registry.folder(instance_uuid)
         return await asyncio.to_thread(tail, folder.console, bytes_max)
 
@@ -426,7 +426,7 @@ class LibvirtDriver:
         """
         seen = await self._registry.find(instance_uuid)
         if seen is None or seen.record is None:
-            raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
+            raise DriverError(f"guest {instance_uuid} does not exist on host {self._host.name}")
         if seen.record.waits:
             raise DriverError(f"cannot change guest {instance_uuid}: {IS_TARGET}")
         power, reason = seen.power

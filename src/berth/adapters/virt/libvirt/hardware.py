@@ -77,8 +77,8 @@ def check_hardware(instance: Instance) -> tuple[CellShare, ...]:
     flavor = instance.flavor
     if (vcpus, memory_mb) != (flavor.vcpus, flavor.memory_mb):
         raise BuildError(
-            f"the NUMA cells of instance {instance.uuid} have {vcpus} CPUs and {memory_mb} MiB, "
-            f"but its flavor has {flavor.vcpus} CPUs and {flavor.memory_mb} MiB",
+            f"cannot build instance {instance.uuid}: its NUMA cells have {vcpus} CPUs and "
+            f"{memory_mb} MiB, but its flavor has {flavor.vcpus} CPUs and {flavor.memory_mb} MiB",
             cause=FailureCause.CLAIM,
         )
     return cells
@@ -135,8 +135,8 @@ def free_devices(
         left = [one for one in there if one not in taken and one not in found]
         if len(left) < share.count:
             raise BuildError(
-                f"the PCI pool {share.pool} has {len(left)} free devices on this host, but the "
-                f"guest needs {share.count}",
+                f"cannot assign {share.count} devices of PCI pool {share.pool} to the guest: only "
+                f"{len(left)} are free on this host",
                 cause=FailureCause.CLAIM,
             )
         found += left[: share.count]

@@ -87,7 +87,8 @@ def target_of(address: str, uuid: str) -> MigrationTarget:
     missing = {"host", "uri", "dir", "binary", "image"} - given.keys()
     if parts.scheme != _SCHEME or not parts.hostname or missing or parts.path != f"/{uuid}":
         raise DriverError(
-            f"{address[:200]!r} is not an address of a libvirt driver for guest {uuid}"
+            f"cannot migrate guest {uuid} to {address[:200]!r}, because that is not an address of "
+            "a libvirt driver for this guest"
         )
     peer = urlsplit(given["uri"])
     # The URI comes from another host, and some schemes and parameters make libvirt start programs.

@@ -186,7 +186,7 @@ class QemuDriver:
         """See `VirtDriver.console`."""
         machine = await self._registry.get(instance_uuid)
         if machine is None:
-            raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
+            raise DriverError(f"guest {instance_uuid} does not exist on host {self._host.name}")
         return await asyncio.to_thread(tail, machine.folder.console, bytes_max)
 
     async def take_in(self, instance: Instance) -> str:
@@ -369,7 +369,7 @@ class QemuDriver:
         async with self._lock(instance_uuid):
             machine = await self._registry.find(instance_uuid)
             if machine is None:
-                raise DriverError(f"{self._host.name} has no guest {instance_uuid}")
+                raise DriverError(f"guest {instance_uuid} does not exist on host {self._host.name}")
             if machine.spec.waits:
                 raise DriverError(f"cannot change guest {instance_uuid}: {IS_TARGET}")
             power, reason = await machine.power()

@@ -150,7 +150,8 @@ class Machine:
     ) -> object:
         """Execute a QMP command; see `Qmp.execute`."""
         if self._qmp is None:
-            raise QmpError(f"guest {self.spec.uuid} has no process that answers")
+            uuid = self.spec.uuid
+            raise QmpError(f"cannot execute {command}: guest {uuid} has no process that answers")
         return await self._qmp.execute(command, arguments, fd=fd, timeout_s=timeout_s)
 
     async def ask(self, command: str) -> Message:

@@ -108,7 +108,9 @@ class QemuMigration:
     async def _begin(self, address: str) -> None:
         parts = urlsplit(address)
         if parts.scheme != _SCHEME or not parts.hostname or parts.port is None:
-            raise DriverError(f"{address[:200]!r} is not an address of a QEMU driver")
+            raise DriverError(
+                f"cannot migrate to {address[:200]!r}: not an address of a QEMU driver"
+            )
         host, query = parts.hostname, parse_qs(parts.query)
         has_disks = bool(self._machine.spec.disks)
         if has_disks and query.get("names") != [",".join(self._machine.spec.disks)]:
