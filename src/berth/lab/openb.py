@@ -43,7 +43,7 @@ class OpenbTraceError(BerthError):
         path: the file.
         reason: the fault and its remedy.
         line: the line with the fault (1 is the header), or None for the whole file.
-        column: the name of the column with the fault, or None.
+        column: the name of the column with the fault, or None for the whole line.
     """
 
     def __init__(

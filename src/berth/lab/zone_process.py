@@ -81,7 +81,7 @@ class ZoneProcess:
     Attributes:
         spec: the zone's description.
         folder: the folder of its data, key files, `accounts`, `berth.toml` and `berth.log`.
-        parent: its parent zone, or None.
+        parent: its parent zone, or None for the root.
         url: the URL of its API, the same after a restart.
         admin: the account of an operator.
         tenant: the account of a user without an operator's rights.

@@ -44,8 +44,8 @@ async def open_ledger(
         on_batch: called after each batch, possibly in another thread, with the number of its units
             and the seconds that its commit took. Never called for a ledger in memory, which has no
             batches.
-        on_failure: called with an error of a writer that no caller receives, possibly in another
-            thread.
+        on_failure: called with an error of a SQLite writer that no caller receives, possibly in
+            another thread.
 
     Raises:
         LedgerError: the URL has none of these forms, the store cannot be opened, or its schema is

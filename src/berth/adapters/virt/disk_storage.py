@@ -28,7 +28,7 @@ class SharedDiskStorage:
     interrupted, and finds only its own.
 
     Args:
-        folder: the shared folder; None when the host has none.
+        folder: the shared folder, or None if the host has none.
         host: the host's name.
     """
 
@@ -64,7 +64,7 @@ class SharedDiskStorage:
         return f"{_SCHEME}:{uuid}"
 
     def _origin(self, folder: GuestFolder, names: Sequence[str]) -> str:
-        """Return a text that identifies a guest's disks in their current state."""
+        """Return a string that identifies a guest's disks in their current state."""
         found = [self._host]
         for name in names:
             at = folder.disk(name).stat()

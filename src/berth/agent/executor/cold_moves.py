@@ -86,7 +86,7 @@ async def evacuate(context: HostContext, instance: Instance, migration: Migratio
     began_s, name = context.clock.now_s(), "compute_rebuild_instance"
     moved = placed_at(instance, migration.destination)
     # The stopped state is applied here and not when the evacuation is requested: until another
-    # host has the guest, a host that was only cut off would stop the healthy one.
+    # host has the guest, a host that was only cut off would stop its healthy guest.
     is_off = migration.stays_off or migration.was is Status.SHUTOFF
     try:
         await context.driver.spawn(moved)

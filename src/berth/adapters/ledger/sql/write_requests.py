@@ -26,7 +26,7 @@ class WriteRequest:
 
     Attributes:
         units: the units to commit.
-        counter: the kind whose next id to draw, or None.
+        counter: the kind whose next id to draw, or None to draw none.
         answer: the future that receives the outcomes of the units, or the id.
         checkpoints: whether to write everything that was committed before to the tables.
     """

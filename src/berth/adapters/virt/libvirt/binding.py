@@ -69,7 +69,7 @@ class VirtError(Exception):
     """The interface of `libvirtError`; this class itself is never raised."""
 
     def get_error_domain(self) -> int | None:
-        """Return the part of libvirt that raised the error, such as `FROM_RPC`, or None."""
+        """Return the part of libvirt that raised the error, such as `FROM_RPC`; None if unknown."""
         raise NotImplementedError
 
     def get_error_code(self) -> int:

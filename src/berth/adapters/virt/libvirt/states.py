@@ -74,7 +74,7 @@ def _off(reason: int, *, is_saved: bool, known: Power) -> tuple[Power, str]:
 
 
 def hint_of(event: int, detail: int) -> tuple[Power, str] | None:
-    """Return the power state and its reason that a lifecycle event implies, or None."""
+    """Return the power state, with its reason, that an event implies; None if it implies none."""
     if event == _STARTED:
         return None if detail == _ARRIVING else (Power.RUNNING, "")
     if event == _STOPPED:
