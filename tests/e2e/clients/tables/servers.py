@@ -30,7 +30,8 @@ GROUPS: tuple[Command, ...] = (
     ),
     refused("server group create --policy nonsense x", "nonsense"),
     refused(
-        "server group create --policy affinity --rule max_server_per_host=2 x", "only for the policy anti-affinity"
+        "server group create --policy affinity --rule max_server_per_host=2 x",
+        "only for the policy anti-affinity",
     ),
     shows("server group create --policy affinity together", policy="affinity"),
     usual(lists_row("server group list", {"Name": "apart", "Policy": "anti-affinity"})),
