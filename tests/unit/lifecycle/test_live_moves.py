@@ -245,7 +245,7 @@ async def test_an_evacuation_of_what_was_on_its_way() -> None:
     await town.operations.live_migrate(vm.uuid, MoveTarget(), caller(1))
     await town.work(1.5)
     await town.kill(vm.host)
-    with pytest.raises(ConflictError, match="evacuate it again"):
+    with pytest.raises(ConflictError, match="evacuate the instance again"):
         await town.operations.evacuate(vm.uuid, MoveTarget(), caller(2), service_down_time_s=DOWN_S)
     await town.work()
     assert (await town.get(vm.uuid)).status is Status.ERROR

@@ -88,7 +88,7 @@ async def members_in_child_zones(
     """Return the members of a group in child zones, oldest first, without deleted ones.
 
     Args:
-        ledger: has the remote instances.
+        ledger: stores the remote instances.
         group_uuid: the uuid of the group.
         project_id: the project that owns the group.
 

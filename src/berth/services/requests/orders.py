@@ -18,12 +18,13 @@ from berth.ports.bus import Command
 class PlaceOrder:
     """Instances to be placed, with the request that rules read and the records to be stored.
 
-    `accepted` means that the ledger already has both, as a pending request. `within` keeps the
-    project within its quota; None means no limits. For an `offer`, a refusal stores only the
-    decision, because the instances go elsewhere. `offered` is the placement that the offer was
-    based on; the decision shows it when the host is the same. `told` is appended to the message of
-    a refusal, and `told_operators` to its details for operators. An order that `may_leave` is not
-    refused, because other zones may have room: NoValidHostError is raised, and nothing is written.
+    `accepted` means that the ledger already stores the instances and the request, which is pending.
+    `within` keeps the project within its quota; None means no limits. For an `offer`, a refusal
+    stores only the decision, because the instances go elsewhere. `offered` is the placement that
+    the offer was based on; the decision shows it when the host is the same. `told` is appended to
+    the message of a refusal, and `told_operators` to its details for operators. An order that
+    `may_leave` is not refused, because other zones may have room: NoValidHostError is raised, and
+    nothing is written.
     """
 
     request: Request

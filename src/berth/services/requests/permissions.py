@@ -56,7 +56,9 @@ def check_resize(instance: Instance, flavor: Flavor) -> None:
         raise InvalidInputError("flavorRef", "the instance already has this flavor")
     had = instance.flavor
     if flavor.root_gb < had.root_gb or flavor.ephemeral_gb < had.ephemeral_gb:
-        raise InvalidInputError("flavorRef", "its disks must not be smaller than the current ones")
+        raise InvalidInputError(
+            "flavorRef", "the flavor's disks must not be smaller than the current ones"
+        )
     if instance.image is not None:
         check_size(flavor, instance.image)
 
@@ -108,7 +110,7 @@ def with_lock(instance: Instance, reason: str | None, caller: Caller) -> Instanc
     An owner's lock does not replace an existing lock.
     """
     is_owner = caller.project_id == instance.project_id
-    # If it did, an owner could replace an administrator's lock and then remove it.
+    # Otherwise an owner could replace an administrator's lock and then remove it.
     if is_owner and LOCKED in instance.extra:
         return instance
     who = _OWNER if is_owner else _ADMIN

@@ -47,8 +47,8 @@ class QuotaLimits:
     """The limits of every project.
 
     Args:
-        replica: has the quotas that were set.
-        defaults: the limits of the settings, for projects without a quota.
+        replica: provides the quotas that were set.
+        defaults: the limits from the settings, for projects without a quota.
     """
 
     def __init__(self, replica: Replica, defaults: Limits = _NO_LIMITS) -> None:
@@ -67,7 +67,7 @@ class QuotaLimits:
         return self.defaults.overridden_by(self._replica.quotas.get(project_id))
 
     def within(self, project_id: str) -> QuotaCheck | None:
-        """Return the quota check for a project's units, or None without limits on instances."""
+        """Return the quota check for a project's units; None if its instances have no limits."""
         if self._is_free and not self._replica.quotas:
             return None
         limits = self.of_project(project_id).footprint
@@ -158,19 +158,21 @@ class Quotas:
     async def change(
         self, project_id: str, limits: Mapping[str, int], *, force: bool = False
     ) -> Limits:
-        """Set some limits of a project; the others stay as they are.
+        """Set the given limits of a project; its other limits stay as they are.
 
         Args:
-            project_id: the project, or `CLASS_DEFAULT` for all projects without a quota.
+            project_id: the project, or `CLASS_DEFAULT` for the limits of projects that have none of
+                their own.
             limits: the new limits by field of `Quota`; -1 means unlimited.
-            force: whether to allow a limit below the usage of the project.
+            force: whether to allow a limit below the usage of the project. `CLASS_DEFAULT` has no
+                usage and needs no force.
 
         Returns:
-            The limits in force for the project from now on.
+            The effective limits of the project after the change.
 
         Raises:
-            InvalidInputError: a limit is out of range, or below the usage of the project without
-                `force`.
+            InvalidInputError: a limit is out of range or, without `force`, below the project's
+                usage.
         """
         for name, limit in limits.items():
             if not UNLIMITED <= limit <= LIMIT_MAX:

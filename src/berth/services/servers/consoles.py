@@ -64,7 +64,10 @@ async def read_console(bus: Bus, instance: Instance, lines: int | None) -> str:
         told = await bus.call(CONSOLE, asked, timeout_s=_TIMEOUT_S, server=instance.host)
     except UnavailableError as error:
         # The message of the bus names the host, which owners must not learn.
-        text = f"the agent of the host of instance {instance.uuid} does not answer; try again"
+        text = (
+            f"cannot read the console of instance {instance.uuid}: the agent of its host does not "
+            "answer; try again"
+        )
         raise UnavailableError(text) from error
     if lines is None:
         return told.text

@@ -47,7 +47,7 @@ class Flavors:
         return flavor
 
     async def get(self, flavor_id: str) -> Flavor:
-        """Return the flavor with an id.
+        """Return the flavor with the given id.
 
         Raises:
             NotFoundError: there is no such flavor.

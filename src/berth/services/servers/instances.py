@@ -100,9 +100,9 @@ class Instances:
     async def create(self, order: CreateOrder) -> AcceptedCreate:
         """Accept an order durably, and have it placed.
 
-        If a scheduler answers on the bus, the result has its decision. Otherwise the order stays in
-        the ledger as pending until a scheduler places it. Refused instances are in ERROR, with the
-        reason as their fault.
+        If a scheduler answers on the bus, the result contains its decision. Otherwise the order
+        stays in the ledger as pending until a scheduler places it. Refused instances are in ERROR,
+        with the reason as their fault.
 
         Raises:
             InvalidInputError: a field of the order is invalid; nothing was stored.
@@ -147,7 +147,8 @@ class Instances:
             if _is_about(decision, request):
                 return AcceptedCreate(instances[0].reservation_id, instances, decision)
         except ConflictError:
-            # An earlier request with the same id created these instances.
+            # An earlier request with the same id may have created these instances, which is checked
+            # below.
             pass
         earlier = await self._earlier(order)
         if earlier is None:
@@ -164,10 +165,10 @@ class Instances:
         return request
 
     async def get(self, uuid: str) -> Instance:
-        """Return the instance with a uuid, also if it is deleted.
+        """Return the instance with the given uuid, even if it is deleted.
 
         Raises:
-            NotFoundError: the ledger has no record of it.
+            NotFoundError: the ledger has no record of the instance.
         """
         instance = await self._ledger.get(Instance, uuid)
         if instance is None:
@@ -202,7 +203,7 @@ class Instances:
             (outcome,) = await self._ledger.commit([unit])
             if isinstance(outcome, Committed):
                 return
-        raise ConflictError(f"instance {uuid} keeps changing; try again")
+        raise ConflictError(f"cannot delete instance {uuid}: it keeps changing; try again")
 
     async def save(self, instance: Instance) -> None:
         """Store an instance with changed attributes.
@@ -213,7 +214,9 @@ class Instances:
         now_s = self._clock.now_s()
         (outcome,) = await self._ledger.commit([(Put(replace(instance, updated_at_s=now_s)),)])
         if not isinstance(outcome, Committed):
-            raise ConflictError(outcome.conflict or f"instance {instance.uuid} has changed")
+            raise ConflictError(
+                outcome.conflict or f"cannot save instance {instance.uuid}: it has changed"
+            )
 
     async def _is_down(self, host: str, service_down_time_s: float) -> bool:
         known, now_s = self._replica.hosts.service(host), self._clock.now_s()
@@ -363,7 +366,7 @@ class Instances:
         return any(zone in aggregate.availability_zones for aggregate in aggregates)
 
     async def _host(self, name: str | None, field_name: str) -> str | None:
-        """Return a host's exact name; clients may write it in any case."""
+        """Return the exact name of the host that a client wrote in any letter case, or None."""
         if name and not self._replica.hosts.rows_of_folded_name(name.casefold()):
             await self._follower.catch_up()
         return resolve_target(MoveTarget(name), self._replica.hosts, field_name).host

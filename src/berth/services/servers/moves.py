@@ -61,7 +61,8 @@ class MoveTarget:
     """The requested destination of an instance.
 
     `host` is the name of a host, or None for any. `zone` is the availability zone for an unshelve:
-    None keeps the current one, and an empty text means any. With `forced` the filters are skipped.
+    None keeps the current one, and an empty string means any. With `forced` the filters are
+    skipped.
     """
 
     host: str | None = None

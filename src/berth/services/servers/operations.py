@@ -56,12 +56,13 @@ _Change = Callable[[Instance], Awaitable[Sequence[Write]]]
 class Operations:
     """Starts the operations on instances.
 
-    Methods that return an instance return its record from before the operation. They all raise the
-    errors of `begin`.
+    Methods that return an instance return its record from before the operation, and raise the
+    errors of `begin` in addition to their own. All others raise NotFoundError for an unknown
+    instance, and ConflictError if the instance keeps changing.
 
     Args:
         ledger: records the tasks.
-        replica: has the hosts.
+        replica: provides the host table.
         clock: the source of times in records.
         resizes_in_place: whether a resize may stay on its host.
         quota_limits: the limits of projects, or None for those in the replica only.
@@ -284,7 +285,9 @@ class Operations:
                 may_lose_guest=status is Status.ERROR,
             )
             if status is Status.ACTIVE and instance.host is None:
-                raise ConflictError(f"instance {uuid} has no host, so it cannot be active")
+                raise ConflictError(
+                    f"instance {uuid} has no host, so it cannot be active; reset it to error"
+                )
             made = replace(instance, status=status, task=None, action=None, updated_at_s=now_s)
             return [*before, *end_action(instance, now_s), Put(made)]
 
@@ -326,7 +329,7 @@ class Operations:
             (outcome,) = await self._ledger.commit([(*writes, Put(action))])
             if isinstance(outcome, Committed):
                 return
-        raise ConflictError(f"instance {uuid} keeps changing; try again")
+        raise ConflictError(f"cannot change instance {uuid}: it keeps changing; try again")
 
     # --- start of operations ---
 
@@ -358,7 +361,7 @@ class Operations:
             check_excess(outcome)
             if isinstance(outcome, Committed):
                 return instance
-        raise ConflictError(f"instance {uuid} keeps changing; try again")
+        raise ConflictError(f"cannot change instance {uuid}: it keeps changing; try again")
 
     def _moved(
         self,
@@ -395,7 +398,8 @@ class Operations:
             if step is lifecycle.REVERT:
                 if not is_source_up:
                     raise ConflictError(
-                        "the source host of the instance is down; revert it when the host is up"
+                        f"cannot revert instance {uuid}: its source host is down; try again when "
+                        "the host is up"
                     )
                 back = replace(migration, stage=Stage.RETURNING, updated_at_s=now_s)
                 return [Put(replace(instance, task=step.task)), Put(back)]
@@ -444,7 +448,8 @@ def check_still_on(instance: Instance, host: str | None) -> None:
     """
     if instance.host != host:
         raise ConflictError(
-            f"instance {instance.uuid} is no longer on {host}; check where it is, and try again"
+            f"cannot evacuate instance {instance.uuid}: it is no longer on {host}; check where it "
+            "is, and try again"
         )
 
 
@@ -468,6 +473,7 @@ async def query_destination(
     if isinstance(outcome, Committed):
         there = migration.destination.host
         raise ConflictError(
-            f"the guest of instance {instance.uuid} was being handed over to {there}, whose "
-            "agent now checks whether the guest is there; if it is not, evacuate it again"
+            f"cannot evacuate instance {instance.uuid} yet: its guest was being handed over to "
+            f"{there}, whose agent now checks whether the guest is there; if it is not, evacuate "
+            "the instance again"
         )

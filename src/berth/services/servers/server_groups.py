@@ -49,7 +49,7 @@ class ServerGroups:
         return [group for group in found if project_id in (None, group.project_id)]
 
     async def get(self, uuid: str, project_id: str | None) -> ServerGroup:
-        """Return the group with a uuid, of the given project or, if that is None, of any.
+        """Return the group with the given uuid in the given project; None means any project.
 
         Raises:
             NotFoundError: there is no such group, or it belongs to another project.

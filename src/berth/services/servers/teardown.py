@@ -90,7 +90,7 @@ def without_move(
 
     Args:
         instance: the record as read.
-        migration: the record that was read as its move, or None when there is none.
+        migration: the record that was read as its move, or None if there is none.
         now_s: Unix seconds.
         may_lose_guest: whether the only guest may be destroyed with the move.
 
@@ -106,7 +106,9 @@ def without_move(
     if instance.migration_uuid is None:
         return stays, ()
     if migration is None or migration.uuid != instance.migration_uuid:
-        raise ConflictError(f"instance {instance.uuid} has changed; try again")
+        raise ConflictError(
+            f"cannot end the move of {instance.uuid}: the instance has changed; try again"
+        )
     _check_known(migration)
     # Only an administrator who resets the state to ERROR accepts the loss of the guest.
     if not may_lose_guest:
@@ -134,13 +136,14 @@ def _check_guest(migration: Migration) -> None:
     uuid, there = migration.instance_uuid, migration.destination.host
     if migration.stage is Stage.LANDING:
         raise ConflictError(
-            f"the guest of instance {uuid} has left its host, and only {there} can have "
-            f"it; wait until the agent of {there} has checked, or reset the state to error"
+            f"cannot end the move of instance {uuid}: its guest has left its host, and only "
+            f"{there} can have it; wait until the agent of {there} has checked, or reset the state "
+            "to error"
         )
     if migration.stage is Stage.MOVING:
         raise ConflictError(
-            f"the guest of instance {uuid} is being handed over to {there}, and may be there by "
-            "now; abort the live migration, wait, or reset the state to error"
+            f"cannot end the move of instance {uuid}: its guest is being handed over to {there}, "
+            "and may be there by now; abort the live migration, wait, or reset the state to error"
         )
 
 
@@ -152,9 +155,9 @@ def _check_known(migration: Migration | None) -> None:
     """
     if migration is not None and not migration.is_known:
         raise ConflictError(
-            f"instance {migration.instance_uuid} is in the middle of a move ({migration.kind}, "
-            f"{migration.stage}) that only a newer Berth knows; send the request to an "
-            "upgraded process"
+            f"cannot end the move of instance {migration.instance_uuid}: only a newer Berth knows "
+            f"the move ({migration.kind}, {migration.stage}); send the request to an upgraded "
+            "process"
         )
 
 

@@ -40,7 +40,7 @@ class PolicyState(Protocol):
 
     @property
     def last_error(self) -> str | None:
-        """The error in the policy as currently written, or None when it is in force."""
+        """The error in the policy as currently written, or None if the policy is in force."""
         ...
 
 
@@ -77,7 +77,7 @@ class ProcessHealth:
         clock: the source of ages.
         fleet: the host table and policy, or None in a process without them.
         lag_s_max: seconds without a catch-up after which the process is not ready.
-        broker: the broker, or None without one.
+        broker: the broker, or None if the process uses none.
 
     Attributes:
         further: functions that return the gauges of other parts of the process.
@@ -108,7 +108,7 @@ class ProcessHealth:
         self.further: list[Callable[[], Sequence[Reading]]] = []
 
     async def problems(self) -> list[str]:
-        """Return why the process is not ready, without internal details, or nothing if it is."""
+        """Return why the process is not ready, without internal details; empty if it is ready."""
         found: list[str] = []
         if await self._ledger_version() is None:
             found.append("the ledger does not answer")
@@ -122,7 +122,7 @@ class ProcessHealth:
         return found
 
     async def read(self) -> list[Reading]:
-        """Return all readings, without those from the ledger when it does not answer."""
+        """Return all readings, without those from the ledger if it does not answer."""
         version = await self._ledger_version()
         readings = [
             Reading(INFO, 1.0, (__version__,)),
@@ -145,7 +145,7 @@ class ProcessHealth:
         return readings
 
     async def _ledger_version(self) -> int | None:
-        """Return the ledger's version, or None when it does not answer."""
+        """Return the ledger's version, or None if it does not answer."""
         try:
             # The version is the cheapest query that proves a working connection.
             return await asyncio.wait_for(self._ledger.version(), _PATIENCE_S)

@@ -1,6 +1,6 @@
 """Payloads of notifications, which are named and versioned documents for readers outside Berth.
 
-Within a major version, fields are only added. No field has data in which owners may have put
+Within a major version, fields are only added. No field contains data in which owners may have put
 secrets (metadata, tags).
 """
 

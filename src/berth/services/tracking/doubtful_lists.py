@@ -34,11 +34,11 @@ class DoubtfulLists:
         return frozenset(self._doubts)
 
     def since(self, at_s: float) -> list[str]:
-        """Return the names of hosts whose lists have been doubtful since a Unix time or longer."""
+        """Return the names of hosts whose lists have been doubtful since `at_s` or longer."""
         return [host for host, doubt in self._doubts.items() if doubt.at_s <= at_s]
 
     def add(self, host: str, now_s: float, until: int = NEWEST) -> None:
-        """Mark a list as doubtful until its agent reports version `until` or it is reloaded."""
+        """Mark a list as doubtful until it is reloaded, or its agent reports version `until`."""
         old = self._doubts.get(host)
         if old is not None:
             # The older time is kept, because a new doubt must not postpone the reload.
@@ -46,7 +46,7 @@ class DoubtfulLists:
         self._doubts[host] = _Doubt(now_s, until)
 
     def agree(self, host: str, version: int) -> None:
-        """Settle a doubt if the list agrees with its agent's report of a late enough version."""
+        """Settle a doubt, unless it requires a newer report than the list agrees with."""
         doubt = self._doubts.get(host)
         if doubt is not None and doubt.until <= version:
             del self._doubts[host]

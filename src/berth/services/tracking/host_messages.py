@@ -39,16 +39,17 @@ class HostMessages:
     )
 
     def take(self, head: MessageHead) -> tuple[MessageKind, int]:
-        """Return the kind of a message, and the number of messages that were lost before it.
+        """Record a message; return its kind, and the number of messages lost before it.
 
-        A message that arrives after its successor counts as repeated: the digest of the successor
-        covers both.
+        A message that arrives after its successor is classified as repeated: the digest of the
+        successor covers both.
         """
         if head.format != FORMAT:
             return MessageKind.UNREADABLE, 0
         is_older, lost = head.version < self.version, 0
         if head.session != self._session:
-            # The message is from an earlier session of the agent and was delivered late.
+            # An older message of another session is from an earlier session of the agent, and is
+            # late.
             if is_older and self._session:
                 return MessageKind.REPEATED, 0
             # A restarted agent counts its messages from 1 again under a new session.

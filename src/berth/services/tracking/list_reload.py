@@ -75,7 +75,7 @@ class ListReloader:
         applied on top of it.
 
         Returns:
-            The result, or None when the reload is no longer wanted.
+            The result, or None if the reload is no longer wanted.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
@@ -88,7 +88,7 @@ class ListReloader:
                 found = await self._try(host)
                 if found is not None:
                     return found
-        raise ConflictError(f"the instances of host {host} change faster than they can be read")
+        raise ConflictError(f"cannot reload the instances of host {host}: they change too fast")
 
     async def _try(self, host: str) -> ReloadResult | None:
         view = self._view
@@ -136,7 +136,7 @@ def _are_same(before: dict[str, Resident], after: dict[str, Resident]) -> bool:
 
 
 async def hosts_with_wrong_members(view: LedgerView, group_uuid: str) -> set[str]:
-    """Return the names of hosts with a member of a group only in the ledger or only in the table.
+    """Return the names of the hosts on which the ledger and the table have different members.
 
     Raises:
         UnavailableError: the ledger cannot be reached.

@@ -1,7 +1,8 @@
 """Instance lists of hosts as agents report them, and the digests of such lists.
 
-A list has every instance that the ledger has on the host, and every move that holds capacity there.
-Its digest is a sum over its entries, so a change updates it without a look at the other entries.
+A list contains every instance that the ledger has on the host, and every move that holds capacity
+there. Its digest is a sum over its entries, so a change updates it without a look at the other
+entries.
 """
 
 from collections.abc import Iterable
@@ -102,7 +103,7 @@ class HostList:
         return True
 
     def remove(self, uuid: str) -> bool:
-        """Remove an entry, and return whether the list had it."""
+        """Remove an entry, and return whether the list contained it."""
         old = self.entries.pop(uuid, None)
         if old is None:
             return False

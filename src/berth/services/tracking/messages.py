@@ -1,8 +1,8 @@
 """The messages that agents cast to all schedulers about the instances of their hosts.
 
-Every message has the digest of the whole list after it, so schedulers notice a lost message. It
-states the current instances instead of changes, so a repeated message does no harm. Newer formats
-may add fields at the end; the head does not change.
+Every message contains the digest of the whole list after it, so schedulers notice a lost message.
+It states the current instances instead of changes, so a repeated message does no harm. Newer
+formats may add fields at the end; the head does not change.
 """
 
 from collections.abc import Callable
@@ -57,7 +57,7 @@ class InstancesDeleted:
 
 @dataclass(frozen=True, slots=True)
 class InstancesSynced:
-    """A periodic message with the uuids of a host's instances, None if they are too many for it."""
+    """A periodic message with the uuids of a host's instances, or None if there are too many."""
 
     head: MessageHead
     uuids: tuple[str, ...] | None = None

@@ -83,7 +83,7 @@ class InstanceTracker:
         telemetry: receives events about wrong lists and silent agents, and failures to read lists.
         pace: the intervals of agents and repairs.
         by_casts: whether casts are the source of instances.
-        metrics: counts messages and reloads, or None when the process has no metrics.
+        metrics: counts messages and reloads, or None if the process has no metrics.
     """
 
     def __init__(  # noqa: PLR0913 - one part each
@@ -117,7 +117,7 @@ class InstanceTracker:
     # ---- messages -----------------------------------------------------------------------------
 
     def serve(self, bus: Bus, name: str) -> Callable[[], None]:
-        """Serve the casts under this scheduler's unique name; return a function that ends that."""
+        """Serve the casts under this scheduler's unique name; return the function that stops it."""
         return serve_messages(bus, name, self.hear)
 
     def load(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the replica has loaded it
@@ -355,7 +355,8 @@ class InstanceTracker:
         """Doubt hosts whose members of a group differ from the ledger's.
 
         Returns:
-            The ledger version before the members were read, or None without a hard policy.
+            The ledger version before the members were read, or None if the request has no group
+            with a hard policy.
 
         Raises:
             UnavailableError: the ledger cannot be reached.

@@ -21,7 +21,7 @@ class CapabilityReport:
         capabilities: fixed values from the settings (`hypervisor`: `kvm`, `qemu`).
         told: the names of host values that may be reported: `free.CLASS`, `total.CLASS`,
             `metric.NAME` or `stat.NAME`.
-        replica: the in-memory copy with the hosts.
+        replica: provides the hosts.
         clock: the time of day.
         stale_s: seconds without a heartbeat after which a host is left out.
 

@@ -1,6 +1,6 @@
 """Monitors which child zones are up and what capabilities they report.
 
-Source: nova-behaviour.md 1.3, D1 (zone manager).
+Source: nova-behaviour.md 1.6.
 """
 
 import asyncio
@@ -60,8 +60,8 @@ class _PolledChild:
 class ChildZoneState:
     """A child's state for operators.
 
-    `is_active` means up and enabled: requests for new instances go to it. `seen_s` is the Unix
-    time of its latest answer, or None when it has never answered.
+    `is_active` means up and enabled: requests for new instances go to it. `seen_s` is the Unix time
+    of its latest answer, or None if it has never answered.
     """
 
     zone: Zone
@@ -142,7 +142,7 @@ class ZoneWatch:
         return [child.zone for child in states if self._is_active(child)]
 
     def zone_of(self, zone_id: int) -> Zone | None:
-        """Return a child by its id, whether up or not, or None when there is none."""
+        """Return a child by its id, whether up or not, or None if there is no such child."""
         child = self._polled.get(zone_id)
         return None if child is None else child.zone
 

@@ -18,7 +18,7 @@ _GUARD = "zones"
 ZONES_MAX = 1_000
 URL_MAX = 2_048
 _PASSWORD_MAX = 1_024
-# Characters that no URL may have, and percent-encoded control characters.
+# Characters that no URL may contain, and percent-encoded control characters.
 _ODD: Final = re.compile(r"[\s\\]|%[01]|%7f", re.IGNORECASE)
 # A host name, optionally with a final dot, or the IPv6 address from within brackets.
 _HOST: Final = re.compile(r"[a-z0-9_\-]+(?:\.[a-z0-9_\-]+)*\.?|[0-9a-f:.]*:[0-9a-f:.]*(?:%.+)?")
@@ -77,7 +77,9 @@ class Zones:
         check_username(new.username)
         check_zone_name(new.name, "name")
         if new.name == self._zone:
-            raise InvalidInputError("name", f"{new.name!r} is the name of this zone itself")
+            raise InvalidInputError(
+                "name", f"{new.name!r} is this zone, which cannot be its own child"
+            )
         zone = Zone(
             zone_id=await self._ledger.next_id(Kind.ZONE),
             name=new.name,
@@ -161,7 +163,7 @@ class Zones:
         return await self._change(zone_id, lambda old: replace(old, **fields))  # type: ignore[arg-type]
 
     def password(self, zone: Zone) -> str:
-        """Return the password of a child's account, or "" when it is unset or its key is gone."""
+        """Return the password of a child's account, or "" if it is unset or its key is gone."""
         opened = self._sealer.unseal(_purpose(zone.zone_id), zone.sealed_password)
         return "" if opened is None else opened.decode()
 
@@ -229,7 +231,7 @@ def check_url(url: str) -> None:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise InvalidInputError("api_url", f"is not a URL: {error}") from error
+        raise InvalidInputError("api_url", f"is not a valid URL ({error})") from error
     # `urlsplit` drops line breaks and tabs silently, so the raw text is checked.
     if not (url.isascii() and url.isprintable()) or _ODD.search(url):
         raise InvalidInputError(

@@ -66,7 +66,7 @@ class SagaCompletion:
         for uuid in [uuid for uuid, zone_id in saga.placed.items() if zone_id]:
             stored = await self._ledger.get(Instance, uuid)
             if stored is not None and stored.status is not Status.DELETED:
-                # `Remove` alone takes any revision. The `Put` before it fails when the owner has
+                # `Remove` alone takes any revision. The `Put` before it fails if the owner has
                 # deleted the instance since it was read, so a delete is never lost.
                 forgotten += [Put(stored), Remove(Kind.INSTANCE, uuid)]
             elif stored is not None:
@@ -133,7 +133,9 @@ class SagaCompletion:
             if self._on_withdrawing is not None:
                 self._on_withdrawing(saga.unsettled)
             return decision
-        raise ConflictError(outcome.conflict or f"request {decision.request_id} has changed")
+        raise ConflictError(
+            outcome.conflict or f"cannot end request {decision.request_id}: a record has changed"
+        )
 
     def _decision(self, saga: Saga, verdict: Verdict) -> Decision:
         request = saga.request

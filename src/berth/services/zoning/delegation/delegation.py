@@ -24,7 +24,7 @@ from berth.services.zoning.offers.group_homes import home_guard, home_of, is_tog
 from berth.services.zoning.offers.selection import portable_request
 
 Flaws = Mapping[str, OfferRefusalReason | None]
-"""The reason for each instance's refusal by its uuid, None for an instance that is being built."""
+"""The reason for each refusal by the instance's uuid, None if the instance is or was built."""
 
 
 class Delegation(NamedTuple):
@@ -58,13 +58,13 @@ class Delegator:
 
     Args:
         ledger: stores the remote instances.
-        zone_of: returns a child by its id, or None when it has been removed.
+        zone_of: returns a child by its id, or None if it has been removed.
         children: the client of the child zones.
         clock: the time of day.
         telemetry: receives failures of children that do not answer.
         zone: the name of this zone.
         timeout_s: seconds that a child may take to answer.
-        limits: returns the quota check of a project, or None when it has no limits; without this
+        limits: returns the quota check of a project, or None if it has no limits; without this
             argument no project has limits.
     """
 

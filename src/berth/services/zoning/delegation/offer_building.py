@@ -56,8 +56,8 @@ class OfferBuilder:
         delegator: delegates instances to children.
         clock: the time of day.
         on_gone: the treatment of an offer whose hold has ended.
-        hold_router: reaches the other schedulers of this zone; None when there are none.
-        limits: returns the quota check of a project, or None when it has no limits; without this
+        hold_router: reaches the other schedulers of this zone; None if there are none.
+        limits: returns the quota check of a project, or None if it has no limits; without this
             argument no project has limits.
     """
 
@@ -166,7 +166,8 @@ class OfferBuilder:
         """Claim the room of one offer on this zone's own hosts.
 
         Returns:
-            None when the instance is being built, otherwise the reason for the refusal.
+            None if the instance is being built or was built from this offer before, otherwise the
+            reason for the refusal.
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
@@ -210,7 +211,7 @@ class OfferBuilder:
         """End the hold of an offer and return the order that claims its room.
 
         Returns:
-            The order. None when the host is gone, and when the hold has ended and `on_gone` is
+            The order, or None if the host is gone, or if the hold has ended and `on_gone` is
             REFUSE.
         """
         # No await comes between the end of the hold and the decision, except for members of groups,
@@ -236,7 +237,7 @@ class OfferBuilder:
         return PlaceOrder(wanted, (instance,), offer=True, offered=offered, within=within)
 
     async def _why(self, instance: Instance, key: OfferKey) -> OfferRefusalReason | None:
-        """Return why an instance could not be saved, or None when this same offer built it."""
+        """Return why an instance could not be saved, or None if this same offer built it."""
         stored = await self._ledger.get(Instance, instance.uuid)
         if stored is None or stored.status is Status.DELETED:
             return OfferRefusalReason.WITHDRAWN
@@ -281,9 +282,9 @@ class OfferBuilder:
     async def _flaw_of(
         self, delegation: Delegation, zone_id: int, remote: RemoteInstance | None
     ) -> OfferRefusalReason | None:
-        """Return why an instance must not be delegated, or None when it may be.
+        """Return why an instance must not be delegated, or None if it may be.
 
-        An instance is refused when it is in this zone or at another child, belongs to another
+        An instance is refused if it is in this zone or at another child, belongs to another
         project, or was withdrawn or sent again after this order.
         """
         # These checks precede the write of the new record, which would replace the only record of

@@ -64,7 +64,7 @@ class ReleaseHandler:
         for one in order.withdrawn:
             if one.instance_uuid in kept or one.instance_uuid in foreign:
                 continue
-            if await self._stays(one, order):
+            if await self._withdraw(one, order):
                 kept.add(one.instance_uuid)
             else:
                 gone.append(one)
@@ -95,11 +95,11 @@ class ReleaseHandler:
                 foreign.add(one.instance_uuid)
         settled = await self._delegator.settle(remotes, keeps_built=order.keeps_built)
         if len(settled.present) + len(settled.absent) < len(remotes):
-            raise UnavailableError("a child zone did not answer; repeat the release")
+            raise UnavailableError("cannot complete the release: a child did not answer; repeat it")
         return set(settled.present), foreign
 
-    async def _stays(self, withdrawal: Withdrawal, order: ReleaseOrder) -> bool:
-        """Return whether an instance stays here.
+    async def _withdraw(self, withdrawal: Withdrawal, order: ReleaseOrder) -> bool:
+        """Withdraw an instance from this zone, and return whether it stays here.
 
         An instance that does not stay is deleted, and one that has not arrived gets a tombstone. An
         instance of another project does not change and does not count as staying.
@@ -122,7 +122,7 @@ class ReleaseHandler:
             except ConflictError:
                 continue  # the build has written the instance since it was read
             return False
-        raise UnavailableError(f"instance {uuid} keeps changing; repeat the release")
+        raise UnavailableError(f"cannot withdraw {uuid}: it keeps changing; repeat the release")
 
     async def _delete(self, instance: Instance) -> None:
         if instance.status is Status.DELETED:

@@ -48,7 +48,7 @@ class RemoteUsage:
         ledger: stores the remote instances.
         clock: the time of day.
         asking_s: seconds after which an order no longer blocks others if its process has died.
-        limits: returns the quota check of a project, or None when it has no limits; without this
+        limits: returns the quota check of a project, or None if it has no limits; without this
             argument no project has limits.
     """
 
@@ -73,7 +73,7 @@ class RemoteUsage:
             to: the new flavor, or None for the end of a resize.
 
         Returns:
-            The pending resize, which `take`, `end`, `undo` or `leave_open` completes; None when the
+            The pending resize, which `take`, `end`, `undo` or `leave_open` completes; None if the
             server is not charged or its record is gone.
 
         Raises:
@@ -94,7 +94,10 @@ class RemoteUsage:
                 return None
             now_s = self._clock.now_s()
             if now_s < stored.asking_until_s <= now_s + self._asking_s:
-                raise ConflictError(f"server {stored.instance_uuid} is being resized; try again")
+                raise ConflictError(
+                    f"cannot resize server {stored.instance_uuid}: another resize of it is in "
+                    "progress; try again"
+                )
             begun.append(PendingResize(stored, new))
             most = stored.counts_as if new is None else _larger(stored.counts_as, new)
             # If this process dies, the record keeps the largest possible size, which is safe for
@@ -163,7 +166,7 @@ class RemoteUsage:
         change: Callable[[RemoteInstance], RemoteInstance | None],
         within: QuotaCheck | None = None,
     ) -> None:
-        """Apply a change to a server's stored record, and retry when the record changes.
+        """Apply a change to a server's stored record, and retry if the record changes.
 
         Raises:
             QuotaExceededError: the change exceeds the project's quota.
@@ -183,7 +186,9 @@ class RemoteUsage:
             if not (isinstance(outcome, Rejected) and outcome.stale):
                 check_excess(outcome)
                 return
-        raise ConflictError(f"the quota record of server {uuid} keeps changing; try again")
+        raise ConflictError(
+            f"cannot update the quota record of server {uuid}: it keeps changing; try again"
+        )
 
 
 def _done(

@@ -102,7 +102,10 @@ class SagaStore:
         (outcome,) = await self._ledger.commit([unit])
         check_excess(outcome)
         if isinstance(outcome, Rejected):
-            raise ConflictError(outcome.conflict or "the instances have changed; try again")
+            raise ConflictError(
+                outcome.conflict
+                or f"cannot place request {order.request.request_id}: an instance has changed"
+            )
         # The ledger has raised each record's revision; later writes are checked against it.
         stored = (replace(one, revision=one.revision + 1) for one in order.instances)
         return Saga(order.request, group, {one.uuid: one for one in stored})

@@ -76,7 +76,7 @@ class TreePlacement:
 
     Args:
         ledger: stores pending requests and remote instances.
-        replica: the in-memory copy with the server groups.
+        replica: provides the server groups.
         local: places requests that stay in this zone.
         selector: collects offers of this zone's hosts and of its children.
         builder: claims room on this zone's hosts.
@@ -161,7 +161,7 @@ class TreePlacement:
     async def _here_or(self, order: PlaceOrder, wanted: Request) -> Decision | Selection:
         """Place a request on this zone's hosts, or return a selection that includes children.
 
-        When another request takes the room here first, the tree is asked again.
+        If another request takes the room here first, the whole tree is asked again.
         """
         attempt = 1
         while True:
@@ -189,9 +189,9 @@ class TreePlacement:
     async def _may_leave(self, order: PlaceOrder) -> bool:
         """Return whether a request may go to other zones.
 
-        Only a request for new instances that names no host may, and only while a child is active.
-        A saga that a scheduler has started may even without one, because it may already have
-        instances in other zones.
+        Only a request for new instances that names no host may leave, and only while a child is
+        active. A saga that a scheduler has started may leave even without an active child, because
+        it may already have instances in other zones.
         """
         request = order.request
         is_bound = request.destination or request.force_hosts or request.force_nodes
@@ -221,7 +221,7 @@ class TreePlacement:
         saga = await self._sagas.resume(taken.request, group, order.instances)
         if taken.is_given_up:
             return await self._completion.give_up(saga)
-        # No instance has left this zone, so the request may still be placed here without a saga.
+        # While no instance has left this zone, the request may still be placed here without a saga.
         if not saga.placed and not saga.unsettled:
             wanted = replace(saga.request, instance_uuids=tuple(saga.unplaced))
             found = await self._here_or(order, wanted)
@@ -276,7 +276,8 @@ class TreePlacement:
             await self._release(chosen, keep=len(chosen.choices))
             await self._use(saga, chosen)
             if saga.unplaced:
-                # Otherwise the next select would find its room taken by this one's holds.
+                # Without this release, the next select would find its room taken by the holds of
+                # this one.
                 await self._release(chosen)
                 without |= await self._left(saga)
 
@@ -284,7 +285,7 @@ class TreePlacement:
         """Free a group from a home zone that took none of its members.
 
         Returns:
-            The id of that zone, which the next select leaves out; empty when the group stays.
+            The id of that zone, which the next select leaves out; empty if the group stays.
         """
         home = home_of(saga.group)
         if saga.group is None or home is None or saga.unsettled:
@@ -296,7 +297,7 @@ class TreePlacement:
         return {home}
 
     async def _use(self, saga: Saga, selection: Selection) -> None:
-        """Build instances from the entries of a plan, and from its spares when one fails."""
+        """Build instances from the entries of a plan, and from its spares if an entry fails."""
         entries, now_s = selection.choices, self._clock.now_s
         if not is_together(saga.group):
             entries += selection.spares

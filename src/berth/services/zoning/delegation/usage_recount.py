@@ -42,7 +42,7 @@ class UsageRecount:
 
     Args:
         ledger: stores the remote instances.
-        zone_of: returns a child by its id, or None when it has been removed.
+        zone_of: returns a child by its id, or None if it has been removed.
         children: the client of the child zones.
         clock: measures the pauses.
         telemetry: receives the number of corrections, and failures of children.

@@ -122,7 +122,7 @@ class AssertionWriter:
     def write(
         self, zone: str, asked: AssertedRequest | ForwardedRequest, *, project_id: str, user_id: str
     ) -> str:
-        """Return the signed assertion for one request to a zone, as header text."""
+        """Return the signed assertion for one request to a zone, as the value of its header."""
         statement = ZoneAssertion(
             parent=self._name,
             zone=zone,

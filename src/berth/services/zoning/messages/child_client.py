@@ -233,7 +233,7 @@ def _good(zone: Zone, answer: ForwardedResponse) -> ForwardedResponse:
         UnavailableError: the status is not 2xx.
     """
     if answer.status not in _GOOD:
-        reason = _REASONS.get(answer.status, "it could not carry out the order")
+        reason = _REASONS.get(answer.status, "it could not carry out the order; see its log")
         raise UnavailableError(f"zone {zone.name} answered {answer.status}: {reason}")
     return answer
 

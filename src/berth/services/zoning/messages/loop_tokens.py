@@ -42,8 +42,8 @@ def read_loop_tokens(name: str, texts: Sequence[str]) -> tuple[bytes, ...]:
     """Return the loop tokens in a message.
 
     Raises:
-        InvalidInputError: a text does not have the form of a token, or there are too many of them;
-            `name` is their field.
+        InvalidInputError: a string does not have the form of a token, or there are too many of
+            them; `name` is their field.
     """
     check_count(name, len(texts), 0, _MARKS_MAX)
     marks = tuple(bytes_of(name, one) for one in texts)

@@ -126,8 +126,8 @@ def bytes_of(name: str, text: str) -> bytes:
     """Return the bytes that `url_text_of` has encoded.
 
     Raises:
-        InvalidInputError: the text is not ASCII, or no base64 text has its length; `name` is its
-            field.
+        InvalidInputError: the string is not ASCII, or no base64 string has its length; `name` is
+            its field.
     """
     try:
         return raw_of(text)

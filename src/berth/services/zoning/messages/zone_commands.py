@@ -46,7 +46,7 @@ class HeldBuildOrder:
 
 @dataclass(frozen=True, slots=True)
 class HeldBuildReply:
-    """The reason why an offer was refused, or None when its instance is being built."""
+    """The reason why an offer was refused, or None if its instance is being or has been built."""
 
     flaw: OfferRefusalReason | None = None
 

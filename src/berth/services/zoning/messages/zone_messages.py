@@ -114,7 +114,7 @@ class WeightMessage:
 class OffersMessage:
     """The answer to a select: the offers, best first.
 
-    The form is that of D1 in nova-behaviour.md: `{"weights": [...]}`.
+    The form `{"weights": [...]}` is that of Diablo's zones (nova-behaviour.md 1.4).
     """
 
     select_id: str
@@ -235,7 +235,7 @@ class BuildMessage:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeMessage:
-    """The outcome of one instance; `flaw` is None when it is being built."""
+    """The outcome of one instance; `flaw` is why its offer was refused, or None if it is built."""
 
     uuid: str
     flaw: OfferRefusalReason | None = None

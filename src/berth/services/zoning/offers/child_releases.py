@@ -50,7 +50,7 @@ class ChildReleases:
         self._clock = clock
         self._telemetry = telemetry
         self._pause_s = pause_s
-        # By the child's id.
+        # The queued releases, by the child's id.
         self._owed: dict[int, tuple[Zone, list[UnusedOffers]]] = {}
         self._telling: asyncio.Task[None] | None = None
 

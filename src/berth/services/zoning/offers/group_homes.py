@@ -29,7 +29,7 @@ class GroupHomes:
         self._replica = replica
 
     def known(self, group: ServerGroup | None) -> ServerGroup | None:
-        """Return this zone's record of a group, or the parent's when this zone has none."""
+        """Return this zone's record of a group, or the parent's if this zone has none."""
         if group is None:
             return None
         return self._replica.hosts.server_groups.get(group.uuid, group)
@@ -67,18 +67,18 @@ class GroupHomes:
             (outcome,) = await self._ledger.commit([(guard, Put(bound))])
             if isinstance(outcome, Committed):
                 return bound
-        raise ConflictError(f"server group {group.uuid} keeps changing; try again")
+        raise ConflictError(f"cannot bind server group {group.uuid}: it keeps changing; try again")
 
     async def leave(self, group: ServerGroup, *, but: Collection[str]) -> ServerGroup | None:
-        """Remove a group's home zone when the group has no members.
+        """Remove a group's home zone if the group has no members.
 
         Args:
             group: a group with hard affinity.
             but: uuids of instances that are about to become members and do not count yet.
 
         Returns:
-            The group without a home; None when it keeps its home, because it has members or
-            because its record has just changed, and when it is not recorded here.
+            The group without a home. None if it keeps its home, because it has members or because
+            its record has just changed, and if it is not recorded here.
 
         Raises:
             UnavailableError: the ledger cannot be reached.

@@ -69,7 +69,7 @@ class HeldOffers:
 
     @property
     def next_end_s(self) -> float | None:
-        """The monotonic second before which no hold expires, or None without holds."""
+        """The monotonic second before which no hold expires, or None if there are no holds."""
         return self._ends[0][0] if self._ends else None
 
     def hold(
@@ -108,7 +108,7 @@ class HeldOffers:
         return count
 
     def offered(self, key: OfferKey) -> Placement | None:
-        """Return the placement decided for a held offer, or None when it is not held."""
+        """Return the placement decided for a held offer, or None if it is not held."""
         select = self._selects.get(key.select_id)
         if select is None or key.place not in select.holds:
             return None
@@ -120,7 +120,7 @@ class HeldOffers:
         The caller must claim the room before its next await, or another request may take it.
 
         Returns:
-            The hold, or None when the offer is not held.
+            The hold, or None if the offer is not held.
         """
         select = self._selects.get(key.select_id)
         hold = None if select is None else select.holds.pop(key.place, None)
@@ -201,7 +201,7 @@ class HeldOffers:
         return allowed if mine else max(1, allowed)
 
     def _free(self, name: str) -> int:
-        """Return the free amount of a resource class over all hosts in service."""
+        """Return the sum of the free amounts of a resource class on all hosts."""
         hosts = self._replica.hosts
         columns = hosts.resource(name)
         if columns is None:

@@ -51,8 +51,8 @@ class HoldRouter:
             here: builds it in this process.
 
         Returns:
-            The reason for a refusal, or None when the instance is being built. When the holder does
-            not answer and this process finds the room taken, the reason is UNSETTLED.
+            The reason for a refusal, or None if the instance is being or has been built. If the
+            holder does not answer and this process finds the room taken, the reason is UNSETTLED.
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.

@@ -149,7 +149,7 @@ def incomparable_reason(policy: Policy) -> str | None:
         driver = driver.drivers[driver.routes.get(Operation.CREATE, driver.default)]
     if driver.name == "least_cost" and policy.normalisation is not Normalisation.SHARE:
         return (
-            "least_cost divides each cost by the greatest one among the hosts that pass the "
+            "least_cost divides each cost by the greatest cost among the hosts that pass the "
             'filters; set normalisation = "share" in the policy'
         )
     if driver.name in {"chance", "availability_zone"}:

@@ -81,7 +81,7 @@ class OfferSeals:
     def open(
         self, blob: bytes, *, audience: str, request_digest: bytes, now_s: float
     ) -> OfferTerms:
-        """Return the terms of an offer that is valid for a parent and a request at a time.
+        """Return the terms of an offer after checking it for the given parent, request and time.
 
         Raises:
             OfferRefusedError: the offer is unreadable, expired, or made for another zone, parent
@@ -129,7 +129,7 @@ def blob_bytes_of(levels: int) -> int:
 
 
 def child_blob_bytes(blob_bytes: int) -> int | None:
-    """Return the blob length for children, or None when there is no room for another layer."""
+    """Return the blob length for children, or None if there is no room for another layer."""
     left = blob_bytes - LAYER_BYTES
     return left if left >= BLOB_BYTES_MIN else None
 

@@ -140,7 +140,7 @@ class OfferSelector:
     async def offers(self, order: SelectOrder) -> Offers:
         """Return offers for a parent, sealed for it.
 
-        A select that this zone itself sent gets none when it returns through a loop of zones.
+        A select that this zone itself sent gets no offers if it returns through a loop of zones.
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
@@ -223,8 +223,8 @@ class OfferSelector:
     def _zones_for(self, order: SelectOrder) -> Sequence[Zone]:
         """Return the children to ask.
 
-        There are none when the request names a host, when no child is up, or when offers have no
-        room for another layer of sealing.
+        The list is empty if the request names a host, if no child is up, or if offers have no room
+        for another layer of sealing.
         """
         request = order.request
         if request.destination or request.force_hosts or request.force_nodes:
@@ -248,7 +248,8 @@ class OfferSelector:
     def _below_of(self, order: SelectOrder) -> SelectOrder | None:
         """Return the order for the children.
 
-        None is returned when no time is left for them, or no room for their layer of sealing.
+        The result is None if no time is left for the children, or no room for their layer of
+        sealing.
         """
         blob_bytes = child_blob_bytes(order.blob_bytes)
         count = len(order.request.instance_uuids)
@@ -342,7 +343,7 @@ class OfferSelector:
         )
 
     def _of_own(self, mine: HostOffers, late: int) -> Selection:
-        """Return this zone's own offers as a selection, for when no child offers anything."""
+        """Return this zone's own offers as a selection without offers of children."""
         own = tuple(self._of_host(mine, place) for place in range(len(mine.offers)))
         return Selection(mine.select_id, own, (), mine.ends_at_s, mine.decision, late)
 
@@ -356,7 +357,8 @@ class OfferSelector:
         A zone that cannot be reached keeps its holds until they expire.
 
         Returns:
-            Whether this process made the select; otherwise another scheduler may have.
+            Whether this process has a record or holds of the select; if not, another scheduler may
+            have made it.
         """
         select_id = surplus.select_id
         known = self._given.audience_of(select_id)
@@ -371,7 +373,7 @@ class OfferSelector:
 
 
 def portable_request(request: Request) -> Request:
-    """Return a request in the form for children, without host and cell names of this zone."""
+    """Return a request for children, without its ignored, retried and alternate hosts and cell."""
     if not (request.ignore_hosts or request.retried or request.alternates or request.source_cell):
         return request
     return replace(request, ignore_hosts=(), retried=(), alternates=(), source_cell="")

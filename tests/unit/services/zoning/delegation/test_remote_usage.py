@@ -68,7 +68,7 @@ async def test_a_child_is_asked_for_one_at_a_time() -> None:
     async with counted() as (ledger, counting):
         big = await begin(ledger, counting, BIG)
         for other in (MIDDLE, None):
-            with pytest.raises(ConflictError, match="is being resized"):
+            with pytest.raises(ConflictError, match="another resize of it"):
                 await begin(ledger, counting, other)
         await counting.take(big)
         found = await errand_of(ledger)
