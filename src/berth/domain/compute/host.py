@@ -100,7 +100,7 @@ class Host:
     """(architecture, hypervisor type, VM mode) triples that the host can run."""
     stats: Mapping[str, str] = field(default_factory=dict[str, str])
     cell: str = ""
-    """The part of the fleet that moved instances prefer to stay in; empty when the fleet has no
+    """The part of the fleet that moved instances prefer to stay in; empty if the fleet has no
     cells."""
     numa_cells: tuple[NumaCell, ...] = ()
     """The NUMA cells of the host. A host without any takes no guests that request a topology."""

@@ -31,7 +31,7 @@ NEVER: Final = frozenset({"PCPU", "VGPU", "PCI_DEVICE"})
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """An effective ratio, and a text for operators that names its origin."""
+    """An effective ratio, and a description of its origin for operators."""
 
     value: float
     origin: str

@@ -50,7 +50,7 @@ class NumaCell:
     to one guest. Hosts that do not distinguish them report one set as both; only the PCPU inventory
     then separates the two uses. Each set in `siblings` contains the threads of one core; if
     `siblings` is empty, every CPU is a core of its own. `memory_mb` is the cell's total memory in
-    MiB, and `mempages` optionally divides it by page size. `socket` is None when unknown.
+    MiB, and `mempages` optionally divides it by page size. `socket` is None if unknown.
     """
 
     cell_id: int

@@ -81,7 +81,7 @@ class RepairOutcome:
 class Discrepancy:
     """One inconsistency that an audit found.
 
-    `kind` and `key` identify the record concerned. `since_s` is Unix seconds, or None when unknown.
+    `kind` and `key` identify the record concerned. `since_s` is Unix seconds, or None if unknown.
     `lost` are the amounts that no instance can use because of the discrepancy, by resource class.
     `held` and `needed` are amounts by provider and class, if the discrepancy concerns allocations.
     `mend` is the possible automatic repair; None if only an operator can repair it. `advice` is for

@@ -68,7 +68,7 @@ Record = (
 
 
 class Kind(StrEnum):
-    """The kind of a record, as it is named in the change feed and in the ledger's tables."""
+    """The kind of a record; its value names the kind in the change feed and in ledger tables."""
 
     # `Enum.__hash__` is a Python function, and kinds are part of most dictionary keys.
     __hash__ = str.__hash__

@@ -124,7 +124,7 @@ class OfferRefusedError(BerthError):
     """An offer was refused and nothing was built for it.
 
     Args:
-        flaw: the reason.
+        flaw: the reason for the refusal.
     """
 
     def __init__(self, flaw: OfferRefusalReason) -> None:

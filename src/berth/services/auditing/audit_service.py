@@ -230,7 +230,7 @@ def _dated(snapshot: AuditSnapshot, orphan: Discrepancy, seen_s: float) -> Discr
 
 
 async def _suspicions(snapshot: AuditSnapshot) -> list[Discrepancy]:
-    """Return all suspicions that a snapshot gives rise to."""
+    """Return all suspicions that follow from a snapshot."""
     found: list[Discrepancy] = []
     for number, some in enumerate(_each(snapshot)):
         found += some

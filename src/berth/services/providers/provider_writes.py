@@ -84,7 +84,7 @@ class ProviderRevision(NamedTuple):
     """A change of a provider.
 
     Attributes:
-        record: the new record, or None when it stays unchanged.
+        record: the new record, or None if the provider stays unchanged.
         guards: the guards on what the change relies on.
         raises: the increment of the generation.
     """

@@ -41,7 +41,7 @@ class CreateOrder:
     """An owner's order of `count` instances of a flavor, all or none.
 
     If the project's quota does not allow `count`, the order is for as many as it allows, but at
-    least `count_min` (None stands for `count`).
+    least `count_min` (None means `count`).
 
     `request_id` makes the order idempotent: a repeat returns the same instances. With `may_repeat`
     earlier instances are looked up first. Administrators may pass `ZONE:HOST` or `ZONE:HOST:NODE`
@@ -347,7 +347,7 @@ class Instances:
         return flavor
 
     async def check_zone(self, zone: str | None) -> None:
-        """Check that an availability zone exists; None stands for any.
+        """Check that an availability zone exists; None means any.
 
         Raises:
             InvalidInputError: there is no such zone.

@@ -31,7 +31,7 @@ class RowTexts:
         return self.texts.get(row) if self.texts.is_put(row) else None
 
     def rows(self, text: str) -> frozenset[int]:
-        """Return the rows that have a text."""
+        """Return the rows that have the given string."""
         if self._shared:
             rows = self._shared.get(text)
             if rows is not None:
@@ -76,7 +76,7 @@ class RowsByText:
         self._several: dict[str, set[int]] = {}
 
     def rows(self, text: str) -> frozenset[int]:
-        """Return the rows that have a text."""
+        """Return the rows that have the given string."""
         row = self._only.get(text)
         return frozenset(self._several.get(text, ())) if row is None else frozenset((row,))
 

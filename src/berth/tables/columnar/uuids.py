@@ -13,7 +13,7 @@ class Uuids:
     """One uuid per row; any string is accepted as a uuid.
 
     A string that is not the canonical spelling of a uuid (upper case, no dashes, or not a uuid at
-    all) is stored as it is and takes about a hundred bytes.
+    all) is stored unchanged and takes about a hundred bytes.
     """
 
     def __init__(self, rows: int) -> None:

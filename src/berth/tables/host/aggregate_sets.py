@@ -24,9 +24,9 @@ _EMPTY: Final[frozenset[int]] = frozenset()
 class _Flat:
     """All distinct sets concatenated, so that NumPy can reduce each of them to one value.
 
-    `place_of` gives each id that occurs in a set a place, from 1. `members` contains the places of
-    the members of each set, after a leading 0, because `reduceat` would otherwise return the first
-    member of the next set for an empty one. `starts[s]` is the index in `members` where set s
+    `place_of` maps each id that occurs in a set to a place, from 1. `members` contains the places
+    of the members of each set, after a leading 0, because `reduceat` would otherwise return the
+    first member of the next set for an empty one. `starts[s]` is the index in `members` where set s
     begins.
     """
 

@@ -28,7 +28,7 @@ def size_guard(instance_uuid: str) -> str:
 
 
 class PendingResize(NamedTuple):
-    """A resize, or the end of one, that is being ordered from a child.
+    """A resize, or the end of a resize, that is being ordered from a child.
 
     `before` is the record before the order. `to` is the ordered size, or None for the end of a
     resize.
