@@ -53,7 +53,7 @@ class Operation(OpenName):
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """The host and node that the caller named; a `node` of None is any. The filters still apply."""
+    """The host that the caller named; `node` is None for any node. The filters still apply."""
 
     host: str
     node: str | None = None
