@@ -78,6 +78,9 @@ class RequestDocument:
     source_cell: Annotated[
         str, Meta(description="Current cell of a moved instance that may leave its cell.")
     ] = ""
+    stays_off: Annotated[
+        bool, Meta(description="An evacuated instance is stopped on its new host.")
+    ] = False
 
 
 def read_request(path: Path, state: Snapshot) -> Request:
@@ -118,6 +121,7 @@ def read_request(path: Path, state: Snapshot) -> Request:
             alternates=document.alternates,
             operation=document.operation,
             source_cell=document.source_cell,
+            stays_off=document.stays_off,
         )
         # `needs` is computed lazily. It is evaluated here, so that invalid extra specs are
         # reported with the file's name.

@@ -205,7 +205,7 @@ async def test_what_an_operator_sets_counts_at_once_and_can_be_unset(office: Off
 
 async def test_an_operator_can_only_set_what_makes_sense(office: Office) -> None:
     """Unknown hosts, missing classes and invalid ratios are refused."""
-    with pytest.raises(InvalidInputError, match="has no such inventory"):
+    with pytest.raises(InvalidInputError, match="has no inventory of this class"):
         await office.set(CUSTOM_GPU=2.0)
     with pytest.raises(InvalidInputError, match="must be between 0 and"):
         await office.set(VCPU=-1.0)

@@ -67,7 +67,7 @@ def test_modules_come_after_what_they_need() -> None:
 
 def test_a_module_that_is_missing_is_named() -> None:
     """A missing dependency is named in the error."""
-    with pytest.raises(FetchError, match="no module gone"):
+    with pytest.raises(FetchError, match="lacks the module gone"):
         in_order(["one"], {"one": module("gone")})
 
 
