@@ -27,7 +27,7 @@ def mark_begun(scope: Scope) -> None:
 
 
 def tell_errors_by(scope: Scope, teller: ErrorTeller) -> None:
-    """Set the error format of a request; without it, errors have the compute API's format."""
+    """Set the error format of a request; the default is the compute API's format."""
     scope[_TELLER] = teller
 
 
@@ -67,7 +67,8 @@ async def send_chunks(
 
 
 def _start(scope: Scope, status: int, headers: list[Header]) -> Message:
-    # Both senders start a response here, so none lacks the headers that clients and logs rely on.
+    # Both senders start their responses here, so every response has the headers that clients and
+    # logs rely on.
     headers += version_headers(scope)
     headers += id_headers(scope)
     mark_begun(scope)

@@ -14,7 +14,7 @@ from berth.api.compute import lifecycle_routes, side_routes
 from berth.api.compute import routes as compute_room
 from berth.api.compute.gaps import not_here
 from berth.api.compute.handlers.servers.forwarding import over_tree
-from berth.api.errors import HttpError
+from berth.api.errors import get_only
 from berth.api.front import Front
 from berth.api.identity import routes as identity_room
 from berth.api.identity.errors import send_refusal as tell_by_identity
@@ -50,10 +50,11 @@ OPERATIONS = (
 
 
 def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIApp:
-    """Build the application. Requests share nothing but `parts`.
+    """Build the ASGI application of the API.
 
-    A request passes `Front` (request id, size limits), the tracer if there is one, the router of
-    its API, microversion negotiation in the compute API, and the endpoint of its path.
+    A request passes `Front` (request id, size limits), the tracer if there is one, microversion
+    negotiation in the compute API, the router of its API unless `Shortcuts` knows the path, and the
+    endpoint of the path.
 
     Args:
         parts: dependencies of every API except Placement.
@@ -110,7 +111,7 @@ class _Document:
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Send the document."""
         if scope["method"] not in {"GET", "HEAD"}:
-            error = HttpError(405, "Only GET is allowed on this path.", {"Allow": "GET"})
+            error = get_only()
             await send_error(scope, send, error)
             return
         # Most processes never serve the document, so it is not generated at start-up.

@@ -1,4 +1,4 @@
-"""Signed assertions: parent zones name the tenant on whose behalf they send a request."""
+"""Signed assertions, in which a parent zone names the tenant on whose behalf it sends a request."""
 
 from dataclasses import replace
 from enum import Enum
@@ -28,7 +28,7 @@ _CHALLENGE: Final = {"WWW-Authenticate": "Berth-Zone-Statement"}
 
 
 class AssertedIdentity(Enum):
-    """Whether an operation accepts assertions.
+    """Whether an operation refuses, accepts or requires assertions.
 
     With `NEVER`, the operation rejects a request that has an assertion; ignoring it would grant the
     rights of the parent's account to a request that should have the tenant's rights only. With

@@ -1,4 +1,4 @@
-"""JSON decoding and encoding. Only this module of the API knows that msgspec does it."""
+"""JSON decoding and encoding with msgspec, and the base classes of request and response bodies."""
 
 import re
 from collections.abc import Mapping
@@ -98,7 +98,7 @@ def convert(values: Mapping[str, str], kind: type[T], where: str) -> T:
     Args:
         values: the strings by field name.
         kind: the type.
-        where: what the error names if no single field is at fault.
+        where: the field that the error names if no single field is invalid.
 
     Raises:
         InvalidInputError: the strings do not fit the type; the error names the field.
@@ -130,5 +130,5 @@ def _invalid(message: str, where: str) -> InvalidInputError:
         return InvalidInputError(where, message)
     path = found["path"].lstrip(".") or where
     # msgspec's message would quote the whole pattern, which explains nothing to a client.
-    reason = "must not have control characters" if _VISIBLE_TOLD in message else found["reason"]
-    return InvalidInputError(path, ("a key: " if found["key"] else "") + reason)
+    reason = "must not contain control characters" if _VISIBLE_TOLD in message else found["reason"]
+    return InvalidInputError(path, f"a key is invalid ({reason})" if found["key"] else reason)

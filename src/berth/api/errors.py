@@ -35,13 +35,13 @@ Header = tuple[bytes, bytes]
 
 # The exception's text may contain secrets or internals, so clients get only this text.
 NOTHING_SAID = (
-    "Unexpected API error: Berth failed to carry out the request. Berth's log has the reason under "
-    "the request id in the header x-openstack-request-id."
+    "Unexpected API error: Berth failed to carry out the request. Berth's log shows the reason "
+    "under the request id in the header x-openstack-request-id."
 )
 
 
 class FaultBody(View):
-    """The code and the message of an error; a response has them under the name of the fault."""
+    """The code and the message of an error, which a response contains under the fault's name."""
 
     code: int
     message: str
@@ -61,6 +61,11 @@ class HttpError(BerthError):
         self.status = status
         self.message = message
         self.headers = headers or {}
+
+
+def get_only() -> HttpError:
+    """Return the error for another method on a path that supports GET and HEAD only."""
+    return HttpError(405, "Only GET and HEAD are allowed on this path.", {"Allow": "GET, HEAD"})
 
 
 def translate(error: BerthError) -> HttpError | None:

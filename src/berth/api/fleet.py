@@ -7,7 +7,7 @@ from berth.api.parts import ApiParts
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.services.fleet.hosts import HostView, host_view
 
-# The number of hosts that a listing reads before other requests get a turn.
+# A listing reads this many hosts before other requests get a turn.
 _CHUNK = 256
 
 

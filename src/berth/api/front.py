@@ -16,7 +16,7 @@ class Front:
     """The ASGI middleware around all routers of the API.
 
     Args:
-        app: the application behind it.
+        app: the application that handles the request.
         limits: maximum sizes of a request.
         ids: generates request ids.
         telemetry: logs failures.
@@ -41,8 +41,8 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with an id, or respond with 414 or 431.
 
-        An unexpected error is logged and results in a 500; it is raised again if the response has
-        started.
+        An unexpected error is logged. It results in a 500 or, if the response has started, is
+        raised again.
         """
         if scope["type"] != "http":
             await self._app(scope, receive, send)

@@ -23,8 +23,8 @@ def header_of(scope: Scope, name: bytes) -> str | None:
     return None if value is None else value.decode("latin-1")
 
 
-# Clients choose the values of these headers, and Berth builds links from them. Values with other
-# characters could inject markup.
+# Clients choose the values of the headers with the host and the prefix, and Berth builds links from
+# them. Characters other than these could inject markup.
 _HOST = re.compile(r"[A-Za-z0-9._~\-\[\]:]{1,255}")
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~\-]+)+/?")
 
@@ -33,8 +33,8 @@ def root_url(scope: Scope) -> str:
     """Return the URL under which the client reached the API, without a trailing slash.
 
     The first values of X-Forwarded-Proto, X-Forwarded-Host and X-Forwarded-Prefix take precedence,
-    because proxies set them. The server's address stands in for a malformed host, `http` for a
-    malformed scheme; a malformed prefix is ignored.
+    because proxies set them. The address of the listening socket replaces a missing or malformed
+    host, and `http` replaces an unknown scheme; a malformed prefix is ignored.
     """
     host = _first(header_of(scope, b"x-forwarded-host")) or header_of(scope, b"host") or ""
     if _HOST.fullmatch(host) is None:

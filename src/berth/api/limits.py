@@ -1,4 +1,4 @@
-"""Size limits of requests, enforced before a request is parsed."""
+"""Limits on the size, nesting and arrival time of requests, enforced before a body is decoded."""
 
 import asyncio
 import re
@@ -39,9 +39,9 @@ def refusal_of(scope: Scope, limits: RequestLimits) -> HttpError | None:
     headers: list[Header] = scope["headers"]
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     if len(path) > limits.path_bytes_max:
-        return HttpError(414, f"The path has more than {limits.path_bytes_max} bytes.")
+        return HttpError(414, f"The path is longer than {limits.path_bytes_max} bytes.")
     if len(scope["query_string"]) > limits.query_bytes_max:
-        return HttpError(414, f"The query has more than {limits.query_bytes_max} bytes.")
+        return HttpError(414, f"The query is longer than {limits.query_bytes_max} bytes.")
     if len(headers) > limits.headers_max:
         return HttpError(431, f"The request has more than {limits.headers_max} header fields.")
     header_bytes = 0
@@ -64,7 +64,7 @@ async def read_body(scope: Scope, receive: Receive, limits: RequestLimits) -> by
     if length is not None and _is_above(length, limits.body_bytes_max):
         raise _too_long(limits)
     try:
-        # The timeout covers the first chunk too, which a slow client may never send.
+        # The timeout includes the wait for the first chunk, which a slow client may never send.
         async with asyncio.timeout(limits.body_timeout_s):
             return await _read_all(receive, limits)
     except TimeoutError as error:
@@ -90,7 +90,9 @@ def check_depth(body: bytes, depth_max: int) -> None:
             continue
         depth += 1 if char in _OPEN else -1
         if depth > depth_max:
-            raise HttpError(400, f"body: lists and objects are nested deeper than {depth_max}")
+            raise HttpError(
+                400, f"body: lists and objects are nested deeper than {depth_max} levels"
+            )
 
 
 async def _read_all(receive: Receive, limits: RequestLimits) -> bytes:
@@ -110,10 +112,11 @@ async def _read_all(receive: Receive, limits: RequestLimits) -> bytes:
 
 
 def _is_above(text: bytes, maximum: int) -> bool:
-    # The number of digits is compared first, because int() raises on a text of over 4,300 digits.
+    # The number of digits is compared first, because int() raises an error for a string of over
+    # 4,300 digits.
     digits = text.strip()
     return digits.isdigit() and (len(digits) > len(str(maximum)) or int(digits) > maximum)
 
 
 def _too_long(limits: RequestLimits) -> HttpError:
-    return HttpError(413, f"The body has more than {limits.body_bytes_max} bytes.")
+    return HttpError(413, f"The body is longer than {limits.body_bytes_max} bytes.")

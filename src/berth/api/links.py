@@ -82,6 +82,6 @@ def page_of(items: Sequence[T], keys: Sequence[str], marker: str | None, limit: 
 
 
 def limit_of(call: Call, requested: int | None) -> int:
-    """Return the page size: the requested limit, at most the API's maximum; None requests that."""
+    """Return the page size: the smaller of the requested limit, if any, and the API's maximum."""
     maximum = call.parts.limits.list_max
     return maximum if requested is None else min(requested, maximum)

@@ -19,9 +19,10 @@ _NS_PER_S: Final = 1_000_000_000
 
 
 class Measured:
-    """The outermost ASGI middleware: counts requests by method, route and status.
+    """The outermost ASGI middleware, which counts and times requests.
 
-    The route is the path template of the operation, or `other`, which bounds the number of label
+    Requests are counted by method, route and status class, and timed by route. The route is the
+    path template of the operation or, if there is none, `other`; this bounds the number of label
     values.
     """
 
@@ -48,7 +49,7 @@ class Measured:
             await self._app(scope, receive, listen)
         finally:
             method, route = scope["method"], scope.get(ROUTE, _OTHER)
-            # Unknown methods share a label, so clients cannot create any number of labels.
+            # Unknown methods share one label, so clients cannot create arbitrarily many labels.
             labels = (method if method in _METHODS else _OTHER, route, f"{status // 100}xx")
             self._metrics.add(HTTP_REQUESTS, labels)
             seconds = (self._clock.ticks_ns() - began_ns) / _NS_PER_S

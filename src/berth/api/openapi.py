@@ -28,7 +28,7 @@ _IDEMPOTENCY_HEADER: Json = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Requests with the same key in the same project are one request.",
+    "description": "Requests with the same key in the same project are treated as one.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 _STATEMENT_HEADER: Json = {
@@ -112,7 +112,7 @@ def _describe(operation: ApiOperation, by_kind: dict[type, Json], components: Js
     if operation.role is Role.ADMIN:
         note = f"{note} Only for administrators.".strip()
     if operation.stated is AssertedIdentity.MAY:
-        note = f"{note} Parent zones call it for tenants with X-Berth-Zone-Statement.".strip()
+        note = f"{note} Parent zones use it for their tenants, with X-Berth-Zone-Statement.".strip()
     if note:
         described["description"] = note
     return described
@@ -157,7 +157,7 @@ def _parameters(
 
 
 def _without_null(schema: Json) -> Json:
-    """Return the schema without `null`, which a query parameter cannot have as a value."""
+    """Return the schema without `null` if one type remains, because a query cannot contain null."""
     choices = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
     return choices[0] if len(choices) == 1 else schema
 

@@ -74,7 +74,7 @@ class Policies(Protocol):
 
     @property
     def last_error(self) -> str | None:
-        """Why the last reload failed, or None if it succeeded or there was none."""
+        """The reason why the last reload failed; None if it succeeded or there was no reload."""
         ...
 
     def reload(self) -> bool:
@@ -87,13 +87,14 @@ class ApiParts:
     """Everything that the handlers use; nothing is global.
 
     `providers` is the Placement API's replica, or None when that API is not served. When `images`
-    is empty, any image id is accepted. `default_zone` is the availability zone of hosts that no
-    aggregate places in one. With `single_shot`, the servers of one request are placed one by one.
+    is empty, any image id is accepted. `default_zone` is the availability zone of hosts whose
+    aggregates name no zone. With `single_shot`, the servers of one request are placed one by one.
     `tokens` is None when no tokens are issued. `region` is the region of this deployment in the
     catalog. `started_ns` is the time when the API was built, in clock ticks; `build_app` sets it.
-    `checks` reports readiness, `page` serves the metrics or is None, and without a `tracer` there
-    are no spans. `strangers_seen_s` keeps, from one audit to the next, the Unix time at which each
-    unknown consumer was first seen. `zones` is None when this deployment is not a zone of a tree.
+    `checks` reports readiness, `page` serves the metrics or is None, and spans are recorded only if
+    there is a `tracer`. `strangers_seen_s` keeps, from one audit to the next, the Unix time at
+    which each unknown consumer was first seen. `zones` is None when this deployment is not a zone
+    of a tree.
     """
 
     instances: Instances

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from berth.api.answers import mark_begun, send_bytes, send_error
 from berth.api.auth.authentication import Auth, credentials_of
 from berth.api.codec import View, encode
-from berth.api.errors import HttpError
+from berth.api.errors import HttpError, get_only
 from berth.api.observed import ROUTE
 from berth.api.request_id import id_headers
 from berth.ports.telemetry import Exposition
@@ -21,7 +21,7 @@ class Checks(Protocol):
     """Checks whether the process can do its work."""
 
     async def problems(self) -> list[str]:
-        """Return what prevents it, in words safe for unauthenticated readers; empty if nothing."""
+        """Return the problems that prevent this, in words that unauthenticated clients may read."""
         ...
 
 
@@ -58,7 +58,7 @@ class MetricsPage:
 
     Args:
         exposition: renders the metrics.
-        auth: identifies the caller, who must be an administrator; None serves every client.
+        auth: identifies the caller, which must be an administrator; None to serve every client.
     """
 
     def __init__(self, exposition: Exposition, auth: Auth | None = None) -> None:
@@ -137,4 +137,4 @@ async def nothing_else(scope: Scope, _receive: Receive, send: Send) -> None:
 
 def _check_method(scope: Scope) -> None:
     if scope["method"] not in {"GET", "HEAD"}:
-        raise HttpError(405, "Only GET is allowed on this path.", {"Allow": "GET"})
+        raise get_only()

@@ -81,7 +81,7 @@ class ApiOperation:
 
 
 class Call(NamedTuple):
-    """A request to an operation after authentication, unless it is public, with its body read."""
+    """A request whose body was read and, unless the operation is public, caller authenticated."""
 
     parts: ApiParts
     operation: ApiOperation
@@ -125,7 +125,8 @@ class Call(NamedTuple):
         """Return the decoded query. Unknown parameters are ignored, as in Nova before 2.75.
 
         Raises:
-            InvalidInputError: a parameter does not fit the type; the error names it.
+            InvalidInputError: a parameter does not fit the type or contains U+0000, or there are
+                too many.
         """
         self._check_declared(kind, self.operation.query)
         fields = kind.__struct_encode_fields__
@@ -211,8 +212,8 @@ class Endpoint:
 
     async def _call(self, operation: ApiOperation, scope: Scope, receive: Receive) -> Call:
         identity, statement, limits = _NOBODY, None, self._parts.limits
-        # Callers are authenticated before their bodies are read, so that strangers cannot make the
-        # process buffer megabytes.
+        # Callers are authenticated before their bodies are read, so that unauthenticated clients
+        # cannot make the process buffer megabytes.
         if operation.role is not Role.PUBLIC:
             identity = await self._parts.auth.identify(credentials_of(scope))
             statement = assertion_of(self._parts, scope, operation.stated)
@@ -256,7 +257,7 @@ def routes_of(parts: ApiParts, operations: Iterable[ApiOperation], prefix: str =
     Args:
         parts: dependencies of the handlers.
         operations: the table.
-        prefix: the path where the routes will be mounted, which theirs omit.
+        prefix: the path under which the routes will be mounted; their own paths omit it.
     """
     by_path: dict[str, list[ApiOperation]] = {}
     for operation in operations:

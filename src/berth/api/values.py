@@ -13,13 +13,13 @@ Whole = (
     Annotated[int, Meta(ge=0, le=COUNT_MAX)]
     | Annotated[str, Meta(pattern="^[0-9]+$", min_length=1, max_length=10)]
 )
-"""An integer from 0 to `COUNT_MAX`, or 1 to 10 decimal digits; `whole` checks their range."""
+"""An integer from 0 to `COUNT_MAX`, or a string of 1 to 10 digits, whose range `whole` checks."""
 
 Flag = bool | Annotated[str, Meta(min_length=1, max_length=5)]
 """A boolean, or a word that may stand for one; `flag` checks it."""
 
 Text = Annotated[str, Meta(max_length=65_535)]
-"""A text of at most 65,535 characters, as in OpenStack."""
+"""A string of at most 65,535 characters, as in OpenStack."""
 
 Limit = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 
@@ -35,7 +35,7 @@ def whole(value: int | str, field: str, *, low: int = 0) -> int:
     """
     number = int(value)
     if not low <= number <= COUNT_MAX:
-        raise InvalidInputError(field, f"{number} must be between {low} and {COUNT_MAX}")
+        raise InvalidInputError(field, f"must be between {low} and {COUNT_MAX}, not {number}")
     return number
 
 
@@ -56,10 +56,10 @@ def flag(value: Flag | None, field: str) -> bool:
 
 
 def check_edges(text: object, field: str) -> None:
-    """Reject a text with leading or trailing white space; a value that is not a text passes.
+    """Reject a string with white space at either end; a value that is not a string is accepted.
 
     Raises:
-        InvalidInputError: the text begins or ends with white space.
+        InvalidInputError: the string begins or ends with white space.
     """
     if isinstance(text, str) and text.strip() != text:
         raise InvalidInputError(field, "must not begin or end with white space")
@@ -69,14 +69,14 @@ def moment(text: str, field: str) -> float:
     """Return an ISO 8601 time as Unix seconds; a time without a zone is UTC.
 
     Raises:
-        InvalidInputError: the text is not an ISO 8601 time.
+        InvalidInputError: the string is not an ISO 8601 time.
     """
     try:
         time = datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError) as error:
         raise InvalidInputError(
-            field, f"{text[:80]!r} must be an ISO 8601 time, such as 2026-01-31T12:00:00Z"
+            field, f"{text[:80]!r} is not an ISO 8601 time, such as 2026-01-31T12:00:00Z"
         ) from error
 
 

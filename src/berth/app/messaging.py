@@ -44,7 +44,7 @@ def connect(
     Args:
         settings: the broker's address and options.
         part: the kind of process (`scheduler`).
-        telemetry: receives connections and failures.
+        telemetry: receives events about connections, and failures.
         notifies: whether the process sends notifications, if the settings enable them.
 
     Raises:

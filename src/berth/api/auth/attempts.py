@@ -13,7 +13,7 @@ class FailedAttempts:
 
     Args:
         clock: measures durations.
-        failures_max: number of failures in a window from which on a key is refused.
+        failures_max: number of failures in a window after which a key is refused.
         window_s: length of a window in seconds, starting at its first failure.
         keys_max: maximum number of keys; a further key drops the one that was added first.
     """

@@ -83,8 +83,8 @@ class NoAuth:
         admins: users that are administrators.
     """
 
-    # A client that sends one of these is the administrator; keystoneauth's plugin `none` sends
-    # `notused`.
+    # A client that sends one of these tokens is the administrator; keystoneauth's plugin `none`
+    # sends `notused`.
     _ANYBODY = frozenset({"", "notused", ADMIN})
 
     _ANY_ADMIN = Identity(ADMIN, ADMIN, is_admin=True)
@@ -113,8 +113,8 @@ class NoAuth2:
     """Trusts every client that sends a token, like OpenStack's `noauth2`, for tests.
 
     The token is `USER:PROJECT`, or `USER` for a project of the same name. Headers may set roles,
-    another project, or system scope. Whoever has the role `admin` is an administrator. Without a
-    roles header, the users in `admins` have that role and other users have none.
+    another project, or system scope. A caller with the role `admin` is an administrator. If there
+    is no roles header, the users in `admins` have that role and other users have none.
 
     Args:
         admins: users that are administrators unless a roles header says otherwise.
@@ -168,7 +168,7 @@ class Accounts(Protocol):
 
     @property
     def generation(self) -> int:
-        """A counter that grows with every change; reading it may first look for changes."""
+        """A counter that grows with every change; reading it may first check for changes."""
         ...
 
     @property
@@ -312,8 +312,8 @@ class HttpBasic:
         if account is None or not right:
             return None
         identity = Identity(user, account.project_id, is_admin=user in self._admins)
-        # The cache was cleared if accounts changed during the check; the old account must not enter
-        # it.
+        # If accounts changed during the check, the cache has been cleared, and the old account must
+        # not enter it again.
         if generation == self._generation:
             self._remember(digest, identity)
         return identity
@@ -330,7 +330,7 @@ def _is_right(password: bytes, password_hash: bytes) -> bool:
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text is a valid user or project name: 1 to 255 printable characters."""
+    """Return whether a string is a valid user or project name: 1 to 255 printable characters."""
     return 0 < len(text) <= _NAME_MAX and text.isprintable()
 
 

@@ -47,7 +47,7 @@ def may_work_in(directory: Directory, person: Person, project: str) -> bool:
 
 
 def projects_of(directory: Directory, person: Person) -> Sequence[str]:
-    """Return all projects for an administrator; for other users their own, if they have one."""
+    """Return the listed projects for an administrator, otherwise the user's own project, if any."""
     own = [person.project_id] if person.project_id else []
     return directory.projects() if person.is_admin else own
 

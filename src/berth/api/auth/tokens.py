@@ -21,7 +21,8 @@ class Revoked:
 
     Args:
         clock: provides the time.
-        kept_max: maximum number of tokens; when all are unexpired, no further one is accepted.
+        kept_max: maximum number of tokens; if none of them has expired, no further token can be
+            revoked.
     """
 
     def __init__(self, clock: Clock, *, kept_max: int = 100_000) -> None:
@@ -44,7 +45,8 @@ class Revoked:
         if len(self._until_s) >= self._kept_max:
             raise HttpError(
                 503,
-                "Too many revoked tokens have not expired yet. Try again in 60 s.",
+                "The token cannot be revoked, because too many revoked tokens have not expired "
+                "yet. Try again in 60 s.",
                 {"Retry-After": "60"},
             )
         self._until_s[audit_id] = expires_at_s
@@ -88,7 +90,7 @@ class Seals(Protocol):
     """Encrypts and authenticates byte strings under keys of this deployment."""
 
     def seal(self, purpose: str, content: bytes) -> str:
-        """Return the content as a text that only `unseal` with the same purpose can read."""
+        """Return the content as a string that only `unseal` with the same purpose can read."""
         ...
 
     def unseal(self, purpose: str, text: str) -> bytes | None:
@@ -120,10 +122,10 @@ class Tokens(Protocol):
         ...
 
     def read(self, text: str) -> Token:
-        """Return the token that a text stands for.
+        """Return the token that a string stands for.
 
         Raises:
-            HttpError: 401 when the text is not a token, or the token has expired, was revoked, or
+            HttpError: 401 when the string is not a token, or the token has expired, was revoked, or
                 names a user that no longer exists.
         """
         ...

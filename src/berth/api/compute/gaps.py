@@ -1,6 +1,6 @@
 """Responses to requests for paths of Nova's compute API that Berth does not implement.
 
-They have the status 501 and the reason, since a 404 would look like a missing resource.
+They have the status 501 and give the reason, because a 404 would look like a missing resource.
 """
 
 import re
@@ -12,7 +12,8 @@ from berth.api.errors import HttpError
 from berth.api.routing import not_found
 
 _SERVER = "servers/[^/]+"
-# The rest of a sentence about Berth, and the patterns of the paths below /v2.1 that it is for.
+# Each key completes the sentence "Berth ...", which is the response to the paths below /v2.1 that
+# match one of the patterns.
 _GAPS = {
     "has no networks, addresses or security groups": (
         "os-networks",

@@ -134,7 +134,8 @@ def _stored_object(value: dict[str, object]) -> dict[str, Any]:
     for key in value:
         _check_text(key)
         if not key.isprintable():
-            raise PlacementError(400, "JSON does not validate: a key has an unprintable character")
+            reason = f"the key {key[:80]!r} has an unprintable character"
+            raise PlacementError(400, f"JSON does not validate: {reason}")
     return {
         key: _ratio(item) if key == _RATIO and isinstance(item, int | float) else _stored(item)
         for key, item in value.items()

@@ -22,12 +22,11 @@ from berth.scheduling.candidates.query import CandidateQuery
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.provider.providers import ProviderTable
 
-# The bits of a signed 64-bit word without its sign. Bits of this many masks or more are held in
-# Python integers.
+# The number of bits in an int64 without its sign bit. With this many masks or more, the bits of a
+# row are held in a Python integer.
 _WORD_BITS: Final = 63
 
-# With more choices than this, those of trees without a choice for each slot are excluded from the
-# tops first.
+# With more choices than this, the choices in trees that lack one for some slot are dropped first.
 _FEW: Final = 32
 
 

@@ -102,8 +102,8 @@ class BlockedScores:
         blocks = positions >> self.shift
         self.greatest[blocks] = np.maximum.reduce(self._lines[blocks], axis=1)
         self._put += positions.size
-        # If more scores have changed since the last search than it can have found leaders, another
-        # search is cheaper than updating the leaders.
+        # After this many changes since the last search, another search is cheaper than updating the
+        # leaders.
         if self._put > _AHEAD + _LED_MIN:
             self._leaders.clear()
             self._last = _NO_KEY

@@ -17,17 +17,17 @@ from berth.tables.host.hosts import HostTable
 
 
 def build_core() -> Filter:
-    """Build ExactCoreFilter, which has no options: the flavor's VCPUs equal the free VCPUs."""
+    """Build ExactCoreFilter: the flavor's VCPUs equal the host's free VCPUs. It has no options."""
     return _exact_filter("ExactCoreFilter", CPUS)
 
 
 def build_ram() -> Filter:
-    """Build ExactRamFilter, which has no options: the flavor's memory equals the free memory."""
+    """Build ExactRamFilter: the flavor's memory equals the free memory. It has no options."""
     return _exact_filter("ExactRamFilter", MEMORY)
 
 
 def build_disk() -> Filter:
-    """Build ExactDiskFilter, which has no options: the flavor's disks equal the free disk space."""
+    """Build ExactDiskFilter: the flavor's disks equal the free disk space. It has no options."""
     return _exact_filter("ExactDiskFilter", DISK)
 
 

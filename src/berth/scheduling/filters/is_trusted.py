@@ -18,7 +18,7 @@ _SPEC = "trust:trusted_host"
 
 
 def build() -> Filter:
-    """Build the filter, which has no options: each attestation has its own time of expiry."""
+    """Build the filter. It has no options, because each attestation has its own expiry time."""
     return Filter(
         name=NAME,
         keep=_keep,

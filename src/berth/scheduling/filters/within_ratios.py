@@ -24,17 +24,17 @@ from berth.tables.host.hosts import HostTable
 
 
 def build_core() -> Filter:
-    """Build CoreFilter, which has no options: the flavor's VCPUs fit under the host's ratio."""
+    """Build CoreFilter: the flavor's VCPUs fit under the host's ratio. It has no options."""
     return _ratio_filter("CoreFilter", CPUS)
 
 
 def build_ram() -> Filter:
-    """Build RamFilter, which has no options: the flavor's memory fits under the host's ratio."""
+    """Build RamFilter: the flavor's memory fits under the host's ratio. It has no options."""
     return _ratio_filter("RamFilter", MEMORY)
 
 
 def build_disk() -> Filter:
-    """Build DiskFilter, which has no options: the flavor's disks fit under the host's ratio."""
+    """Build DiskFilter: the flavor's disks fit under the host's ratio. It has no options."""
     return _ratio_filter("DiskFilter", DISK)
 
 

@@ -88,7 +88,8 @@ def _check(child: ChildReport, named: Mapping[str, ChildReport], where: str) -> 
                 where, f"the parent {above.parent[:80]!r} is not reported; report it"
             )
         if above.parent in seen:
-            raise InvalidInputError(where, "is its own ancestor; name a parent outside its subtree")
+            reason = f"its parents loop at {above.parent[:80]!r}; name parents up to the host"
+            raise InvalidInputError(where, reason)
         above = named[above.parent]
         seen.add(above.name)
 

@@ -82,9 +82,8 @@ class AggregateSets:
         order = indices.argsort(kind="stable")
         found, starts = np.unique(indices[order], return_index=True)
         parts = np.split(rows[order], starts[1:])
-        for index, mine in zip(
-            found.tolist(), parts, strict=False
-        ):  # `split` makes one part of no rows
+        # Not strict, because `np.split` of no rows still returns one part, which is empty.
+        for index, mine in zip(found.tolist(), parts, strict=False):
             yield self._sets.all[index] or _EMPTY, mine
 
     def has_any(self, numbers: Collection[int], rows: Selection) -> Mask:

@@ -107,7 +107,7 @@ class FreeCell:
 
     @property
     def cell_id(self) -> int:
-        """The id of the cell on its host."""
+        """The id of the NUMA cell on its host."""
         return self.shape.cell.cell_id
 
     @property

@@ -82,7 +82,7 @@ class ListingTests(LedgerFixtures):
             assert [i.uuid for i in found] == [make_uuid("instance", n) for n in expected]
 
     async def test_pages_follow_one_another_newest_first(self, ledger: Ledger) -> None:
-        """Pages by marker add up to the whole list, even if times of creation are equal."""
+        """Pages by marker add up to the whole list, even if creation times are equal."""
         instances = [
             # Three instances share each time, so pages end among equal times.
             replace(make_instance(n), created_at_s=CREATED_AT_S + n // 3)

@@ -78,7 +78,7 @@ class MigrationTests(LedgerFixtures):
         assert await ledger.migrations(query) == [ODD]
 
     async def test_moves_that_were_not_asked_for_are_not_found(self, ledger: Ledger) -> None:
-        """`source_host` does not match a destination, and bounds of time are inclusive."""
+        """`source_host` does not match a destination, and time bounds are inclusive."""
         first, third = make_migration(1), make_migration(3)
         await commit(ledger, *[(Put(one),) for one in (first, ODD, third)])
         for query, expected in (
@@ -119,7 +119,7 @@ class MigrationTests(LedgerFixtures):
         assert await ledger.get(Migration, arrived.uuid) == arrived
 
     async def test_pages_of_moves_follow_one_another_newest_first(self, ledger: Ledger) -> None:
-        """Pages by marker add up to the whole list, even if times of creation are equal."""
+        """Pages by marker add up to the whole list, even if creation times are equal."""
         moves = [replace(make_migration(n), created_at_s=CREATED_AT_S + n // 3) for n in range(8)]
         await commit(ledger, *[(Put(move),) for move in moves])
         whole = await ledger.migrations(MigrationQuery())

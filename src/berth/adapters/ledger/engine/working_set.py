@@ -201,8 +201,8 @@ class UnitTransaction:
     Attributes:
         working_set: the state that the unit changes.
         unit: the unit.
-        events: what the change feed delivers of the unit, in order.
-        counted: the footprints before the unit of the projects whose footprints it changes.
+        events: the events that the change feed delivers for the unit, in order.
+        counted: by project whose footprint the unit changes, its footprint before the unit.
     """
 
     __slots__ = ("_raised", "_touched", "_undo", "counted", "events", "unit", "working_set")

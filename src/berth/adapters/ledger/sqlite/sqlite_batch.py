@@ -126,7 +126,7 @@ def checkpoint_steps(batch: RowBatch, *, in_doubt: bool = False) -> list[Step]:
         in_doubt: whether some of the steps may have been done before.
     """
     kinds = {schema.KIND_OF_TABLE.get(name) for name in batch.upserts} | batch.removed.keys()
-    # In doubt, a row whose key exists was inserted by the interrupted checkpoint and is skipped.
+    # If `in_doubt`, the interrupted checkpoint has inserted the rows whose keys exist.
     conflict = "IGNORE" if in_doubt else "ROLLBACK"
     return [
         *(

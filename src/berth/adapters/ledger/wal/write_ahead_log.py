@@ -190,7 +190,7 @@ def merge_batches(batches: Sequence[RowBatch], *, in_doubt: bool = False) -> Row
         kind = schema.KIND_OF_TABLE.get(table)
         if kind is not None:
             total.removed[kind] = [str(key) for key, row in rows_by_key.items() if row is None]
-    # In doubt, allocations are deleted even for consumers that had none before these batches,
+    # If `in_doubt`, allocations are deleted even for consumers that had none before these batches,
     # because an interrupted checkpoint may have inserted some.
     total.freed = [str(consumer) for consumer in (freed | allocations if in_doubt else freed)]
     total.inserts[ALLOCATIONS] = [row for rows in allocations.values() for row in rows]
@@ -205,7 +205,7 @@ _NOTHING: Final = (0, 0, 0)
 
 
 def _worth_writing(spent: Mapping[_Place, _Spent], *, in_doubt: bool) -> Mapping[_Place, _Spent]:
-    """Return the changes of usage: all in doubt, and otherwise those that do not cancel out.
+    """Return all changes of usage if `in_doubt`, else those that do not cancel out.
 
     A change that cancels out is kept if no other row has its provider's newest generation.
     """

@@ -1,4 +1,4 @@
-"""Conversion of libvirt's errors to errors that say what to do."""
+"""Conversion of libvirt's errors to errors that explain them or say what to do."""
 
 import re
 
@@ -10,7 +10,7 @@ _QEMU_SAID = re.compile(
     r"(?:process exited while connecting to monitor|unexpectedly closed the monitor):?"
 )
 _NOT_THERE = "cannot connect to libvirtd; check that it is running and that virt.uri is correct"
-_WHAT_TO_DO = {
+_EXPLANATIONS = {
     ErrorCode.NO_CONNECT: _NOT_THERE,
     ErrorCode.RPC: _NOT_THERE,
     ErrorCode.CONFIG_UNSUPPORTED: "this host's QEMU does not support what the guest needs",
@@ -53,7 +53,7 @@ def libvirt_error_of(error: VirtError) -> LibvirtRefusedError | LibvirtUnreachab
 
 
 def error_text(code: int, message: str) -> str:
-    """Return the text of an error: what to do if known, and the end of libvirt's message.
+    """Return the text of an error: an explanation, if there is one, and libvirt's message.
 
     If libvirt's message quotes the output of QEMU, the text is the end of that output, which states
     the cause.
@@ -63,6 +63,6 @@ def error_text(code: int, message: str) -> str:
         lines = [line.strip() for line in qemu_said[1].splitlines() if line.strip()]
         return f"QEMU: {' | '.join(lines)[-_TOLD_CHARS:]}"
     text = " ".join(message.split())[-_TOLD_CHARS:]
-    if code in _WHAT_TO_DO:
-        return f"{_WHAT_TO_DO[ErrorCode(code)]} ({text})"
+    if code in _EXPLANATIONS:
+        return f"{_EXPLANATIONS[ErrorCode(code)]} ({text})"
     return text or f"libvirt's error {code}"

@@ -141,7 +141,7 @@ class LibvirtMigration:
         await self._is_over.wait()
 
     async def run(self, address: str) -> None:
-        """Migrate the guest, until libvirt no longer knows it on this host.
+        """Migrate the guest, and return once libvirt no longer has it on this host.
 
         A migration that an earlier agent began is followed to its end.
 

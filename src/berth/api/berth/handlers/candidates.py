@@ -18,7 +18,7 @@ async def explain_candidates(call: Call) -> Answer:
     replica = call.parts.providers
     # The providers are replicated only in processes that serve the Placement API as well.
     if replica is None:
-        raise HttpError(404, "This server does not serve the Placement API; use one that does.")
+        raise HttpError(404, "This process does not serve the Placement API. Use one that does.")
     items = query_of(call.scope)
     # The query is read in the newest microversion, since this operation has no versions.
     check_query(items, _NEWEST)

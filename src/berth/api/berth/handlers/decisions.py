@@ -28,7 +28,7 @@ _FIELDS = {"flavorRef": "flavor"}
 async def show_capacity(call: Call) -> Answer:
     """Show how many more servers of a flavor fit in total and, for administrators, per host."""
     query = call.query(CapacityQuery)
-    # With `ZONE:HOST` other callers could measure single hosts.
+    # With `ZONE:HOST`, other callers could measure the free capacity of single hosts.
     if query.availability_zone and ":" in query.availability_zone and not call.identity.is_admin:
         raise HttpError(403, "Only administrators may name a host in availability_zone.")
     await call.parts.follower.catch_up()
@@ -94,8 +94,7 @@ async def show_decision(call: Call) -> Answer:
 async def try_decision(call: Call) -> Answer:
     """Decide about a request as for POST /servers, without claiming or storing anything.
 
-    For administrators the decision also has, for each weigher, the host that would have won without
-    it.
+    For administrators, the decision also names the host that would have won without each weigher.
     """
     # Fields of all microversions are accepted, since this API has no microversions.
     asked = await read_order(call, None)
@@ -119,7 +118,7 @@ def _shown(call: Call, decision: Decision) -> Decision:
 
 
 def without_hosts(decision: Decision) -> Decision:
-    """Return a decision for tenants, without everything that names hosts, providers or zones."""
+    """Return a decision for tenants, without anything that names hosts, providers or zones."""
     return replace(
         decision,
         filters=_counts(decision.filters),

@@ -90,7 +90,7 @@ async def show_host(call: Call) -> Answer:
 
 
 async def _chunks(parts: ApiParts, uuids: Sequence[str]) -> AsyncIterator[bytes]:
-    """Encode a HostsAnswer in chunks, so that a large fleet needs little memory at a time."""
+    """Encode a HostsAnswer in chunks, so that even a large fleet needs little memory."""
     # The brackets of the list are written here; those of each encoded batch are cut off.
     yield b'{"hosts":['
     comma = b""
@@ -170,7 +170,7 @@ def _attestation(parts: ApiParts, view: HostView) -> AttestationView | None:
     found = None if service is None else service.attestations.get(view.host.node)
     if found is None:
         return None
-    # The response has the current level: an attestation that has expired counts as `unknown`
+    # The response shows the current level: that of an expired attestation is `unknown`
     # (nova-behaviour.md 2.6).
     level = found.level_at(parts.clock.now_s())
     return AttestationView(level=level, valid_until_s=found.valid_until_s)
@@ -194,7 +194,7 @@ def _service(parts: ApiParts, service: Service) -> ServiceState:
 
 
 async def set_ratios(call: Call) -> Answer:
-    """Set an operator's allocation ratios of a host, and show the host."""
+    """Set or remove an operator's allocation ratios for a host, and show the host."""
     parts, name = call.parts, call.key("name")
     setting = RatioOverrides(parts.ledger, parts.follower, parts.replica)
     await setting.set(name, call.body(RatiosBody).ratios)

@@ -24,12 +24,12 @@ async def show_instance(call: Call) -> Answer:
     return Answer(instance)
 
 
-# Number of records that are encoded at a time; other requests run in between.
+# This many records are encoded before other requests get a turn.
 _CHUNK = 256
 
 
 async def show_state(call: Call) -> Answer:
-    """Show the whole state as of one version of the ledger, without passwords of child zones."""
+    """Show the state as of one ledger version, without removed child zones and zone passwords."""
     # The document is meant to be saved and passed on, so it must not contain even a sealed
     # password.
     snapshot = await call.parts.ledger.snapshot(call.parts.clock.now_s())

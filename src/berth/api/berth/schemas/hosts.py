@@ -11,7 +11,7 @@ ClassName = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class RatiosBody(Model):
-    """Allocation ratios by resource class; 0 removes one, and missing classes stay unchanged."""
+    """Allocation ratios by resource class; 0 removes a ratio, and other classes stay unchanged."""
 
     ratios: Annotated[
         dict[ClassName, Annotated[float, Meta(ge=0, le=RATIO_MAX)]], Meta(min_length=1)
@@ -19,7 +19,7 @@ class RatiosBody(Model):
 
 
 class WrittenOffMove(View):
-    """A move with a part on the host; `held` has the amounts that a write-off frees, by class."""
+    """A move from or to the host; `held` shows the amounts that a write-off frees, by class."""
 
     uuid: str
     id: int
@@ -32,8 +32,8 @@ class WrittenOffMove(View):
 class WriteOffAnswer(View):
     """The moves that a write-off ends, and the resources that it frees.
 
-    `is_done` is false for a plan. `instances` are the uuids of the instances on the host. They
-    stay, and so do the moves in `waiting`.
+    `is_done` is false for a plan. `instances` are the uuids of the instances on the host, and
+    `waiting` the other moves from or to the host; the write-off changes neither.
     """
 
     host: str

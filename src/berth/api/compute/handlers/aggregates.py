@@ -18,7 +18,7 @@ from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 # Microversion 2.41 adds `uuid` to aggregates.
 _UUID = (2, 41)
 # An id in the path is an integer of at most this many digits. The limit keeps `int` from converting
-# very long paths.
+# very long strings.
 _DIGITS_MAX = 15
 
 
@@ -50,13 +50,13 @@ async def update_aggregate(call: Call) -> Answer:
     change = call.body(AggregateChangeBody).aggregate
     name, zone = change.name, change.availability_zone
     if name is UNSET and zone is UNSET:
-        raise InvalidInputError("aggregate", "must have name or availability_zone")
+        raise InvalidInputError("aggregate", "must contain name or availability_zone")
     check_edges(name, "aggregate.name")
     check_edges(zone, "aggregate.availability_zone")
     aggregates = call.parts.aggregates
     aggregate = await aggregates.get(aggregate_id)
-    # Name and zone are written one after the other. The name is checked before both, so that a
-    # request with a taken name does not change the zone.
+    # Name and zone are written one after the other. The name is checked before either is written,
+    # so that a request with a taken name does not change the zone.
     if name is not UNSET:
         await _check_name(call, aggregate_id, name)
     if zone is not UNSET:
@@ -79,14 +79,14 @@ async def act_on_aggregate(call: Call) -> Answer:
     given = [one for one in (action.add_host, action.remove_host, action.set_metadata) if one]
     if len(given) != 1:
         raise InvalidInputError(
-            "body", "must have exactly one of add_host, remove_host and set_metadata"
+            "body", "must contain exactly one of add_host, remove_host and set_metadata"
         )
     aggregates = call.parts.aggregates
     if action.add_host:
         return _answer(call, await aggregates.add_host(aggregate_id, action.add_host.host))
     if action.remove_host:
         return _answer(call, await aggregates.remove_host(aggregate_id, action.remove_host.host))
-    # A null removes the zone. An empty text is refused, because no request could name that zone.
+    # A null removes the zone. An empty string is refused, because no request could name that zone.
     metadata = action.set_metadata.metadata if action.set_metadata else {}
     if metadata.get(AZ_KEY) == "":
         raise InvalidInputError(

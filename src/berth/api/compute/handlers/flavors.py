@@ -25,8 +25,8 @@ from berth.api.values import check_edges, flag, whole
 from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import InvalidInputError, NotFoundError
 
-# Microversions: 2.55 adds `description`; 2.61 adds `extra_specs`; from 2.75 on, `swap` is 0 and not
-# an empty text for a flavor without swap.
+# Microversions: 2.55 adds `description`; 2.61 adds `extra_specs`; from 2.75 on, `swap` is 0 instead
+# of an empty string for a flavor without swap.
 _DESCRIPTION = (2, 55)
 _EXTRA_SPECS = (2, 61)
 _SWAP_IS_A_NUMBER = (2, 75)
@@ -117,7 +117,7 @@ async def visible_flavor(call: Call) -> Flavor:
     """Return the flavor that the path names.
 
     Raises:
-        NotFoundError: it does not exist, or it is private and the caller is not an administrator.
+        NotFoundError: no such flavor exists, or it is private and the caller is no administrator.
     """
     flavor = await call.parts.flavors.get(call.key("flavor_id"))
     # A 403 would reveal that a private flavor exists, so the response is 404.
@@ -127,7 +127,7 @@ async def visible_flavor(call: Call) -> Flavor:
 
 
 def flavor_view(flavor: Flavor, linker: Linker, version: Version) -> FlavorView:
-    """Return a flavor with all fields that a microversion has."""
+    """Return a flavor with all fields that it has in the given microversion."""
     return FlavorView(
         id=flavor.flavor_id,
         name=flavor.name,
@@ -165,7 +165,7 @@ async def _page(call: Call) -> tuple[Sequence[Flavor], tuple[Link, ...] | UnsetT
 
 
 def _sorted(flavors: list[Flavor], key: str, direction: str) -> list[Flavor]:
-    """Return flavors sorted by a key; flavors with equal values are sorted by id.
+    """Return flavors sorted by a key, and by id if their values are equal, in the given direction.
 
     Raises:
         InvalidInputError: the key or the direction is unknown.
@@ -190,7 +190,7 @@ def _comparable(value: str | float | None) -> str | float:
 def _public(call: Call, requested: str | None) -> bool | None:
     """Return which flavors to list: public (True), private (False) or both (None).
 
-    Callers other than administrators list public flavors only. As in Nova, the text `none` means
+    Callers other than administrators list public flavors only. As in Nova, the value `none` means
     both.
     """
     if requested is None or not call.identity.is_admin:
@@ -237,7 +237,7 @@ async def update_extra_spec(call: Call) -> Answer:
     specs = _texts(call.body(OneSpec))
     key = call.key("key")
     if key not in specs:
-        raise InvalidInputError("body", f"must have only the key {key[:80]!r}, as in the path")
+        raise InvalidInputError("body", f"must contain only the key {key[:80]!r}, as in the path")
     await call.parts.flavors.set_extra_specs(call.key("flavor_id"), specs)
     return Answer(specs)
 
@@ -249,7 +249,7 @@ async def delete_extra_spec(call: Call) -> Answer:
 
 
 def _texts(specs: dict[str, str | int | float]) -> dict[str, str]:
-    """Return the specs with numbers converted to text, because specs are stored as text."""
+    """Return the specs with numbers converted to strings, because specs are stored as strings."""
     return {
         key: value if isinstance(value, str) else encode_text(value) for key, value in specs.items()
     }

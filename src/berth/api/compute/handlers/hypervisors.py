@@ -1,4 +1,4 @@
-"""Handlers for hypervisors, as the compute API calls Berth's hosts."""
+"""Handlers for hypervisors, which is the compute API's name for Berth's hosts."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -79,12 +79,12 @@ async def show_statistics(call: Call) -> Answer:
 
 
 async def search_hypervisors(call: Call) -> Answer:
-    """List hypervisors whose node name contains a text, before 2.53."""
+    """List hypervisors whose node name contains the given string; only before 2.53."""
     return await _search(call, call.key("hypervisor_id"), _Form())
 
 
 async def list_hypervisor_servers(call: Call) -> Answer:
-    """List hypervisors whose node name contains a text, with their servers, before 2.53."""
+    """List hypervisors whose node name contains the string, with servers; only before 2.53."""
     return await _search(call, call.key("hypervisor_id"), _Form(with_servers=True))
 
 
@@ -101,7 +101,7 @@ async def _list(call: Call, *, detail: bool) -> Answer:
     is_new = call.version >= _UUIDS
     form = _Form(detail, is_new and flag(query.with_servers, "with_servers"))
     if is_new and query.hypervisor_hostname_pattern is not None:
-        # A search has no pages. Nova also responds with 400 to this combination.
+        # A search has no pages. As in Nova, the combination gets a 400.
         if query.limit is not None or query.marker is not None:
             raise InvalidInputError(
                 "hypervisor_hostname_pattern", "cannot be combined with limit or marker"

@@ -67,8 +67,8 @@ async def _instance(call: Call) -> Instance:
     """Return the instance that the path names.
 
     Raises:
-        NotFoundError: it does not exist, the caller may not see it, or it is deleted and the
-            microversion is older than 2.21.
+        NotFoundError: the instance does not exist, belongs to a project that the caller may not
+            see, or is deleted and the microversion is older than 2.21.
     """
     key = call.key("server_id")
     instance = await call.parts.instances.get(key)
@@ -118,8 +118,8 @@ def _event(call: Call, instance: Instance, event: ActionEvent) -> EventView:
     if is_admin:
         view.traceback = event.error or None
     if version >= _HOSTS:
-        # The digest equals a server's `hostId`, so callers can compare hosts without their names. A
-        # parent zone gets no digest, so that it cannot count this zone's hosts.
+        # The digest equals a server's `hostId`, so callers can compare hosts without seeing their
+        # names. A parent zone gets no digest, so that it cannot count this zone's hosts.
         digest = hashlib.sha224((instance.project_id + event.host).encode())
         view.host_id = "" if call.identity.parent is not None else digest.hexdigest()
         if is_admin:

@@ -1,4 +1,4 @@
-"""Handlers for migrations: the list of all, and a server's live migration in progress."""
+"""Handlers for migrations: the list of all of them, and a server's live migration in progress."""
 
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.name_patterns import period_of
@@ -124,7 +124,7 @@ async def _migration(call: Call, instance: Instance) -> Migration | None:
 
 
 async def _earlier(call: Call, instance: Instance, number: int) -> Migration | None:
-    """Return the migration of a server with an id, or None if it does not exist."""
+    """Return the server's migration with the given id, or None if it does not exist."""
     over = await call.parts.ledger.migrations(MigrationQuery(instance_uuid=instance.uuid))
     return next((one for one in over if one.number == number), None)
 
@@ -140,8 +140,8 @@ def _unknown(call: Call, instance: Instance) -> HttpError:
 
 def _number(call: Call) -> int:
     text = call.key("migration_id")
-    # A text that is not an id becomes -1, which no migration has. The response is then 404, as in
-    # Nova.
+    # A string that is not an id becomes -1, which is the id of no migration. The response is then
+    # 404, as in Nova.
     number = int(text) if text.isascii() and text.isdigit() and len(text) < len("9" * 11) else -1
     return number if number <= _NUMBER_MAX else -1
 

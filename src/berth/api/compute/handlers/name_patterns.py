@@ -14,7 +14,7 @@ from berth.domain.errors import InvalidInputError
 
 
 class Period(Protocol):
-    """A query that has `changes-since` and `changes-before` as text."""
+    """A query with `changes-since` and `changes-before` as strings."""
 
     changes_since: str | None
     changes_before: str | None
@@ -62,7 +62,7 @@ def pattern_of(text: str) -> Callable[[str], bool]:
 
 
 def _parts(text: str) -> list[str]:
-    """Return the literal texts before, between and after the `.*` of a pattern."""
+    """Return the literal strings before, between and after the `.*` of a pattern."""
     parts = [""]
     for token in _TOKEN.finditer(text):
         if token[0] == ".*":
@@ -81,7 +81,7 @@ def _match(name: str, parts: list[str]) -> bool:
     end = len(name) - len(last)
     if end < len(first) or not (name.startswith(first) and name.endswith(last)):
         return False
-    # The leftmost match of each part leaves the most text for the parts that follow, so no other
+    # The leftmost match of each part leaves the longest rest for the parts that follow, so no other
     # match need be tried.
     at = len(first)
     for part in middle:

@@ -153,14 +153,15 @@ async def _defaults(call: Call) -> Limits:
 
 
 def _shown(limits: Limits, version: Version) -> dict[str, Any]:
-    """Return the limits that a microversion has, by the names that clients use."""
+    """Return the limits that exist in the given microversion, by the names that clients use."""
     gone = (*(_NETWORKS if version >= NETWORKS_GONE else ()), *_gone_files(version))
     fixed = {name: limit for name, limit in _FIXED.items() if name not in gone}
     return fixed | {name: getattr(limits, field) for name, field in _FIELDS.items()}
 
 
 def _shown_of_class(limits: Limits, version: Version) -> dict[str, Any]:
-    # Classes lose fields in other microversions than projects, so all fields of 2.1 are the start.
+    # Classes lose fields in other microversions than projects do, so the fields to remove are taken
+    # from those of 2.1.
     all_fields = _shown(limits, min(version, (2, 1)))
     gone: tuple[str, ...] = ("server_groups", "server_group_members")
     if version >= _CLASS_COMPLETE:

@@ -28,7 +28,7 @@ _HARD = frozenset({GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY})
 async def list_server_groups(call: Call) -> Answer:
     """List the server groups of the project or, for administrators, of all projects."""
     query = call.query(ServerGroupsQuery)
-    # As in Nova, `all_projects` is ignored for other callers and not refused.
+    # As in Nova, `all_projects` is ignored, not refused, unless the caller is an administrator.
     everyone = query.all_projects is not None and call.identity.is_admin
     project_id = None if everyone else call.identity.project_id
     groups = await call.parts.server_groups.of_project(project_id)
@@ -95,7 +95,7 @@ def _max_per_host(new: NewServerGroup, policy: GroupPolicy, version: Version) ->
         return 1
     if policy is not GroupPolicy.ANTI_AFFINITY:
         raise InvalidInputError(
-            "server_group.rules", "exist only for the policy anti-affinity; leave them out"
+            "server_group.rules", "are allowed only with the policy anti-affinity; leave them out"
         )
     return whole(maximum, f"server_group.rules.{_RULE}", low=1)
 

@@ -46,7 +46,7 @@ async def update_service(call: Call) -> Answer:
             "host, binary", "exist only before microversion 2.53; leave them out"
         )
     if change.status is UNSET and change.forced_down is UNSET:
-        raise InvalidInputError("body", "must have status or forced_down")
+        raise InvalidInputError("body", "must contain status or forced_down")
     if change.disabled_reason is not UNSET and change.status is not ServiceStatus.DISABLED:
         raise InvalidInputError("disabled_reason", "is allowed only with status disabled")
     service = await _find(call)
@@ -64,7 +64,7 @@ async def delete_service(call: Call) -> Answer:
     """Delete a service with its host, and remove the host from its aggregates."""
     service = await _find(call)
     # The removal of the host comes first, because it is refused while the host has servers. A crash
-    # after it leaves at most names in aggregates that refer to no host.
+    # after the removal leaves nothing but names of a missing host in aggregates.
     await call.parts.hosts.remove(service.host)
     for aggregate in await call.parts.aggregates.all():
         if service.host in aggregate.hosts:

@@ -22,7 +22,7 @@ async def select_offers(call: Call) -> Answer:
 
 
 async def build_by_offers(call: Call) -> Answer:
-    """Build a parent's instances by the offers in the request; return the outcome of each."""
+    """Build a parent's instances on the offers in the request; return the outcome of each."""
     timeout_s = zone_parts(call.parts).build_timeout_s
     order = await build_order(call)
     built = await call.parts.bus.call(BUILD, order, timeout_s=timeout_s)

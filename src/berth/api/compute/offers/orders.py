@@ -55,7 +55,7 @@ class AssertedExtra(View):
 
 
 class AssertedTexts(View):
-    """The texts of a tenant that a parent passes on, with the limits of a client's request."""
+    """The strings of a tenant that a parent passes on, with the limits of a client's request."""
 
     metadata: Metadata
     extra: AssertedExtra
@@ -144,14 +144,14 @@ async def _check_request(call: Call, request: RequestMessage, group: GroupMessag
     _match(ID, request.request_id, "request.request_id")
     naming = host_naming_field(request)
     if naming is not None:
-        reason = "selects hosts by name, address or uuid, which parents may not; leave it out"
+        reason = "selects hosts by name, address or uuid, which a parent may not do; leave it out"
         raise InvalidInputError(f"request.{naming}", reason)
     _match(FLAVOR_ID, request.flavor.flavor_id or "-", "request.flavor.flavor_id")
     if request.availability_zone is not None:
         _match(NAME, request.availability_zone, "request.availability_zone")
     if request.group_uuid != (None if group is None else group.uuid):
         raise InvalidInputError(
-            "group", "must have the uuid in request.group_uuid, and be null if that is null"
+            "group", "must be the group of request.group_uuid, or null if that is null"
         )
     if group is not None:
         await _check_group(call, group)
@@ -174,7 +174,7 @@ async def _check_group(call: Call, group: GroupMessage) -> None:
 def _check_texts(
     request: RequestMessage, metadata: Mapping[str, str], extra: Mapping[str, object]
 ) -> dict[str, object]:
-    """Refuse texts that a client could not have sent, and return the accepted part of `extra`.
+    """Refuse strings that a client could not have sent; return the accepted part of `extra`.
 
     This zone also stores its own fields in `extra`, such as locks, which parents must not set.
     """
@@ -202,4 +202,4 @@ def _match(pattern: re.Pattern[str], text: str, field: str) -> None:
 
 def _check_range(value: int, most: int, field: str) -> None:
     if not 0 <= value <= most:
-        raise InvalidInputError(field, f"{value} must be between 0 and {most}")
+        raise InvalidInputError(field, f"must be between 0 and {most}, not {value}")

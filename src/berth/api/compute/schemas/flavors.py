@@ -87,7 +87,7 @@ class FlavorView(
     ram: int
     disk: int
     vcpus: int
-    # As in Nova, a flavor without swap has an empty text here before 2.75, then 0.
+    # As in Nova, the value for a flavor without swap is an empty string before 2.75, then 0.
     swap: int | str
     ephemeral: int
     disabled: bool

@@ -1,4 +1,4 @@
-"""Queries and response bodies for hypervisors, as the compute API calls Berth's hosts."""
+"""Queries and response bodies for hypervisors, the compute API's name for Berth's hosts."""
 
 from collections.abc import Mapping
 

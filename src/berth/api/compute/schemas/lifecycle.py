@@ -117,7 +117,7 @@ class EventView(View, rename={"host_id": "hostId"}):
 
 
 class ActionView(View):
-    """An action on a server; only the response with a single action has its events."""
+    """An action on a server; only the response with a single action contains its events."""
 
     action: str
     instance_uuid: str

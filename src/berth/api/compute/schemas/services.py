@@ -17,7 +17,7 @@ class ServiceStatus(StrEnum):
 
 
 class ServicesQuery(Model):
-    """The filters of a service list; an empty text matches any service."""
+    """The filters of a service list; an empty string matches any service."""
 
     host: str | None = None
     binary: str | None = None

@@ -60,7 +60,7 @@ _SERVER_ERROR = 500
 
 
 def power_state(status: Status) -> int:
-    """Return Nova's code for the power state of an instance with a status."""
+    """Return Nova's code for the power state of an instance with the given status."""
     return _POWER_STATES.get(status, _NO_STATE)
 
 
@@ -123,7 +123,8 @@ class ServerWriter:
     def view(self, instance: Instance, *, alone: bool = False) -> ServerView:
         """Return a server with all fields that the caller may see.
 
-        With `alone`, the server has its server groups from 2.71 on, which servers in lists lack.
+        With `alone`, the result includes the server groups from 2.71 on; servers in lists omit
+        them.
         """
         extra = extra_of(instance)
         status, fault = instance.status, instance.fault
@@ -186,14 +187,15 @@ class ServerWriter:
         return later
 
     def _groups(self, instance: Instance) -> list[str]:
-        """Return the uuid of the instance's group as a list; empty without an existing group."""
+        """Return a list with the uuid of the instance's group; empty if no such group exists."""
         group = instance.group_uuid
         return [group] if group in self._call.parts.replica.hosts.server_groups else []
 
     def zone(self, instance: Instance) -> str:
         """Return the availability zones of an instance's host, joined by commas.
 
-        An instance without a host has its requested zone, or an empty text.
+        For an instance without a host, the result is its requested zone or, if none, an empty
+        string.
         """
         host = instance.host
         if host is None:
@@ -249,8 +251,8 @@ class ServerWriter:
 def host_id(instance: Instance) -> str:
     """Return a digest of project and host; empty for an instance without a host.
 
-    Two servers of a project share a host if their digests are equal. Because the digest depends on
-    the project, servers of different projects cannot be compared.
+    Two servers of a project are on the same host if their digests are equal and not empty. Because
+    the digest depends on the project, servers of different projects cannot be compared.
     """
     if instance.host is None:
         return ""
@@ -258,7 +260,7 @@ def host_id(instance: Instance) -> str:
 
 
 def _add_attributes(later: _Later, instance: Instance, extra: Extra, version: Version) -> None:
-    """Add the fields that only administrators see."""
+    """Add the fields that only administrators see to `later`."""
     later["host"] = instance.host
     later["hypervisor_hostname"] = instance.node
     later["instance_name"] = f"instance-{instance.uuid[:8]}"

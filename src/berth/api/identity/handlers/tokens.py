@@ -76,7 +76,9 @@ async def _who(call: Call, tokens: Tokens, choice: IdentityChoice) -> tuple[Pers
         before = tokens.read(choice.token.id)
         return before.person, before
     raise HttpError(
-        401, "auth.identity.methods must be either password or token, with the data of the method."
+        401,
+        'auth.identity.methods must be ["password"] or ["token"], and auth.identity must have the '
+        "object of that name.",
     )
 
 

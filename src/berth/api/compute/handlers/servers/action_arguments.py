@@ -56,7 +56,7 @@ def is_forced(
     Args:
         value: the value of the field `force`.
         field: the path of that field.
-        host: the requested host; anything but a text means that none is named.
+        host: the requested host; any value other than a string means that none is named.
         version: the microversion of the request.
         since: the first microversion that has the field; 2.67 is the last.
 
@@ -72,7 +72,7 @@ def is_forced(
         )
     forced = flag(value, field)
     if forced and not isinstance(host, str):
-        raise InvalidInputError(field, "requires host; name one")
+        raise InvalidInputError(field, "requires a host; name one in host")
     return forced
 
 

@@ -69,8 +69,8 @@ async def ask_child(
 ) -> ForwardedResponse:
     """Send a request to a child zone on behalf of a tenant, and return the child's response.
 
-    The request has the microversion of the one that is being served. A disabled child gets requests
-    too, because it still has servers.
+    The request has the microversion of the one that is being served. A disabled child also gets
+    requests, because it still has servers.
 
     Args:
         call: the request that is being served.
@@ -79,7 +79,7 @@ async def ask_child(
         tenant: project and user.
         within_s: the time that this zone itself has, in seconds; the child gets less.
         marks: loop tokens of the zones that the request has passed through, including this one.
-            Only list requests have them, because only these could return to this zone.
+            Only list requests carry them, because only these could return to this zone.
 
     Raises:
         UnavailableError: this deployment is not a zone, or the child does not answer or rejects
@@ -87,7 +87,9 @@ async def ask_child(
     """
     parts = call.parts.zones
     if parts is None:
-        raise UnavailableError(f"zone {zone.name} is not reachable; set zones.name in the settings")
+        raise UnavailableError(
+            f"cannot forward to zone {zone.name}: this deployment has no zone name; set zones.name"
+        )
     timeout_s = within_s * _SHARE_BELOW
     headers = {
         "OpenStack-API-Version": f"compute {version_text(call.version)}",
@@ -180,5 +182,5 @@ def _links_here(links: Sequence[Json], root: str, key: object) -> list[Json]:
 
 
 def server_path(uuid: str = "") -> str:
-    """Return the path of a server, or without a uuid that of the list, below the API's root."""
+    """Return the path of a server below the API's root, or of the list if `uuid` is empty."""
     return f"{COMPUTE}/servers/{uuid}" if uuid else f"{COMPUTE}/servers"

@@ -53,7 +53,7 @@ _ENDS: Final = {"confirmResize": False, "revertResize": True}
 
 
 def over_tree(operations: Iterable[ApiOperation]) -> tuple[ApiOperation, ...]:
-    """Return the operations; those on servers now include servers in child zones."""
+    """Return the operations, of which those on servers also serve servers in child zones."""
     return tuple(map(_over_tree, operations))
 
 
@@ -190,7 +190,7 @@ async def _ask(call: Call, zone: Zone, remote: RemoteInstance, body: bytes) -> F
         # The cause goes only to the log: it may contain the child's address, which tenants must
         # not see.
         call.parts.telemetry.failure("zone_request_failed", error, zone=zone.name)
-        text = f"zone {zone.name} does not answer; try again"
+        text = f"zone {zone.name} is unavailable; try again"
         kind = NotAskedError if isinstance(error, NotAskedError) else UnavailableError
         raise kind(text) from error
 
@@ -246,7 +246,7 @@ def _parts(call: Call) -> ZoneParts:
     parts = call.parts.zones
     if parts is None:
         raise UnavailableError(
-            "the zone of the server is not reachable; set zones.name in the settings"
+            "cannot forward to the server's zone: this deployment has no zone name; set zones.name"
         )
     return parts
 
@@ -255,7 +255,10 @@ async def _zone_of(call: Call, remote: RemoteInstance) -> Zone:
     parts = call.parts.zones
     zone = None if parts is None else parts.watch.zone_of(remote.zone_id)
     if zone is None:
-        raise UnavailableError("the zone of the server is no longer a child of this zone")
+        raise UnavailableError(
+            f"cannot reach server {remote.instance_uuid}, because its zone is no longer a child of "
+            "this zone"
+        )
     return zone
 
 
@@ -296,7 +299,7 @@ def _path(call: Call) -> str:
 def _message(answer: ForwardedResponse) -> str:
     """Return the first 1,000 characters of the message in a child's error response.
 
-    If the response has no message, a general one is returned.
+    If the response contains no message, a general one is returned.
     """
     try:
         faults = decode(answer.body, dict[str, Json])

@@ -77,7 +77,7 @@ def stated_flavor(args: object) -> Flavor:
     """Return the new flavor in a parent's `resize`.
 
     Raises:
-        InvalidInputError: the arguments have no valid flavor, or the flavor selects hosts by an
+        InvalidInputError: the arguments contain no valid flavor, or the flavor selects hosts by an
             attribute that names them.
     """
     flavor, rest = _stated(args, _FLAVOR, Flavor, _RESIZE)
@@ -92,7 +92,7 @@ def stated_image(args: object) -> tuple[Image, dict[str, object]]:
     """Return the image in a parent's `rebuild`, and the arguments with its id as `imageRef`.
 
     Raises:
-        InvalidInputError: the arguments have no valid image.
+        InvalidInputError: the arguments contain no valid image.
     """
     image, rest = _stated(args, _IMAGE, Image, _REBUILD)
     _check(NAME, image.image_id, "rebuild.image.image_id")

@@ -48,7 +48,7 @@ async def show_console(call: Call, instance: Instance, args: object) -> Answer:
 
 _Handler = Callable[[Call, Instance, object], Awaitable[Answer]]
 
-# Microversion 2.73 adds `locked_reason`. Before, the arguments are ignored, as in Nova.
+# Microversion 2.73 adds `locked_reason`. As in Nova, older ones ignore the arguments.
 _LOCK_REASON: Final = (2, 73)
 
 

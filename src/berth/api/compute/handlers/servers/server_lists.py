@@ -27,8 +27,8 @@ from berth.ports.ledger import InstanceQuery
 
 Links = tuple[Link, ...] | UnsetType
 
-# A query of the ledger reads at least the first number of instances if a filter may reject most of
-# them, and at most the second number, which bounds the memory and the time of the query.
+# The limits on the number of instances that one query of the ledger reads. The lower one applies if
+# a filter may reject most instances; the upper one bounds the memory and the time of the query.
 _FETCHED_AT_LEAST = 100
 _FETCHED_AT_MOST = 5_000
 
@@ -55,7 +55,7 @@ class _Page(NamedTuple):
     """One page of a list.
 
     `own` are the instances of this zone. `links` leads to the next page; it is UNSET on the last
-    page. `below` has the servers of the children, or is None if these were not asked.
+    page. `below` contains the servers of the children, or is None if the children were not asked.
     """
 
     own: Sequence[Instance] = ()
@@ -84,7 +84,7 @@ async def _page(call: Call) -> _Page:
     limit = limit_of(call, asked.limit)
     words = _status_words(call)
     statuses = _statuses(words)
-    # An unknown status matches nothing. As in Nova, the response is then an empty list.
+    # As in Nova, the response to a limit of 0 or to unknown statuses is an empty list.
     if limit == 0 or statuses == set():
         return _Page()
     query = _query(call, asked, statuses)
@@ -203,8 +203,8 @@ def _deleted(
         return True
     if statuses and Status.DELETED in statuses:
         return None
-    # A client that follows changes has to learn of deletions, so a list with a period of change has
-    # deleted servers as well, unless `deleted` is given.
+    # A client that follows changes has to learn of deletions, so a list with a period of change
+    # includes deleted servers unless `deleted` is given.
     is_of_period = since_s is not None or asked.changes_before is not None
     return None if is_of_period and asked.deleted is None else False
 

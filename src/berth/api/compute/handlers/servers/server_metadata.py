@@ -49,7 +49,7 @@ async def update_metadata_item(call: Call) -> Answer:
     given = call.body(MetadataItemBody).meta
     key = call.key("key")
     if key not in given:
-        raise InvalidInputError("meta", f"must have only the key {key[:80]!r}, as in the path")
+        raise InvalidInputError("meta", f"must contain only the key {key[:80]!r}, as in the path")
     await changed(call, lambda old: _with(call, old, {**old.metadata, **given}))
     return Answer(MetadataItemAnswer(meta=given))
 
@@ -74,5 +74,5 @@ def _with(call: Call, old: Instance, metadata: Mapping[str, str]) -> Instance:
     # As in Nova, only administrators can change the metadata of a locked server.
     check_lock(old, caller_of(call))
     if len(metadata) > _ITEMS_MAX:
-        raise HttpError(403, f"A server has at most {_ITEMS_MAX} metadata items.")
+        raise HttpError(403, f"A server can have at most {_ITEMS_MAX} metadata items.")
     return replace(old, metadata=metadata)

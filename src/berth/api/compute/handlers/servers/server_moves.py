@@ -87,7 +87,7 @@ async def migrate_live(call: Call, instance: Instance, args: object) -> Answer:
     try:
         await call.parts.operations.live_migrate(instance.uuid, target, caller_of(call))
     except InstanceStateError as error:
-        # Nova's message has the name of the action in the body; the service uses another name.
+        # Nova's message contains the action's name in the body; the service uses another name.
         name = "os-migrateLive"
         raise InstanceStateError(name, instance.uuid, error.attribute, error.state) from error
     return Answer()
@@ -129,8 +129,8 @@ async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
         service_down_time_s=call.parts.service_down_time_s,
         stops=version >= _STOPS,
     )
-    # The response has `adminPass` before 2.14. Berth sets no passwords, so it returns the password
-    # in the request.
+    # Before 2.14, the response contains `adminPass`. Berth sets no passwords, so it returns the
+    # password in the request.
     if version >= _NO_PASSWORD:
         return Answer(status=200)
     return Answer({"adminPass": arguments.admin_pass or None}, status=200)
@@ -160,8 +160,8 @@ async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
 
 def _where_to_unshelve(call: Call, arguments: Unshelve) -> MoveTarget:
     zone = arguments.availability_zone
-    # From 2.91 on, a null zone removes the zone that the server is pinned to. `MoveTarget` has an
-    # empty text for it.
+    # From 2.91 on, a null zone removes the zone that the server is pinned to. `MoveTarget`
+    # represents that as an empty string.
     check_since(arguments.host, "unshelve.host", call.version, _UNSHELVE_HOST)
     if call.version < _UNSHELVE_HOST and not zone:
         raise InvalidInputError(

@@ -67,7 +67,7 @@ async def read_order(
 
     Raises:
         InvalidInputError: a field is invalid; the error names the field and the reason.
-        HttpError: 403 when the order has a field that only administrators may use.
+        HttpError: 403 when the order contains a field that only administrators may use.
     """
     body = body or call.body(NewServerBody)
     server = body.server
@@ -105,7 +105,7 @@ async def read_order(
 
 
 def named_as_sent(error: InvalidInputError) -> InvalidInputError:
-    """Return an error of the service with its field named as in the request."""
+    """Return an error of the service with the field named as in the body of POST /servers."""
     field = _SERVICE_FIELDS.get(error.field)
     if error.field.startswith(_HINTS):
         field = f"os:scheduler_{error.field}"
@@ -113,10 +113,10 @@ def named_as_sent(error: InvalidInputError) -> InvalidInputError:
 
 
 def image_called(call: Call, image_id: str, field: str) -> Image:
-    """Return the configured image with an id; without configured images, any id is accepted.
+    """Return the configured image with the given id or, if none are configured, any image.
 
     Raises:
-        InvalidInputError: images are configured, and none has the id.
+        InvalidInputError: images are configured, but none has this id.
     """
     images = call.parts.images
     image = images.get(image_id)
@@ -151,6 +151,7 @@ def _request_id(call: Call) -> tuple[str, bool]:
     """Return the request id of the order, and whether the order may be repeated.
 
     An Idempotency-Key determines the id, so that a repeated request finds the servers of the first.
+    The id is also set as that of the request.
 
     Raises:
         InvalidInputError: the Idempotency-Key is malformed.
@@ -186,14 +187,14 @@ def _count(server: NewServer) -> int:
         field, count = "server.max_count", whole(server.max_count, "server.max_count", low=1)
     if count < low:
         raise InvalidInputError(
-            "server.min_count", f"{low} must be at most max_count, which is {count}"
+            "server.min_count", f"must be at most max_count ({count}), not {low}"
         )
     if count > COUNT_MAX:
-        raise InvalidInputError(field, f"{count} must be between 1 and {COUNT_MAX}")
+        raise InvalidInputError(field, f"must be between 1 and {COUNT_MAX}, not {count}")
     if count > 1 and server.hostname is not UNSET:
         raise InvalidInputError(
             "server.hostname",
-            "is allowed for one server only, since each would have this host name",
+            "is allowed for one server only, because all would have the same host name",
         )
     return count
 
@@ -282,7 +283,7 @@ def _server_id(text: str, field: str) -> str:
     """Return the canonical form of a server's id in a hint.
 
     Raises:
-        InvalidInputError: the text is not a uuid; the filter would never find such a server.
+        InvalidInputError: the string is not a uuid, so the filter would never find the server.
     """
     try:
         return str(uuid.UUID(text))

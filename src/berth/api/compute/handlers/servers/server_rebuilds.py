@@ -106,5 +106,7 @@ def _check_image(call: Call, instance: Instance, image: Image) -> None:
         # names reveal this zone's policy, so a parent zone gets none.
         names = [one.name for one in refusal.filters[1:] if one.after < one.before]
         if call.identity.parent is not None or not names:
-            raise ConflictError("the instance's host rejects the image; rebuild with another one")
-        raise ConflictError(f"the instance's host rejects the image: removed by {', '.join(names)}")
+            raise ConflictError("the instance's host rejects the image; rebuild from another image")
+        raise ConflictError(
+            f"{', '.join(names)} rejects the image on the instance's host; rebuild from another image"
+        )

@@ -49,7 +49,7 @@ async def add_tag(call: Call) -> Answer:
 
 
 async def delete_tag(call: Call) -> Answer:
-    """Delete a tag of a server, which must have it."""
+    """Delete a tag of a server; respond with 404 if the server does not have the tag."""
     tag = call.key("tag")
 
     # The check is part of the change, which runs again after each conflict.
@@ -68,7 +68,7 @@ def _tags(instance: Instance) -> list[str]:
 def _with(old: Instance, tags: list[str]) -> Instance:
     kept = list(dict.fromkeys(tags))
     if len(kept) > _TAGS_MAX:
-        raise HttpError(400, f"A server has at most {_TAGS_MAX} tags.")
+        raise HttpError(400, f"A server can have at most {_TAGS_MAX} tags.")
     extra: Extra = {**extra_of(old), "tags": kept}
     return replace(old, extra={**extra})
 
@@ -79,7 +79,7 @@ def _check_has(instance: Instance, tag: str) -> None:
 
 
 def _check_form(tag: str) -> None:
-    """Refuse a tag that is too long, or that has a comma, which separates tags in filters."""
+    """Refuse a tag that is too long or contains a comma, which separates tags in filters."""
     if len(tag) > _LENGTH_MAX or "," in tag:
         raise InvalidInputError(
             "tag", f"must consist of 1 to {_LENGTH_MAX} characters other than commas"

@@ -28,7 +28,7 @@ def check_values(
     """Refuse field values that Nova refuses, and the name of a key pair.
 
     Args:
-        fields: the part of the body that has the fields.
+        fields: the part of the body that contains the fields.
         prefix: the name of that part (`server`, `rebuild`).
         version: the microversion of the request, or None for the newest.
 
@@ -119,7 +119,7 @@ def _check_base64(text: str, field: str) -> None:
     try:
         base64.b64decode(text.encode("ascii"))
     except (binascii.Error, ValueError) as error:
-        raise InvalidInputError(field, "must be base64") from error
+        raise InvalidInputError(field, "is not valid base64") from error
 
 
 def _check_certificates(ids: Sequence[str], field: str) -> None:

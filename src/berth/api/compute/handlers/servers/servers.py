@@ -95,8 +95,8 @@ async def server_of(call: Call) -> Instance:
     """Return the instance that the path names.
 
     Raises:
-        NotFoundError: it does not exist, is deleted, or belongs to a project that the caller may
-            not see.
+        NotFoundError: the instance does not exist, is deleted, or belongs to a project that the
+            caller may not see.
     """
     key = call.key("server_id")
     instance = await call.parts.instances.get(key)
@@ -115,7 +115,7 @@ async def changed(call: Call, change: Callable[[Instance], Instance]) -> Instanc
         change: returns the changed instance; called again after each conflict.
 
     Raises:
-        NotFoundError: it does not exist, or the caller may not see it.
+        NotFoundError: the instance does not exist, or the caller may not see it.
         ConflictError: other writers changed the record during every attempt.
     """
     for _ in range(_SAVE_TRIES):
@@ -125,14 +125,16 @@ async def changed(call: Call, change: Callable[[Instance], Instance]) -> Instanc
         except ConflictError:
             continue
         return instance
-    raise ConflictError(f"instance {call.key('server_id')} keeps changing; try again")
+    raise ConflictError(
+        f"cannot save instance {call.key('server_id')}, because it keeps changing; try again"
+    )
 
 
 def _check_same(asked: Asked, accepted: AcceptedCreate) -> None:
     """Raise `ConflictError` if an Idempotency-Key was used for a different order.
 
-    Only flavor, image and count are compared, because the records of the servers do not have all of
-    the first request.
+    Only flavor, image and count are compared, because the records of the servers do not contain the
+    whole first request.
     """
     order, first = asked.order, accepted.instances[0]
     image_id = order.image.image_id if order.image else None

@@ -30,7 +30,7 @@ from berth.ports.ledger import InstanceQuery
 from berth.ports.zones import ForwardedRequest, ForwardedResponse
 
 MISSING: Final = b"x-berth-zones-missing"
-"""The response header with the names of the children of which servers are missing."""
+"""The response header that names the children whose servers are missing from the list."""
 
 # The parameters that are not passed on, because a child is asked for the servers of one tenant, and
 # for a page of its own.
@@ -38,9 +38,9 @@ _OWN_PARAMETERS: Final = frozenset(
     {"limit", "marker", "all_tenants", "project_id", "tenant_id", "host"}
 )
 _OK: Final = 200
-# A child may list servers of the same project that this zone did not send there. After the first
-# page, pages of this many servers are read to find one that this zone sent there; after this many
-# pages without one, the child is treated as unavailable.
+# A child may list servers of the same project that this zone did not send there. If the first page
+# contains no server that this zone sent there, pages of `_READ_ON` servers are read until one does;
+# after `_PAGES_MAX` pages in all, the child is treated as unavailable.
 _READ_ON: Final = 1000
 _PAGES_MAX: Final = 10
 
@@ -61,7 +61,7 @@ class Below:
     def zone_of(self, marker: str | None) -> int | None:
         """Return the id of the child in which the list continues after a marker.
 
-        The result is None if there is no marker or it is not in a child.
+        The result is None if there is no marker or the marker is not a server of a child.
         """
         remote = None if marker is None else self.remotes.get(marker)
         return None if remote is None else remote.zone_id
@@ -71,8 +71,8 @@ class Below:
 class BelowPage:
     """A page of the children's servers, as the children show them.
 
-    `has_more` is true if the list continues after the page. `unanswered` has the names of the
-    children of which servers are missing.
+    `has_more` is true if the list continues after the page. `unanswered` names the children whose
+    servers are missing or, in the response to a parent, only this zone.
     """
 
     servers: list[Json] = field(default_factory=list["Json"])
@@ -81,16 +81,16 @@ class BelowPage:
 
     @property
     def headers(self) -> tuple[Header, ...]:
-        """The header that names the children of which servers are missing; empty if none are."""
+        """The header that names the zones in `unanswered`; an empty tuple if there are none."""
         if not self.unanswered:
             return ()
         return ((MISSING, ", ".join(self.unanswered).encode()),)
 
 
 async def below_of(call: Call, query: InstanceQuery) -> Below | None:
-    """Return the servers of a list that children may have, or None if there are none.
+    """Return the servers of a list that are in children, or None if the children are not asked.
 
-    Children are asked on behalf of one project. A list of all projects therefore has only this
+    Children are asked on behalf of one project. A list of all projects therefore contains only this
     zone's servers, unless it is limited to a reservation, which belongs to one project. Lists by
     host and lists of deleted servers never include the servers of children.
 
@@ -162,8 +162,8 @@ async def _ask(
     parts = call.parts.zones
     zone = None if parts is None else parts.watch.zone_of(zone_id)
     if parts is None or zone is None:
-        # An operator removed the zone. If it were reported as missing, every list would do so for
-        # ever.
+        # A zone that an operator removed is left out. If it were reported as missing, every list
+        # would report it for ever.
         return None
     state = parts.watch.states().get(zone_id)
     # A zone that is known to be down is not asked, because the request would wait until the
@@ -179,14 +179,14 @@ async def _ask(
 
 
 async def _read_on(call: Call, below: Below, zone: Zone, first: "_Asked") -> _Answer:
-    """Return the first page of a child's list that has a server that this zone has sent there.
+    """Return the first page of a child's list with a server that this zone has sent there.
 
     The child may have other servers of the same project, which were created without this zone. If
     the list ends before such a page, its last page is returned.
 
     Raises:
         UnavailableError: the child does not answer, its response fails validation, or ten pages
-            have no server that this zone has sent there.
+            contain no server that this zone has sent there.
     """
     asked = first
     for _ in range(_PAGES_MAX):
@@ -196,7 +196,7 @@ async def _read_on(call: Call, below: Below, zone: Zone, first: "_Asked") -> _An
             return page.answer
         asked = _Asked(_READ_ON, page.last)
     raise UnavailableError(
-        f"zone {zone.name} lists too many servers that this zone has not sent there"
+        f"cannot list the servers of zone {zone.name}, because it lists too many others first"
     )
 
 
@@ -245,7 +245,7 @@ def _read(
 ) -> _ChildPage:
     """Return the servers in a child's response that this zone has sent there, each once.
 
-    Servers of other projects and unknown servers are dropped. The marker is dropped too, because a
+    Servers of other projects and unknown servers are dropped. The marker is also dropped, because a
     page that ends with it would be followed by the same page.
 
     Raises:
