@@ -139,7 +139,7 @@ def test_bodies_as_they_come_over_the_wire(
 @pytest.mark.parametrize(
     ("content", "status", "text"),
     [
-        (b" " * (1024 * 1024) + b"1", 413, "The body has more than 1048576 bytes."),
+        (b" " * (1024 * 1024) + b"1", 413, "The body is longer than 1048576 bytes."),
         (b" " * (1024 * 1024 - 2) + b"{}", 400, "'name' is a required property"),
         (b"[" * 100_000, 400, "nested deeper than 32"),
         (b'{"name":' * 40 + b"1" + b"}" * 40, 400, "nested deeper than 32"),

@@ -78,7 +78,7 @@ async def test_which_filter_removes_a_host(west: ZoneStack) -> None:
     answer = await west.stated("POST", f"{SERVER}/action", body)
     assert answer.status == 409
     assert answer.body["conflictingRequest"]["message"] == (
-        "the instance's host rejects the image; rebuild with another one"
+        "the instance's host rejects the image; rebuild from another image"
     )
 
 

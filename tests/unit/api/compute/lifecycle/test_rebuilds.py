@@ -121,5 +121,6 @@ async def test_an_image_that_the_host_rejects_is_refused(make_stack: MakeStack) 
     )
     assert answer.status == 409
     assert answer.body["conflictingRequest"]["message"] == (
-        "the instance's host rejects the image: removed by ImagePropertiesFilter"
+        "the instance's host rejects the image (filter: ImagePropertiesFilter); rebuild from "
+        "another image"
     )

@@ -128,7 +128,7 @@ async def body_below(call: Call) -> bytes:
 
 
 def _body(name: str, args: object, named: str, field: str, meant: object) -> bytes:
-    """Return an action's body with the field `named` replaced by `field`, which has the object."""
+    """Return an action's body, in which `field` with the value `meant` replaces `named`."""
     rest = {key: one for key, one in cast("dict[str, object]", args).items() if key != named}
     return encode({name: {**rest, field: meant}})
 

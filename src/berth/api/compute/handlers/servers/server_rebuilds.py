@@ -108,5 +108,6 @@ def _check_image(call: Call, instance: Instance, image: Image) -> None:
         if call.identity.parent is not None or not names:
             raise ConflictError("the instance's host rejects the image; rebuild from another image")
         raise ConflictError(
-            f"{', '.join(names)} rejects the image on the instance's host; rebuild from another image"
+            f"the instance's host rejects the image (filter: {', '.join(names)}); rebuild from "
+            "another image"
         )

@@ -231,7 +231,7 @@ class _Asked(NamedTuple):
 
 
 class _ChildPage(NamedTuple):
-    """A page of a child, and the uuid of its last server, even if this zone does not know it.
+    """A page of a child, and the uuid of its last server, which this zone need not know.
 
     `last` is None if the page is empty or its last server has no uuid.
     """
