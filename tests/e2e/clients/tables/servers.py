@@ -31,7 +31,7 @@ GROUPS: tuple[Command, ...] = (
     refused("server group create --policy nonsense x", "nonsense"),
     refused(
         "server group create --policy affinity --rule max_server_per_host=2 x",
-        "only for the policy anti-affinity",
+        "only with the policy anti-affinity",
     ),
     shows("server group create --policy affinity together", policy="affinity"),
     usual(lists_row("server group list", {"Name": "apart", "Policy": "anti-affinity"})),

@@ -178,7 +178,7 @@ async def test_why_a_child_does_not_answer_is_for_operators(
     monkeypatch.setattr(root.children, "forward", refuse)
     answer = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p")
     message = answer.body["serviceUnavailable"]["message"]
-    assert message == "zone east does not answer; try again"
+    assert message == "zone east is unavailable; try again"
     assert root.told.failures[-1][0] == "zone_request_failed"
 
 
