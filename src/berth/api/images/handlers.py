@@ -93,7 +93,7 @@ async def show_images_schema(call: Call) -> Answer:  # noqa: ARG001 - every hand
 
 def _view(image: Image) -> View:
     """Return an image with its properties and its own fields, which take precedence."""
-    # A property may replace only the two defaults that stand before the properties.
+    # A property may replace only the two defaults that precede the properties.
     return {
         "disk_format": "raw",
         "container_format": "bare",

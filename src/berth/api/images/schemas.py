@@ -9,7 +9,7 @@ class ImagesQuery(Model):
     """Filters and page of an image list.
 
     `in:a,b` matches several values of `id`, `name`, `status` and the formats. Every other field or
-    property of an image can be a filter, too; an image matches if it has the given value.
+    property of an image can also be a filter; an image matches if it has the given value.
     """
 
     id: str | None = None

@@ -99,7 +99,7 @@ class PlacementCall(NamedTuple):
         return value
 
     def last(self, name: str) -> str | None:
-        """Return the last value of a query parameter, or None."""
+        """Return the last value of a query parameter, or None if the query does not contain it."""
         return next((value for key, value in reversed(self.query) if key == name), None)
 
     def every(self, name: str) -> list[str]:

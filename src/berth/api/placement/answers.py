@@ -54,7 +54,7 @@ async def send_reply(
     """Send a handler's reply.
 
     Args:
-        scope: of the request, with its negotiated version.
+        scope: the scope of the request, with its negotiated version.
         send: the ASGI send callable.
         action: the route, which decides whether `last-modified` is sent without a body.
         reply: the handler's reply.

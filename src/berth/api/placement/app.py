@@ -13,7 +13,7 @@ from berth.api.probes import Probes
 
 
 def build_placement_app(parts: PlacementParts) -> ASGIApp:
-    """Return the application for a server without any other API, mounted at the root.
+    """Return the application for a process without any other API, mounted at the root.
 
     The probes share the root, since no Placement path collides with theirs.
     """
@@ -42,10 +42,10 @@ class Mounted:
 
 
 def is_placement(path: str) -> bool:
-    """Return whether a path belongs to the Placement API in a server with several APIs."""
+    """Return whether a path belongs to the Placement API in a process with several APIs."""
     return path.startswith(PREFIX) and path[len(PREFIX) :][:1] in {"", "/"}
 
 
 def teller_of(path: str) -> ErrorTeller | None:
-    """Return the error writer for a path in a server with several APIs, or None for the default."""
+    """Return the error writer for a path in a process with several APIs; None for the default."""
     return send_refusal if is_placement(path) else None

@@ -229,7 +229,7 @@ def _check_orphans(groups: _Groups) -> None:
     if orphans:
         raise PlacementError(
             400,
-            # Placement's text has the double space, too.
+            # Placement's text contains the same double space.
             "All traits parameters must be associated with resources.  Found the following "
             f"orphaned traits keys: {', '.join(orphans)}",
         )

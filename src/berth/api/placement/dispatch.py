@@ -76,7 +76,7 @@ class Dispatcher:
     async def _ask(self, scope: Scope, receive: Receive) -> PlacementCall:
         # The order of the checks is Placement's, whose middleware runs outside in: identity,
         # version, content headers, route, media types, policy, body, query. A request that fails
-        # several checks must get the same error from both servers.
+        # several checks must get the same error from Berth and from Placement.
         path = scope["path"].removeprefix(self._parts.prefix)
         caller = NOBODY
         if path not in _PUBLIC_PATHS:
@@ -97,8 +97,8 @@ class Dispatcher:
             try:
                 ask = ask._replace(data=body_of(raw, shape_at(action.takes, minor)))
             except PlacementError:
-                # Placement looks up the provider before it validates the body, so a missing one
-                # is reported first. Only failed requests pay for the extra lookup.
+                # Placement looks up the provider before it validates the body, so a missing
+                # provider is reported first. Only failed requests pay for the extra lookup.
                 if action.subject is not None:
                     await action.subject(ask)
                 raise

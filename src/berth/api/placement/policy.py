@@ -42,8 +42,8 @@ _ATTRIBUTES: Mapping[str, Callable[[PlacementCaller], str]] = {
     "project_id": lambda caller: caller.project_id,
     "system_scope": lambda caller: "all" if caller.is_system else "",
 }
-# Maximum nesting of a check, and length of a chain of rules. It bounds recursion far below Python's
-# limit.
+# The maximum nesting of a check, and the maximum length of a chain of rules. It keeps recursion far
+# below Python's limit.
 _DEPTH_MAX = 50
 
 
@@ -65,8 +65,9 @@ class AccessPolicy:
             parser = _Parser(name, text, self._checks)
             self._checks[name] = parser.parse()
             uses[name] = parser.rules
-        # The uses are checked after all rules are parsed, since a rule may use one defined later.
-        # A loop or an unknown rule must stop the server at start, not fail a request.
+        # The uses are checked after all rules are parsed, since a rule may use one defined later. A
+        # loop or an unknown rule must prevent the process from starting instead of failing
+        # requests.
         known: set[str] = set()
         for name in uses:
             _check_uses(name, uses, (), known)
@@ -260,7 +261,8 @@ async def caller_of(auth: Auth, scope: Scope) -> PlacementCaller:
     `member` and `reader`, which `admin` implies.
 
     Raises:
-        HttpError: the caller is not authenticated (401), or failed too often before (429).
+        HttpError: the caller is not authenticated (401), failed too often before (429), or too many
+            logins are in progress (503).
     """
     client = scope.get("client")
     identity = await auth.identify(

@@ -19,8 +19,8 @@ _ANY_TRAITS = 39
 
 _INVALID = "Invalid query string parameters: "
 _IN_FORM = "in:HW_CPU_X86_VMX,CUSTOM_MAGIC"
-# No provider has this amount. Larger ones give the same result and are replaced by it, which keeps
-# amounts within the tables' 64 bits.
+# No provider has this amount. Larger amounts give the same result and are replaced by this one,
+# which keeps amounts within the tables' 64 bits.
 _ASKED_MAX = AMOUNT_MAX + 1
 
 
@@ -32,7 +32,7 @@ class Traits(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Aggregate conditions: membership in each `member_of` set, and in none of `outside_of`."""
+    """Aggregate conditions: one aggregate of each `member_of` set, and none of `outside_of`."""
 
     member_of: tuple[frozenset[str], ...] = ()
     outside_of: frozenset[str] = frozenset()

@@ -71,7 +71,7 @@ from berth.api.placement.schemas.queries import (
 from berth.api.placement.shapes import Steps
 
 PREFIX = "/placement"
-"""Mount path of the API in a server with several APIs."""
+"""Mount path of the API in a process with several APIs."""
 
 _PROVIDERS = "/resource_providers"
 _PROVIDER = "/resource_providers/{uuid}"
@@ -104,7 +104,7 @@ def _send(method: str, path: str, handler: Handler, rule: str, takes: Steps) -> 
 def _of_provider(
     method: str, path: str, handler: Handler, rule: str, takes: Steps
 ) -> PlacementRoute:
-    """Return a route with a body for a provider; a missing one is reported before a wrong body."""
+    """Return a route with a body that reports an unknown provider before an invalid body."""
     return replace(_send(method, path, handler, rule, takes), subject=provider_of)
 
 
@@ -164,7 +164,7 @@ _OF_ASSOCIATIONS = (
 
 _OF_TRAITS = (
     _show("/traits", list_traits, "traits:list", 6, asks=LIST_TRAITS),
-    # Placement sends `last-modified` with these two, although they have no body.
+    # Placement sends `last-modified` in the responses of these two, although they have no body.
     PlacementRoute("GET", _TRAIT, show_trait, _rule("traits:show"), since=6, is_timed=True),
     PlacementRoute("PUT", _TRAIT, put_trait, _rule("traits:update"), since=6, is_timed=True),
     _remove(_TRAIT, delete_trait, "traits:delete", 6),

@@ -94,7 +94,7 @@ def shape_at(steps: Steps, minor: int) -> Shape:
 def is_uuid(value: object) -> bool:
     """Return whether a string is a uuid in any form that Python's `UUID` accepts.
 
-    Dashes, braces and `urn:uuid:` are optional. Values of other types pass.
+    Dashes, braces and `urn:uuid:` are optional. The result is True for values of other types.
     """
     if not isinstance(value, str):
         return True  # a format applies to strings only; `type` rejects the others

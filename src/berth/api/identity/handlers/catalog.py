@@ -1,4 +1,4 @@
-"""Handlers for the service catalog, which lists the APIs of this server."""
+"""Handlers for the service catalog, which lists the APIs of this deployment."""
 
 import hashlib
 
@@ -35,7 +35,7 @@ _INTERFACES = ("public", "internal", "admin")
 
 def catalog_of(call: Call) -> list[ServiceEntry]:
     """Return the services with URLs that the client of the request can reach."""
-    # The root comes from the request's headers, so the URLs are right behind a proxy, too.
+    # The root comes from the request's headers, so the URLs are also right behind a proxy.
     root, region = root_url(call.scope), call.parts.region
     return [
         ServiceEntry(

@@ -32,7 +32,7 @@ ROLES = ("admin", "member", "reader")
 
 
 async def list_users(call: Call) -> Answer:
-    """List all users, or the one with a name; only for administrators."""
+    """List all users, or the one with the given name; only for administrators."""
     only_admins(call)
     wanted = call.query(NameQuery).name
     if wanted is None:
@@ -55,7 +55,7 @@ async def list_user_projects(call: Call) -> Answer:
 
 
 async def list_projects(call: Call) -> Answer:
-    """List all projects, or the one with a name; only for administrators."""
+    """List all projects, or the one with the given name; only for administrators."""
     only_admins(call)
     wanted = call.query(NameQuery).name
     directory = call.parts.directory
@@ -105,7 +105,7 @@ async def show_domain(call: Call) -> Answer:
 
 
 async def list_roles(call: Call) -> Answer:
-    """List all roles, or the one with a name."""
+    """List all roles, or the one with the given name."""
     wanted = call.query(NameQuery).name
     roles = [_role(call, name) for name in ROLES if wanted in {None, name}]
     return Answer(RolesAnswer(roles=roles, links=list_links(call)))

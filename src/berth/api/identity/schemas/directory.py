@@ -5,7 +5,7 @@ from berth.api.identity.schemas.tokens import ServiceEntry
 
 
 class NameQuery(Model):
-    """The name of the object to list; without a name all objects are listed."""
+    """The name of the object to list; if there is none, all objects are listed."""
 
     name: str | None = None
 
@@ -136,7 +136,7 @@ class RolesAnswer(View):
 
 
 class CatalogAnswer(View):
-    """The services of this server with their endpoints."""
+    """The services of this deployment with their endpoints."""
 
     catalog: list[ServiceEntry]
     links: ListLinks

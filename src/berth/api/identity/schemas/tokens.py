@@ -147,6 +147,6 @@ class TokenView(View):
 
 
 class TokenAnswer(View):
-    """The content of a token, whose text is in the header X-Subject-Token."""
+    """The content of a token; the token itself is in the header X-Subject-Token."""
 
     token: TokenView

@@ -100,7 +100,7 @@ async def delete_allocations(ask: PlacementCall) -> PlacementReply:
 def consumer_key(text: str) -> str:
     """Return a consumer's uuid in its stored form (lower case with dashes).
 
-    Other texts are returned unchanged; they match no consumer.
+    Other strings are returned unchanged; they match no consumer.
     """
     return str(UUID(text)) if is_uuid(text) else text
 
@@ -118,7 +118,7 @@ def shares_of(
     shares = tuple(share_of(ask, consumer_key(uuid), one) for uuid, one in data.items())
     if len({share.consumer.uuid for share in shares}) < len(shares):
         raise PlacementError(
-            400, "The body has a consumer twice, under two forms of its uuid; use one of them"
+            400, "The body contains a consumer twice, under two forms of its uuid; use one of them"
         )
     return shares
 
@@ -150,7 +150,7 @@ def not_allocated(error: AllocationRefusedError, unknown: str) -> PlacementError
 
     Args:
         error: the refusal.
-        unknown: the route's text before the name of an unknown class.
+        unknown: the start of the route's message about an unknown resource class.
     """
     where = f"'{', '.join(error.names)}' on resource provider '{error.subject}'"
     match error.rule:

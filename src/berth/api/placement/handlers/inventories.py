@@ -184,7 +184,7 @@ def check_capacity(name: str, inventory: Inventory, uuid: str, minor: int) -> st
 
 
 async def _seen_provider(ask: PlacementCall) -> Provider:
-    """Return the provider of the path if the body has its current generation.
+    """Return the provider of the path if the body contains its current generation.
 
     Raises:
         PlacementError: 404, the provider is unknown; 409, the generation is outdated.

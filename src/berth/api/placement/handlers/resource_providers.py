@@ -33,7 +33,7 @@ _TELLS_PROVIDER = 20
 _MAY_MOVE = 37
 _PARENT = "parent_provider_uuid"
 
-# Placement's texts. For a missing parent it says "create" even if an update names the parent.
+# Placement's texts. The one for a missing parent says "create" even if an update names the parent.
 _REASONS = {
     RefusalRule.NO_NAME: ("create", "name is required"),
     RefusalRule.OWN_PARENT: (
@@ -84,7 +84,7 @@ async def show_provider(ask: PlacementCall) -> PlacementReply:
 
 
 async def update_provider(ask: PlacementCall) -> PlacementReply:
-    """Set the name of a provider, and its parent if the body has one."""
+    """Set the name of a provider, and its parent if the body contains that field."""
     data: dict[str, Any] = ask.data
     uuid = ask.key("uuid")
     try:

@@ -6,7 +6,7 @@ from berth.api.placement.versions import MINOR_MAX, text_of
 
 async def show_versions(ask: PlacementCall) -> PlacementReply:  # noqa: ARG001 - every handler takes a call
     """Show the supported versions of the API."""
-    # The link is empty, and thus relative, since the server cannot know its URL behind proxies.
+    # The link is empty, and thus relative, because the process cannot know its URL behind proxies.
     version = {
         "id": "v1.0",
         "max_version": text_of(MINOR_MAX),

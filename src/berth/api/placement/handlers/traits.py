@@ -105,7 +105,7 @@ def _shown(ask: PlacementCall, provider: Provider) -> PlacementReply:
 
 
 def _newest(vocabulary: Vocabulary, names: Iterable[str]) -> float | None:
-    """Return the creation time of the newest trait; None without traits or if any is unknown."""
+    """Return the latest creation time of the traits; None if there are none or one is unknown."""
     records = vocabulary.traits.records
     return newest(records[name].created_at_s if name in records else 0.0 for name in names)
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeGuard
 
 from berth.api.placement.schemas.building import INT_MAX, RATIO_MAX
 
-# The usual form of a uuid; the schemas accept other forms, too.
+# The usual form of a uuid; the schemas also accept other forms.
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 _NAME = re.compile(r"[A-Z0-9_]{1,255}").fullmatch
 _SUFFIX = re.compile(r"[a-zA-Z0-9_-]{0,64}").fullmatch

@@ -29,7 +29,7 @@ LIST_PROVIDERS = _steps(
 LIST_TRAITS = _steps((6, {"name": _TEXT, "associated": _TEXT}, ()))
 
 _USAGES_9: Json = {"project_id": text(255, 1), "user_id": text(255, 1)}
-# Placement's pattern has no `$` after `all`, either.
+# As in Placement's pattern, there is no `$` after `all`.
 _USAGES_38: Json = {**_USAGES_9, "consumer_type": text(255, 1, f"{NAME}|^all|^unknown$")}
 
 SHOW_USAGES = _steps((9, _USAGES_9, ("project_id",)), (38, _USAGES_38, ("project_id",)))

@@ -17,7 +17,7 @@ _SHOWS_TYPE = 38
 def consumer_view(
     holding: ConsumerAllocations | None, generations: Mapping[str, int], minor: int
 ) -> dict[str, Any]:
-    """Return a consumer's allocations; without any, the view has only their empty object.
+    """Return a consumer's allocations; if there are none, only `allocations`, which is empty.
 
     Args:
         holding: the allocations, or None.

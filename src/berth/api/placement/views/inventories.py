@@ -58,7 +58,7 @@ def usages_by_type(
 
     Args:
         holdings: allocations of the project's consumers.
-        wanted: the only type to include, `unknown` for consumers without one; `all` sums over
+        wanted: the only type to include, `unknown` for consumers without a type; `all` sums over
             all types, and None lists each type.
         order: sorts resource classes.
     """
