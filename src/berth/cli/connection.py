@@ -282,8 +282,8 @@ def _client(url: str, user: str | None, password: str | None, token: str | None)
 
 
 def _ask_password(user: str) -> str:
-    # Without a terminal a script would hang at the prompt, which goes to standard error so that
-    # redirected output holds only the result.
+    # Without a terminal, a script would hang at the prompt. The prompt goes to standard error, so
+    # that redirected output contains only the result.
     if not sys.stdin.isatty():
         raise CommandError(
             f"no password for {user}; give --password or BERTH_PASSWORD", ExitCode.USAGE

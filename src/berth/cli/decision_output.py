@@ -16,7 +16,7 @@ from berth.domain.compute.decision import (
 )
 
 # Number of instances whose runners-up are shown. The instances of a request are all alike, so their
-# runners-up differ little; --json has all of them.
+# runners-up differ little; --json shows all of them.
 _RUNNERS_UP_OF = 1
 
 

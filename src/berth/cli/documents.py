@@ -14,7 +14,7 @@ from berth.domain.errors import InvalidInputError
 
 T = TypeVar("T")
 
-# msgspec appends the path to its messages in this form; it has no attribute for it.
+# msgspec's errors contain the path only in their message, in this form.
 _PATH_MARK = " - at `$"
 
 
@@ -82,7 +82,7 @@ _Node = tuple[str, dict[str, object], type]
 
 
 def _nodes(value: object, kind: object, path: str) -> Iterator[_Node]:
-    """Yield every object of a document that represents a dataclass, innermost first."""
+    """Yield path, object and class of every dataclass in a document, innermost first."""
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         for arm in args:

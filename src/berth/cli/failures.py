@@ -61,6 +61,6 @@ def exit_code_of(error: BerthError) -> ExitCode:
 
 
 def end_with(code: int) -> NoReturn:
-    """Exit the running command with a code."""
+    """Exit the running command with the given exit code."""
     # `sys.exit` would end the process, but `main` must return the code to its caller.
     click.get_current_context().exit(code)

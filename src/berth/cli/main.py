@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if session.debug:
             traceback.print_exc()
         _say(
-            f"this is a bug in Berth: {type(error).__name__}: {error}; run the command again with "
+            f"this is a bug in Berth ({type(error).__name__}: {error}); run the command again with "
             "`berth --debug` and report the output"
         )
         return ExitCode.FAILED

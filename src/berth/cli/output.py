@@ -138,5 +138,5 @@ def console() -> Console:
 
 
 def joined(pairs: Mapping[str, object]) -> str:
-    """Return a mapping as the text of one cell: `a=1, b=2`."""
+    """Return a mapping as the text of one cell: `a=1, b=2`, or `-` if it is empty."""
     return ", ".join(f"{key}={value}" for key, value in sorted(pairs.items())) or "-"

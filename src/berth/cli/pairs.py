@@ -8,7 +8,7 @@ import click
 def read_pairs(
     context: click.Context, parameter: click.Parameter, values: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Parse KEY=VALUE options (a click `callback`); a key may occur several times."""
+    """Return the values of KEY=VALUE options by key, in order (a click `callback`)."""
     pairs: dict[str, list[str]] = {}
     for value in values:
         key, equals, text = value.partition("=")

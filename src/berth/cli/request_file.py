@@ -86,7 +86,7 @@ class RequestDocument:
 def read_request(path: Path, state: Snapshot) -> Request:
     """Read a request file and resolve its flavor and server group in the state.
 
-    Equal documents give equal requests: omitted ids are derived from the content.
+    Equal documents give equal requests, because omitted ids are derived from the content.
 
     Raises:
         InvalidInputError: the file is invalid; the error names the path of the problem.
@@ -132,7 +132,7 @@ def read_request(path: Path, state: Snapshot) -> Request:
 
 
 def _with_flavor_names(parsed: object) -> object:
-    """Add an id and a name to an inline flavor; rules read neither."""
+    """Return the document with an id and a name added to an inline flavor; rules read neither."""
     if not isinstance(parsed, dict):
         return parsed
     document = cast("dict[str, object]", parsed)
@@ -159,7 +159,7 @@ def _instance_uuids(document: RequestDocument, request_id: str) -> tuple[str, ..
         return uuids
     count = 1 if count is None else count
     if not 1 <= count <= COUNT_MAX:
-        raise InvalidInputError("count", f"{count} must be between 1 and {COUNT_MAX}")
+        raise InvalidInputError("count", f"must be between 1 and {COUNT_MAX}, not {count}")
     return tuple(instance_uuid_of(request_id, index) for index in range(count))
 
 

@@ -88,8 +88,8 @@ def wait_settled(api: ApiConnection, uuid: str, ends_s: float) -> Json:
         if task is None:
             break
         pause_s = pause(pause_s, ends_s, f"{uuid} is still {task}")
-    # A failed action ends like a successful one, with no task; only the newest entry of the
-    # history has its error.
+    # A failed action ends like a successful one, with no task; only the newest entry of the history
+    # contains its error.
     history = rows(api.get(f"{PATH}/{segment(uuid)}/os-instance-actions"), "instanceActions")
     if history and history[0].get("message"):
         reason = (

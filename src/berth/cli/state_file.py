@@ -26,7 +26,8 @@ def read_state(path: Path) -> Snapshot:
         )
     if not math.isfinite(state.now_s):
         raise InvalidInputError(f"{path}: now_s", "must be a finite number")
-    # The tables index by these keys; with a duplicate the last record would silently win.
+    # The tables are indexed by these keys. Of records with the same key, the last would silently
+    # replace the others.
     for name, keys in _keys(state).items():
         for key, count in Counter(keys).items():
             if count > 1:
@@ -38,7 +39,7 @@ def read_state(path: Path) -> Snapshot:
             # Columns of the table are 64-bit integers, and sums of amounts must not overflow.
             if not 0 <= used <= AMOUNT_MAX:
                 where = f"{path}: providers[{index}].used.{name}"
-                raise InvalidInputError(where, f"{used} must be between 0 and {AMOUNT_MAX}")
+                raise InvalidInputError(where, f"must be between 0 and {AMOUNT_MAX}, not {used}")
     return state
 
 

@@ -121,7 +121,7 @@ def twice(items: list[Any]) -> None:
         (
             lambda s: s["providers"][0].update(used={"VCPU": -1}),
             "providers[0].used.VCPU",
-            "-1 must be between",
+            "must be between 0 and 9007199254740991, not -1",
         ),
         (
             lambda s: s["providers"][0].update(used={"VCPU": AMOUNT_MAX + 1}),

@@ -78,7 +78,7 @@ def test_a_fault_in_berth_shows_no_traceback(run: Run, monkeypatch: pytest.Monke
     assert ended.code == 1
     assert ended.err.splitlines() == [
         (
-            "berth: this is a bug in Berth: ZeroDivisionError: oh; run the command again with "
+            "berth: this is a bug in Berth (ZeroDivisionError: oh); run the command again with "
             "`berth --debug` and report the output"
         )
     ]

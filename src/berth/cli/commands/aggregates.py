@@ -133,7 +133,7 @@ def _all(api: ApiConnection) -> list[Json]:
 
 
 def _find(api: ApiConnection, aggregate: str) -> Json:
-    """Return the aggregate with an id, a uuid or a name, in this order of precedence.
+    """Return the aggregate with the given id, uuid or name, in this order of precedence.
 
     Raises:
         CommandError: no aggregate matches.

@@ -51,7 +51,7 @@ def audit(
 
     Exits with 3 when discrepancies remain, and with 4 when all that were found were repaired.
     """
-    # The service has the defaults of the ages that are not given.
+    # The service uses its defaults for ages that are not given.
     asked = {"host": host, "grace_s": grace, "task_s": task_age, "request_s": request_age}
     report = api.ask("POST" if fix else "GET", _PATH, params=asked)
     if as_json:

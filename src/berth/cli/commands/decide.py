@@ -94,7 +94,7 @@ def decide(
 
 
 def _decision(inspection: Inspection, request: Request) -> Decision:
-    """Return the record that the service would keep.
+    """Return the record that the service would store.
 
     Its duration is 0, so that equal files give equal output.
     """

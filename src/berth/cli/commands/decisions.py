@@ -58,8 +58,8 @@ def _print_answer(answer: Json, kind: type[Decision], *, as_json: bool) -> None:
 def _request_id(api: ApiConnection, request: str) -> str:
     """Return the id of the request of the newest decision on an instance.
 
-    A text that is not a uuid, or is that of an unknown instance, is returned unchanged. For an
-    instance in a child zone, this zone has only the decision on its creation.
+    A string that is not the uuid of a known instance is returned unchanged. For an instance in a
+    child zone, this zone knows only the decision on its creation.
     """
     if not is_uuid(request):
         return request

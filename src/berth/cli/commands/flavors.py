@@ -129,7 +129,7 @@ def set_properties(
 
 
 def find_flavor(api: ApiConnection, flavor: str) -> Json:
-    """Return the flavor with an id or, if no flavor has that id, with that name.
+    """Return the flavor whose id or, if no flavor has that id, whose name is `flavor`.
 
     Raises:
         CommandError: no flavor matches.

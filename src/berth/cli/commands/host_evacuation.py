@@ -75,8 +75,8 @@ def _check_down(api: ApiConnection, host: str) -> None:
         raise CommandError(reason, ExitCode.NOT_FOUND)
     if mine.get("state") != "down":
         reason = (
-            f"the service of {host} is up; if the host has failed nevertheless, first mark it down "
-            f"with `berth service force-down {host}`"
+            f"cannot evacuate {host}, because its service is up; if the host has failed "
+            f"nevertheless, first mark it down with `berth service force-down {host}`"
         )
         raise CommandError(reason, ExitCode.CONFLICT)
 

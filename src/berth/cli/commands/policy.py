@@ -10,7 +10,7 @@ from berth.cli.connection import ApiConnection, Json, connected, part
 from berth.cli.failures import ExitCode
 from berth.cli.output import json_option, print_fields, print_json, print_line
 
-# These import NumPy, which `berth policy show` must not load.
+# The modules of these types import NumPy, which `berth policy show` must not load.
 if TYPE_CHECKING:
     from berth.scheduling.evaluation.policy import Policy
     from berth.scheduling.lint.lint_warning import LintWarning

@@ -72,7 +72,7 @@ def request_schema() -> Schema:
     definitions = schema["$defs"]
     count = {"type": "integer", "minimum": 1, "maximum": COUNT_MAX}
     properties = definitions["RequestDocument"]["properties"]
-    # `read_request` checks these limits itself, so the types do not have them.
+    # `read_request` checks these limits itself, so the types do not contain them.
     properties["count"]["anyOf"] = [count, {"type": "null"}]
     uuids = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
     uuids |= {"minItems": 1, "maxItems": COUNT_MAX}
@@ -111,7 +111,8 @@ def _schema(kind: type, title: str) -> Schema:
     schema = msgspec.json.schema(kind, schema_hook=_anything)
     for name, definition in schema["$defs"].items():
         if definition.get("type") == "object":
-            # Enums are definitions as well, but have no fields. Readers refuse unknown fields.
+            # Only objects have fields; enums are definitions without any. Readers refuse unknown
+            # fields.
             definition["additionalProperties"] = False
             definition["description"] = _one_line(definition.get("description", ""))
         for field, limits in _LIMITS.get(name, {}).items():

@@ -128,7 +128,7 @@ def rebuild(
     def act(api: ApiConnection, found: Json) -> None:
         own = part(found, "image").get("id")
         if image is None and own is None:
-            raise click.UsageError("the server has no image of its own; give --image")
+            raise click.UsageError(f"server {found['id']} has no image; give --image")
         ask_for(api, found["id"], "rebuild", {"imageRef": image or own})
 
     _act_on(api, [server], act, wait=wait, timeout_s=timeout_s)
@@ -260,7 +260,7 @@ def reset_state(api: ApiConnection, *, server: tuple[str, ...], state: str) -> N
 @connected
 def actions(api: ApiConnection, *, server: str, as_json: bool) -> None:
     """List the actions on SERVER with their steps, newest first."""
-    # The list has no steps, so each action is fetched for its steps.
+    # The list omits the steps, so each action is fetched for its steps.
     path = f"{PATH}/{segment(find_server(api, server)['id'])}/os-instance-actions"
     found = [
         part(api.get(f"{path}/{segment(one['request_id'])}"), "instanceAction")

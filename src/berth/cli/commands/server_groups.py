@@ -73,7 +73,7 @@ def delete(api: ApiConnection, *, group: str) -> None:
 
 
 def find_group(api: ApiConnection, group: str) -> Json:
-    """Return the server group with a uuid or a name.
+    """Return the server group with the given uuid or name.
 
     Raises:
         CommandError: no group or several groups match.

@@ -23,8 +23,8 @@ from berth.cli.server_finding import (
     wait_option,
 )
 
-# Starts of fault messages that mean a lack of capacity. A server's fault has no error code of its
-# own, so the texts have to tell these apart from failed builds.
+# The starts of fault messages that mean a lack of capacity. A server's fault contains no error code
+# of its own, so only these texts distinguish a lack of capacity from failed builds.
 _NO_ROOM = ("No valid host", "Other schedulers took the room")
 
 
@@ -83,7 +83,7 @@ def create(
     if dry_run and wait:
         raise click.UsageError("--dry-run creates no servers to wait for; omit --wait")
     if least > most:
-        raise click.UsageError(f"--min {least} is above --max {most}")
+        raise click.UsageError(f"--min {least} must not be above --max {most}")
     # The API requires `networks` from microversion 2.37 on.
     server: Json = {"name": name, "flavorRef": find_flavor(api, flavor)["id"], "networks": "none"}
     # The response to a create names one server only; the reservation id finds all of them.
@@ -183,7 +183,7 @@ def delete(api: ApiConnection, *, server: Sequence[str], wait: bool, timeout_s: 
     for uuid in uuids if wait else ():
         pause_s = FIRST_POLL_S
         while _is_there(api, uuid):
-            pause_s = pause(pause_s, ends_s, f"{uuid} is not deleted yet")
+            pause_s = pause(pause_s, ends_s, f"server {uuid} is not deleted yet")
 
 
 def _is_there(api: ApiConnection, uuid: str) -> bool:
@@ -217,7 +217,7 @@ def _wait_built(api: ApiConnection, made: list[Json], timeout_s: float) -> list[
     for server in made:
         now, pause_s = server, FIRST_POLL_S
         while now["status"] == "BUILD":
-            pause_s = pause(pause_s, ends_s, f"{now['id']} is still being built")
+            pause_s = pause(pause_s, ends_s, f"server {now['id']} is still being built")
             now = api.get(f"{PATH}/{segment(now['id'])}")["server"]
         built.append(now)
     return built
@@ -227,7 +227,7 @@ def _check_built(api: ApiConnection, made: list[Json]) -> None:
     """Check that no server is in ERROR.
 
     Raises:
-        CommandError: a server is in ERROR; the message has its fault.
+        CommandError: a server is in ERROR; the message contains its fault.
     """
     failed = next((server for server in made if server["status"] == "ERROR"), None)
     if failed is None:

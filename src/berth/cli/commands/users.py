@@ -35,7 +35,7 @@ def token_keys() -> None:
     help="Number of keys to keep; tokens that a dropped key sealed become invalid.",
 )
 def rotate(*, path: Path, keep: int) -> None:
-    """Add a new key as the first; running servers use it within two seconds."""
+    """Add a new key as the first; running processes use it within two seconds."""
     from berth.config.key_file import rotate_keys  # noqa: PLC0415 - not needed for --help
 
     count = rotate_keys(path, kept=keep)
@@ -108,7 +108,7 @@ def _read_password(*, from_stdin: bool) -> bytes:
         )
     encoded = password.encode()
     if not 1 <= len(encoded) <= _PASSWORD_BYTES_MAX:
-        reason = f"the password must have between 1 and {_PASSWORD_BYTES_MAX} bytes in UTF-8"
+        reason = f"the password must be between 1 and {_PASSWORD_BYTES_MAX} bytes long in UTF-8"
         raise CommandError(reason, ExitCode.USAGE)
     return encoded
 
@@ -116,7 +116,7 @@ def _read_password(*, from_stdin: bool) -> bytes:
 def _write_private(path: Path, text: str) -> None:
     """Replace a file atomically and keep its mode; only its owner can read a new file.
 
-    A running server may read the file at any moment and must never see a partial one.
+    A running process may read the file at any moment and must never see a partial one.
     """
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     descriptor, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

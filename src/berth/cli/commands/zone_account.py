@@ -57,7 +57,7 @@ def password_of(user: str, path: str | None) -> str:
         reason = f"no password for {user}; give --zone-password-file or {_VARIABLE}"
         raise CommandError(reason, ExitCode.USAGE)
     if not password:
-        raise CommandError(f"the password for {user} is empty", ExitCode.USAGE)
+        raise CommandError(f"the password for {user} must not be empty", ExitCode.USAGE)
     return password
 
 

@@ -51,18 +51,18 @@ def create(*, path: Path) -> None:
 def rotate(*, path: Path) -> None:
     """Add new keys and drop the oldest; recently sealed data stays readable.
 
-    The second of the keys that `berth zone keys public` prints signs all statements from now on,
-    so first make sure that all children have it. The command waits until the servers that use this
-    file sign with it. If other servers use copies of the file, update the copies before you give
+    The second of the keys that `berth zone keys public` prints signs all statements from now on, so
+    first make sure that all children have it. The command waits until the processes that use this
+    file sign with it. If other machines use copies of the file, update the copies before you give
     the printed keys to the children.
     """
     from berth.config import watched_files, zone_keys  # noqa: PLC0415 - see above
 
     zone_keys.rotate(path)
-    # A child that got the new keys immediately would drop the key that servers here still sign
+    # A child that got the new keys immediately would drop the key that processes here still sign
     # with.
     time.sleep(watched_files.RELOAD_WITHIN_S)
-    print_line(f"{path} has new keys, and the servers that read it use them")
+    print_line(f"{path} contains new keys, and the processes that read it use them")
     print_line(_for_children(zone_keys.public_text(path)))
 
 
@@ -124,7 +124,7 @@ def remove(*, name: str, path: Path) -> None:
 
     if not zone_keys.remove_parent(path, name):
         raise CommandError(f"no parent {name!r} in {path}", ExitCode.NOT_FOUND)
-    print_line(f"parent {name} removed from {path}; running servers notice within two seconds")
+    print_line(f"parent {name} removed from {path}; running processes notice within two seconds")
 
 
 def _for_children(public_text: str) -> str:

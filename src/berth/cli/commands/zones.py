@@ -153,7 +153,7 @@ def set_zone(
         raise click.UsageError("--no-account excludes --zone-user and passwords; omit one")
     fields = {
         "api_url": api_url,
-        # An empty text removes the value; None is not sent and keeps it.
+        # An empty string removes the value. None is not sent, so the value is kept.
         "username": "" if no_account else zone_user,
         "password": "" if no_account else None,
         "weight_offset": weight_offset,
@@ -188,7 +188,7 @@ def _path_of(zone: Json) -> str:
 
 
 def _find(api: ApiConnection, zone: str) -> Json:
-    """Return the child zone with a name or, if no zone has that name, with that id.
+    """Return the child zone whose name or, if no zone has that name, whose id is `zone`.
 
     Raises:
         CommandError: no zone matches.
