@@ -348,6 +348,9 @@ async def test_configured_images_are_the_only_ones(make_stack: MakeStack) -> Non
     device = {"uuid": "none", "boot_index": 0, "source_type": "image"}
     answer = await create(stack, block_device_mapping_v2=[device])
     assert reason(answer).startswith("server.block_device_mapping_v2[0].uuid")
+    device = {"image_id": "none", "boot_index": 0, "source_type": "image"}
+    answer = await create(stack, block_device_mapping_v2=[device])
+    assert reason(answer).startswith("server.block_device_mapping_v2[0].image_id")
     answer = await create(stack, imageRef=IMAGE)
     assert "too small for the image" in reason(answer)
     answer = await create(stack, flavorRef="big", imageRef=f"http://glance/v2/images/{IMAGE}")

@@ -208,7 +208,9 @@ def _image(call: Call, server: NewServer) -> Image | None:
     for index, device in enumerate(devices):
         image_id = device.image_id or device.uuid
         if _is_boot(device) and device.source_type == "image" and image_id:
-            return image_called(call, image_id, f"server.block_device_mapping_v2[{index}].uuid")
+            field = "image_id" if device.image_id else "uuid"
+            where = f"server.block_device_mapping_v2[{index}].{field}"
+            return image_called(call, image_id, where)
     return None
 
 
