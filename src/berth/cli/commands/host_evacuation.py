@@ -52,7 +52,7 @@ def evacuate(
     # All evacuations run simultaneously, so the timeout is for all of them together.
     ends_s = time.monotonic() + timeout_s
     for server in asked if wait else ():
-        failed += not _has_left(api, server, ends_s)
+        failed += not _await_evacuation(api, server, ends_s)
     if not asked and not failed:
         print_line(f"no servers on {host}")
     # The failures are already printed, so the exit code needs no further message.
@@ -81,7 +81,7 @@ def _check_down(api: ApiConnection, host: str) -> None:
         raise CommandError(reason, ExitCode.CONFLICT)
 
 
-def _has_left(api: ApiConnection, server: Json, ends_s: float) -> bool:
+def _await_evacuation(api: ApiConnection, server: Json, ends_s: float) -> bool:
     """Wait for an evacuation, print its outcome, and return whether it succeeded."""
     try:
         now = wait_settled(api, server["id"], ends_s)
