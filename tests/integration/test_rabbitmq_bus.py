@@ -62,9 +62,9 @@ async def test_servers_are_back_after_a_break(broker: RabbitBroker, proxy: Proxy
             proxy.is_closed = True
             await proxy.cut()
             await until(lambda: not caller.serves(ASK))
-            with pytest.raises(UnavailableError, match="no connection"):
+            with pytest.raises(UnavailableError, match="not connected"):
                 await caller.call(ASK, Letter("x"), timeout_s=5)
-            with pytest.raises(UnavailableError, match="no connection"):
+            with pytest.raises(UnavailableError, match="not connected"):
                 await caller.fanout(ASK, Letter("x"))
             proxy.is_closed = False
             assert await call_until_answered(caller, f"{number}") == Reply(f"re: {number}")
