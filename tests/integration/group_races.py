@@ -7,10 +7,9 @@ from contextlib import suppress
 from random import Random
 
 from berth.adapters.bus.local import LocalBus
-from berth.adapters.system import SystemClock
+from berth.adapters.system import RandomIds, SystemClock
 from berth.adapters.virt.fake import DriverFaults, FakeDriver, FakeHost, FakeMachine, FakeNetwork
 from berth.agent.executor import HostContext, HostExecutor
-from berth.agent.executor.alternates import Alternates
 from berth.config.policy_source import PolicySource
 from berth.domain.compute import lifecycle
 from berth.domain.compute.build_failure import BuildError
@@ -26,6 +25,8 @@ from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Free, Heartbeats, Put, Take
 from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.decisions.decisions import DecisionService
+from berth.services.fleet.allocation_ratios import AllocationRatios
+from berth.services.fleet.hosts import Hosts
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
@@ -35,6 +36,7 @@ from berth.services.servers.instances import CreateOrder, Instances
 from berth.services.servers.moves import MoveTarget
 from berth.services.servers.operations import Operations
 from berth.testing.builders import make_flavor, make_fleet, make_uuid
+from tests.gateways import make_alternates, make_gateway
 from tests.unit.services.wiring import Told
 
 HOSTS = 6
@@ -104,12 +106,21 @@ class Process:
             ledger=ledger, follower=self.follower, replica=self.replica, bus=bus, clock=clock
         )
         self.operations = Operations(ledger=ledger, replica=self.replica, clock=clock)
-        self.alternates = Alternates(
+        hosts = Hosts(
+            ledger=ledger,
             follower=self.follower,
             replica=self.replica,
+            ratios=AllocationRatios(ledger=ledger, replica=self.replica),
             clock=clock,
-            service_down_time_s=lambda: DOWN_S,
-            default_zone=lambda: "nova",
+            ids=RandomIds(),
+        )
+        self.gateway = make_gateway(
+            ledger=ledger,
+            clock=clock,
+            hosts=hosts,
+            replica=self.replica,
+            telemetry=told,
+            alternates=make_alternates(self.follower, self.replica, clock),
         )
         self.clock = clock
 
@@ -140,9 +151,7 @@ class Race:
             fake = FakeHost(name, faults=DriverFaults())
             driver = Unlucky(fake, process.clock, machine, network)
             driver.dice = Random(self._seed + number)
-            context = HostContext(
-                name, self.ledger, driver, process.clock, alternates=process.alternates
-            )
+            context = HostContext(name, process.gateway, driver, process.clock)
             self.agents[name] = HostExecutor(context)
         await self._beat(now_s)
 

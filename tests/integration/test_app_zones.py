@@ -11,6 +11,7 @@ import pytest
 
 from berth.app.agents import agent_loops, agent_pool
 from berth.app.core import Core, common_loops, open_core
+from berth.app.gateway import host_gateway
 from berth.app.run import running
 from berth.app.scheduler import scheduler_loops
 from berth.app.virt import open_drivers
@@ -52,13 +53,14 @@ async def zone_up(folder: Path, **zones: object) -> AsyncGenerator[tuple[Core, Z
         open_zone(core) as zone,
         open_drivers(settings, core.clock) as drivers,
     ):
-        pool = agent_pool(core, drivers)
+        gateway = host_gateway(core)
+        pool = agent_pool(core, gateway, drivers)
         core.follower.subscribers.append(pool)
         await pool.register()
         await core.follower.start()
         await pool.adopt()
         own = [*scheduler_loops(core, None, zone), *zone_loops(zone)]
-        loops = [*own, *agent_loops(core, pool, None), *common_loops(core)]
+        loops = [*own, *agent_loops(core, pool, gateway, None), *common_loops(core)]
         async with running(loops, core.clock, core.telemetry):
             yield core, zone
         await pool.close()
@@ -173,7 +175,8 @@ async def test_a_zone_without_hosts_has_nothing_to_audit(tmp_path: Path) -> None
     """A zone without hosts runs no audit loop, but the loops of a zone."""
     settings = read_settings(None, {}, {"ledger.data_dir": str(tmp_path), "zones.name": "root"})
     async with open_core(settings, "up") as core, open_zone(core) as zone:
-        pool = agent_pool(core, {})
-        loops = [*scheduler_loops(core, None, zone), *agent_loops(core, pool, None)]
+        gateway = host_gateway(core)
+        pool = agent_pool(core, gateway, {})
+        loops = [*scheduler_loops(core, None, zone), *agent_loops(core, pool, gateway, None)]
         assert [name for name, _ in loops if name in {"audits", "agents"}] == ["agents"]
         assert {"taking_back", "passwords", "holds"} <= {name for name, _ in loops}

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from berth.adapters.bus.local import LocalBus
 from berth.agent.executor import HostContext, HostExecutor
-from berth.agent.executor.alternates import Alternates
 from berth.agent.pool import Agent, AgentPool, Pace
 from berth.app.run import supervise
 from berth.domain.errors import UnavailableError
@@ -24,6 +23,7 @@ from berth.services.requests.orders import PLACE
 from berth.services.servers.instances import Instances
 from berth.services.servers.operations import Operations
 from berth.testing.virtual_time import VirtualClock
+from tests.gateways import make_alternates, make_gateway
 from tests.simulation.brokers import Brokered
 from tests.simulation.faults import Flaw, Line
 from tests.simulation.machines import Machine
@@ -131,9 +131,17 @@ class Process:
             clock=self.clock,
             telemetry=journal,
         )
+        self.gateway = make_gateway(
+            ledger=line,
+            clock=self.clock,
+            hosts=self.hosts,
+            replica=self.replica,
+            telemetry=journal,
+            alternates=make_alternates(self.follower, self.replica, self.clock),
+        )
         self.pool = AgentPool(
             {name: self._agent(name, machine) for name, machine in role.machines.items()},
-            self.hosts,
+            self.gateway,
             self.clock,
             journal,
             _PACE,
@@ -225,19 +233,5 @@ class Process:
         )
 
     def _agent(self, name: str, machine: Machine) -> Agent:
-        alternates = Alternates(
-            follower=self.follower,
-            replica=self.replica,
-            clock=self.clock,
-            service_down_time_s=lambda: _DOWN_S,
-            default_zone=lambda: "nova",
-        )
-        context = HostContext(
-            name,
-            self.line,
-            machine,
-            self.clock,
-            offloads=self.role.offloads,
-            alternates=alternates,
-        )
+        context = HostContext(name, self.gateway, machine, self.clock, offloads=self.role.offloads)
         return Agent(name, machine, HostExecutor(context))

@@ -7,21 +7,20 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from berth.agent.executor import HostExecutor
-from berth.agent.executor.disk_leftovers import HostFinding
-from berth.agent.executor.executor import has_leftover, has_turn
+from berth.agent.executor.leftovers import HostFinding
 from berth.agent.executor.reconciliation import ENDED, HostAnomaly
 from berth.agent.executor.restarts import RestartRule, Restarts
-from berth.agent.host_notices import HostNotices
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration, Stage
+from berth.domain.compute.turns import has_leftover, has_turn
 from berth.domain.errors import BerthError
 from berth.domain.ledger.change import Change, Snapshot
 from berth.ports.bus import CONTEXT, Context
 from berth.ports.clock import Clock
+from berth.ports.gateway import HostGateway, HostNote
 from berth.ports.telemetry import Telemetry
 from berth.ports.virt import DriverFeature, VirtDriver
-from berth.services.fleet.hosts import Hosts
 
 _RETRY_S = 1.0
 _NS_PER_S = 1_000_000_000
@@ -68,32 +67,29 @@ class AgentPool:
 
     Args:
         agents: the agents by host.
-        hosts: registers hosts and saves heartbeats.
+        gateway: reaches the control plane.
         clock: the source of the time.
         telemetry: receives failures and findings.
         pace: intervals and limits.
-        notices: records findings in the ledger; None records none.
     """
 
     def __init__(
         self,
         agents: Mapping[str, Agent],
-        hosts: Hosts,
+        gateway: HostGateway,
         clock: Clock,
         telemetry: Telemetry,
         pace: Pace = _PACE,
-        notices: HostNotices | None = None,
     ) -> None:
         self._agents = dict(agents)
         # The one host whose agent deletes the stored disks of instances on no host.
         self._disk_hosts = [
             name for name, one in self._agents.items() if DriverFeature.DISKS in one.driver.verbs
         ][:1]
-        self._hosts = hosts
+        self._gateway = gateway
         self._clock = clock
         self._telemetry = telemetry
         self._pace = pace
-        self.notices = notices
         self._slots = asyncio.Semaphore(pace.builds_max)
         # The newest revision that the feed has delivered of each instance that a task works on.
         self._in_progress: dict[str, int] = {}
@@ -120,8 +116,8 @@ class AgentPool:
         return self._agents
 
     async def register(self) -> None:
-        """Report every host with its inventory to the ledger."""
-        await self._hosts.register([await one.driver.report() for one in self._agents.values()])
+        """Report every host with its inventory to the control plane."""
+        await self._gateway.register([await one.driver.report() for one in self._agents.values()])
 
     async def listen(self) -> None:
         """Reconcile hosts soon after events of their drivers, until cancelled."""
@@ -160,7 +156,7 @@ class AgentPool:
                 rounds.rotate(-1)
             due -= int(due)
             try:
-                await self._hosts.heartbeat(sorted(self._agents))
+                await self._gateway.heartbeat(sorted(self._agents))
             except BerthError as error:
                 self._telemetry.failure("heartbeat_failed", error)
 
@@ -207,9 +203,8 @@ class AgentPool:
     async def _reconcile(self, host: str, instances: Sequence[Instance] | None = None) -> None:
         """Compare a host with the ledger, restart missing guests and queue anomalies."""
         telemetry = self._telemetry
-        if self.notices is not None:
-            self.notices.begin(host)
         try:
+            await self._gateway.save_notes(host, (), begins_pass=True)
             async with self._slots:
                 executor = self._agents[host].executor
                 found = await executor.reconcile(instances)
@@ -221,8 +216,6 @@ class AgentPool:
         for anomaly in found.anomalies:
             self._anomalies.setdefault(anomaly.instance_uuid, {})[host, anomaly.aspect] = anomaly
             self._run(anomaly.instance_uuid, 0)
-        if self.notices is not None:
-            await self.notices.save(host)
 
     def _restart(self, instance: Instance, host: str) -> None:
         """Restart a guest, schedule its restart, or stop restarting it.
@@ -350,7 +343,8 @@ class AgentPool:
             CONTEXT.set(Context(instance.decision_id))
             try:
                 async with self._slots:
-                    done = await agent.executor.carry_out(instance, in_doubt=in_doubt)
+                    move = self._moves.get(instance.migration_uuid or "")
+                    done = await agent.executor.carry_out(instance, move, in_doubt=in_doubt)
                 has_failed = False
             except BuildError as error:
                 self._telemetry.failure("adoption_failed", error, instance=uuid, host=host)
@@ -391,11 +385,17 @@ class AgentPool:
 
     def _report_finding(self, host: str, uuid: str, found: HostFinding) -> None:
         self._telemetry.event(found.code, host=host, instance=uuid)
-        if self.notices is None or found.code == ENDED:
-            return  # an owner who shuts down a guest from within causes this, too
-        record = self.notices.record_repair if found.is_repaired else self.notices.record_finding
-        record(host, found.code, uuid, found.text)
-        self._spawn(self.notices.save(host))
+        # An owner who shuts down a guest from within causes this, too.
+        if found.code != ENDED:
+            note = HostNote(found.code, uuid, found.text, found.is_repaired)
+            self._spawn(self._save_note(host, note))
+
+    async def _save_note(self, host: str, note: HostNote) -> None:
+        try:
+            await self._gateway.save_notes(host, (note,))
+        except BerthError as error:
+            # A finding is reported again by the next pass over the host.
+            self._telemetry.failure("notes_not_saved", error, host=host)
 
     async def _cancel_move(self, migration: Migration) -> None:
         agent, uuid = self._agents[migration.source.host], migration.instance_uuid

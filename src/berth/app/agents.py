@@ -3,19 +3,15 @@
 import random
 from collections.abc import Iterable, Mapping
 
-from berth.adapters.system import NoMetrics
 from berth.agent.audit_rounds import AuditRounds
 from berth.agent.executor import HostContext, HostExecutor
-from berth.agent.executor.alternates import Alternates
 from berth.agent.executor.restarts import RestartRule
-from berth.agent.host_notices import HostNotices
-from berth.agent.host_reports import HostReports
 from berth.agent.instance_casts import InstanceCaster
 from berth.agent.pool import Agent, AgentPool, Pace
-from berth.agent.self_audit import SelfAudit
 from berth.app.core import Core
 from berth.app.run import Loop
 from berth.config.virt_settings import AgentDriver
+from berth.ports.gateway import HostGateway
 from berth.ports.virt import VirtDriver
 from berth.services.servers.consoles import serve_console
 
@@ -41,12 +37,14 @@ def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
     return teller
 
 
-def agent_loops(core: Core, pool: AgentPool, teller: InstanceCaster | None) -> list[Loop]:
+def agent_loops(
+    core: Core, pool: AgentPool, gateway: HostGateway, teller: InstanceCaster | None
+) -> list[Loop]:
     """Return the background loops of the agents in a pool."""
     loops: list[Loop] = [("agents", pool.run)]
     # A process without hosts, such as one that serves the API alone, has nothing to audit.
     if pool.agents:
-        loops.append(("audits", _rounds(core, pool).run))
+        loops.append(("audits", _rounds(core, pool, gateway).run))
     if teller is not None:
         loops += [("telling", teller.run), ("syncs", teller.sync)]
     # A simulated guest never ends by itself, so the events of the fake driver are ignored.
@@ -55,21 +53,11 @@ def agent_loops(core: Core, pool: AgentPool, teller: InstanceCaster | None) -> l
     return loops
 
 
-def _rounds(core: Core, pool: AgentPool) -> AuditRounds:
-    """Return the audit rounds, in which every host periodically reports and audits itself."""
-    auditing = SelfAudit(
-        ledger=core.ledger,
-        replica=core.replica,
-        reports=HostReports(core.hosts, core.replica, core.ratios),
-        notices=pool.notices or _notices(core),
-        clock=core.clock,
-        telemetry=core.telemetry,
-        metrics=core.observation.metrics or NoMetrics(),
-        service_down_time_s=lambda: core.policies.policy.service_down_time_s,
-    )
+def _rounds(core: Core, pool: AgentPool, gateway: HostGateway) -> AuditRounds:
+    """Return the rounds in which every host periodically reports itself, and so is audited."""
 
     async def audit(host: str) -> None:
-        await auditing.audit(host, pool.agents[host].driver)
+        await gateway.report(await pool.agents[host].driver.report())
 
     return AuditRounds(
         pool.agents,
@@ -81,53 +69,26 @@ def _rounds(core: Core, pool: AgentPool) -> AuditRounds:
     )
 
 
-def _notices(core: Core) -> HostNotices:
-    return HostNotices(
-        ledger=core.ledger,
-        replica=core.replica,
-        clock=core.clock,
-        telemetry=core.telemetry,
-        metrics=core.observation.metrics or NoMetrics(),
-    )
-
-
-def agent_pool(core: Core, drivers: Mapping[str, VirtDriver]) -> AgentPool:
+def agent_pool(core: Core, gateway: HostGateway, drivers: Mapping[str, VirtDriver]) -> AgentPool:
     """Return the pool of the agents of a process.
 
     Args:
         core: the parts of the process.
+        gateway: reaches the control plane.
         drivers: the driver of each host, by the host's name.
     """
     paced = core.settings.agent
-    attempts_max = core.settings.scheduler.build_attempts_max
     stop_grace_s = core.settings.virt.stop_grace_s
-
-    alternates = Alternates(
-        follower=core.follower,
-        replica=core.replica,
-        clock=core.clock,
-        service_down_time_s=lambda: core.policies.policy.service_down_time_s,
-        default_zone=lambda: core.policies.policy.default_availability_zone,
-    )
 
     def agent(name: str, driver: VirtDriver) -> Agent:
         # Consoles are read through the bus, while all other work for a host comes from the ledger.
         serve_console(core.messaging.bus, name, driver)
-        context = HostContext(
-            name,
-            core.ledger,
-            driver,
-            core.clock,
-            attempts_max=attempts_max,
-            stop_grace_s=stop_grace_s,
-            alternates=alternates,
-            half_life_s=paced.build_failure_half_life_s,
-        )
+        context = HostContext(name, gateway, driver, core.clock, stop_grace_s=stop_grace_s)
         return Agent(name, driver, HostExecutor(context, core.observation.observer))
 
     return AgentPool(
         {name: agent(name, driver) for name, driver in drivers.items()},
-        core.hosts,
+        gateway,
         core.clock,
         core.telemetry,
         Pace(
@@ -137,5 +98,4 @@ def agent_pool(core: Core, drivers: Mapping[str, VirtDriver]) -> AgentPool:
                 paced.restarts_max, window_s=paced.restart_window_s, pause_s=paced.restart_pause_s
             ),
         ),
-        _notices(core),
     )

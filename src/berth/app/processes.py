@@ -15,6 +15,7 @@ from berth.app.core import (
     running_core,
     stop_signals,
 )
+from berth.app.gateway import host_gateway
 from berth.app.placement import PlacementProcess, placement_parts, provider_replica
 from berth.app.run import authentication_of, run_process, serve_at
 from berth.app.scheduler import instance_tracker, notify_changes, scheduler_loops
@@ -39,7 +40,8 @@ def run_up(settings: Settings) -> None:
         async with AsyncExitStack() as stack:
             core = await stack.enter_async_context(open_core(settings, "up"))
             drivers = await stack.enter_async_context(open_drivers(settings, core.clock))
-            pool = agent_pool(core, drivers)
+            gateway = host_gateway(core)
+            pool = agent_pool(core, gateway, drivers)
             core.follower.subscribers.append(pool)
             await pool.register()
             providers = provider_replica(core.follower)
@@ -54,7 +56,10 @@ def run_up(settings: Settings) -> None:
             await core.follower.start()
             # The agents adopt the instances that this snapshot has on their hosts.
             await pool.adopt()
-            working = [*scheduler_loops(core, tracker, zone), *agent_loops(core, pool, teller)]
+            working = [
+                *scheduler_loops(core, tracker, zone),
+                *agent_loops(core, pool, gateway, teller),
+            ]
             loops = [*working, *zone_loops(zone), *common_loops(core)]
             async with running_core(core, loops):
                 await _serve_http(core, providers, zone)
@@ -107,7 +112,8 @@ def run_agent(settings: Settings) -> None:
             if not drivers:
                 reason = "is missing; name a host with --host, or use --fake-hosts"
                 raise InvalidInputError("agent.host", reason)
-            pool = agent_pool(core, drivers)
+            gateway = host_gateway(core)
+            pool = agent_pool(core, gateway, drivers)
             core.follower.subscribers.append(pool)
             await pool.register()
             teller = instance_teller(core, drivers)
@@ -115,7 +121,8 @@ def run_agent(settings: Settings) -> None:
             await pool.adopt()
             stopped = stop_signals()
             core.telemetry.event("agents_started", hosts=len(drivers))
-            async with running_core(core, [*agent_loops(core, pool, teller), *common_loops(core)]):
+            loops = [*agent_loops(core, pool, gateway, teller), *common_loops(core)]
+            async with running_core(core, loops):
                 await stopped.wait()
             await pool.close()
 

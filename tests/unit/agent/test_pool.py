@@ -67,15 +67,12 @@ class Rig:
     def __init__(self, desk: Desk, *fakes: FakeHost, builds_max: int = 256) -> None:
         self.desk = desk
         self.drivers = {fake.name: Driver(fake, desk) for fake in fakes}
+        gateway = desk.gateway()
         agents = {
-            name: Agent(
-                name, driver, HostExecutor(HostContext(name, desk.ledger, driver, desk.clock))
-            )
+            name: Agent(name, driver, HostExecutor(HostContext(name, gateway, driver, desk.clock)))
             for name, driver in self.drivers.items()
         }
-        self.pool = AgentPool(
-            agents, desk.hosts, desk.clock, desk.told, Pace(builds_max=builds_max)
-        )
+        self.pool = AgentPool(agents, gateway, desk.clock, desk.told, Pace(builds_max=builds_max))
         desk.follower.subscribers.append(self.pool)
 
     async def put(self, number: int = 1, *, host: str = "host-1", **state: object) -> Instance:

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import DriverFaults, FakeHost
-from berth.agent.executor.executor import has_turn
 from berth.domain.compute import lifecycle
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Stage
 from berth.domain.compute.request import Request
+from berth.domain.compute.turns import has_turn
 from berth.domain.errors import ConflictError
 from berth.domain.ledger.write import Put
 from berth.ports.virt import DriverFeature

@@ -3,10 +3,11 @@
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver
-from berth.agent.executor.disk_leftovers import DISKS, FILES, LEFTOVER_AGE_S
+from berth.agent.executor.leftovers import DISKS, FILES
 from berth.domain.compute import lifecycle
 from berth.domain.compute.host import HostAudit, Service
 from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.step import LEFTOVER_AGE_S
 from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.write import Free, Put
 from berth.testing.builders import make_uuid

@@ -32,7 +32,7 @@ def observe(town: Town) -> Counts:
     counts = Counts()
     agents = town.pool._agents
     for name, agent in agents.items():
-        context = HostContext(name, town.ledger, agent.driver, town.desk.clock)
+        context = HostContext(name, town.gateway, agent.driver, town.desk.clock)
         agents[name] = replace(agent, executor=HostExecutor(context, MetricsObserver(counts)))
     return counts
 

@@ -4,10 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
-from berth.adapters.system import NoMetrics
 from berth.adapters.virt.fake import FakeDriver, FakeHost, FakeMachine, FakeNetwork
 from berth.agent.executor import HostContext, HostExecutor
-from berth.agent.host_notices import HostNotices
 from berth.agent.pool import Agent, AgentPool
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance
@@ -58,22 +56,16 @@ class Town:
 
     def _pool(self, fakes: Mapping[str, FakeHost]) -> AgentPool:
         agents: dict[str, Agent] = {}
+        self.gateway = self.desk.gateway()
         for name, fake in fakes.items():
             driver = FakeDriver(fake, self.desk.clock, self.machines[name], self.network)
             self.drivers[name] = driver
             context = HostContext(
-                name, self.ledger, driver, self.desk.clock, offloads=self.offloads
+                name, self.gateway, driver, self.desk.clock, offloads=self.offloads
             )
             agents[name] = Agent(name, driver, HostExecutor(context))
         desk = self.desk
-        self.notices = HostNotices(
-            ledger=self.ledger,
-            replica=desk.replica,
-            clock=desk.clock,
-            telemetry=desk.told,
-            metrics=NoMetrics(),
-        )
-        pool = AgentPool(agents, desk.hosts, desk.clock, desk.told, notices=self.notices)
+        pool = AgentPool(agents, self.gateway, desk.clock, desk.told)
         self.desk.follower.subscribers.append(pool)
         return pool
 

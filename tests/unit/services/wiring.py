@@ -11,6 +11,7 @@ from berth.adapters.bus.local import LocalBus
 from berth.adapters.ledger import MemoryLedger
 from berth.adapters.ledger.engine.retention import Retention
 from berth.config.policy_file import load_policy
+from berth.domain.compute.build_failure import HALF_LIFE_S
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Request
 from berth.domain.errors import UnavailableError
@@ -22,6 +23,8 @@ from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.aggregates import Aggregates
 from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
+from berth.services.gateway.alternates import Alternates
+from berth.services.gateway.gateway import Gateway
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
@@ -32,6 +35,7 @@ from berth.services.servers.instances import Instances
 from berth.services.servers.server_groups import ServerGroups
 from berth.testing.builders import make_flavor, make_fleet, make_uuid
 from berth.testing.virtual_time import VirtualClock
+from tests.gateways import make_gateway
 
 POLICY = load_policy(Path("nova"))  # it spreads, so tests can tell where instances go
 KEPT = Retention()
@@ -209,6 +213,25 @@ class Desk:
         )
         self.flavors = Flavors(ledger)
         self.groups = ServerGroups(ledger)
+
+    def gateway(
+        self,
+        *,
+        attempts_max: int = 3,
+        alternates: Alternates | None = None,
+        half_life_s: float = HALF_LIFE_S,
+    ) -> Gateway:
+        """Return a gateway for the agents of hosts."""
+        return make_gateway(
+            ledger=self.ledger,
+            clock=self.clock,
+            hosts=self.hosts,
+            replica=self.replica,
+            telemetry=self.told,
+            attempts_max=attempts_max,
+            alternates=alternates,
+            half_life_s=half_life_s,
+        )
 
     def serve(self) -> Callable[[], None]:
         """Let the scheduler serve the bus; return the function that stops it."""

@@ -3,23 +3,10 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from berth.agent.executor.host_context import HostContext, TaskResult
+from berth.agent.executor.host_context import DONE, HostContext, StepEnd, failed
 from berth.domain.compute.build_failure import BuildError
-from berth.domain.compute.instance import Instance, Status, Task
-from berth.domain.compute.lifecycle import (
-    PAUSE,
-    REBOOT_HARD,
-    REBOOT_SOFT,
-    RESUME,
-    START,
-    STOP,
-    SUSPEND,
-    UNPAUSE,
-    Transition,
-)
+from berth.domain.compute.instance import Instance, Task
 from berth.domain.errors import DriverError
-from berth.ports.virt import Power
-from berth.services.servers.moves import end_task
 
 _Deed = Callable[[HostContext, Instance], Awaitable[None]]
 
@@ -60,65 +47,34 @@ async def _resume(context: HostContext, instance: Instance) -> None:
     await context.driver.resume(instance.uuid)
 
 
-_DEEDS: Final[Mapping[Task, tuple[Transition, _Deed]]] = {
-    step.task: (step, deed)
-    for step, deed in (
-        (START, _start),
-        (STOP, _stop),
-        (REBOOT_SOFT, _reboot_soft),
-        (REBOOT_HARD, _reboot_hard),
-        (PAUSE, _pause),
-        (UNPAUSE, _unpause),
-        (SUSPEND, _suspend),
-        (RESUME, _resume),
-    )
-}
-
-_STATUSES: Final[Mapping[Power, Status]] = {
-    Power.RUNNING: Status.ACTIVE,
-    Power.PAUSED: Status.PAUSED,
-    Power.SUSPENDED: Status.SUSPENDED,
-    Power.STOPPED: Status.SHUTOFF,
+_DEEDS: Final[Mapping[Task, _Deed]] = {
+    Task.POWERING_ON: _start,
+    Task.POWERING_OFF: _stop,
+    Task.REBOOTING: _reboot_soft,
+    Task.REBOOTING_HARD: _reboot_hard,
+    Task.PAUSING: _pause,
+    Task.UNPAUSING: _unpause,
+    Task.SUSPENDING: _suspend,
+    Task.RESUMING: _resume,
 }
 
 POWER_TASKS: Final = frozenset(_DEEDS)
 """The tasks that `change_power` carries out."""
 
 
-async def change_power(context: HostContext, instance: Instance, task: Task) -> TaskResult:
-    """Carry out the power task of an instance.
-
-    When the driver fails, the instance gets the status that its guest then has, and its action
-    records the fault.
-    """
-    step, deed = _DEEDS[task]
-    began_s = context.clock.now_s()
-    name = f"compute_{step.action}_instance"
+async def change_power(context: HostContext, instance: Instance, task: Task) -> StepEnd:
+    """Carry out the power task of an instance."""
     try:
-        await deed(context, instance)
+        await _DEEDS[task](context, instance)
     except (BuildError, DriverError) as error:
-        text = f"The action {step.action} failed on the instance's host."
-        event, now_s = context.event(name, began_s, error), context.clock.now_s()
-        status, fault = await _status_of(context, instance), context.fault(text, error)
-        failed = end_task(instance, now_s, message=text, event=event, status=status, fault=fault)
-        return TaskResult(tuple(failed))
-    now_s = context.clock.now_s()
-    status = step.ends or instance.status
-    event = context.event(name, began_s)
-    return TaskResult(tuple(end_task(instance, now_s, event=event, status=status, fault=None)))
+        return failed(error, await _power_of(context, instance))
+    return DONE
 
 
-async def _status_of(context: HostContext, instance: Instance) -> Status:
-    """Return the status of an instance after a failed step, which may have taken effect.
-
-    It follows the power state of the guest. An instance in ERROR stays in ERROR, and the status
-    also stays when the guest is missing, has crashed, or cannot be listed.
-    """
-    if instance.status is Status.ERROR:
-        return instance.status
+async def _power_of(context: HostContext, instance: Instance) -> str:
+    """Return the power state of a guest; empty if it is missing or guests cannot be listed."""
     try:
         guests = {guest.instance_uuid: guest.power for guest in await context.driver.guests()}
     except DriverError:
-        return instance.status
-    power = guests.get(instance.uuid)
-    return instance.status if power is None else _STATUSES.get(power, instance.status)
+        return ""
+    return guests.get(instance.uuid, "")

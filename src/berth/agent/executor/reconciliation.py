@@ -7,38 +7,20 @@ While the guests are listed, tasks continue. Therefore the comparison only colle
 is checked again, and repaired, while the pool runs nothing else for its instance.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from berth.agent.executor.disk_leftovers import LEFTOVER_AGE_S, HostFinding, clear_leftover
 from berth.agent.executor.host_context import HostContext
+from berth.agent.executor.leftovers import HostFinding, clear_leftover
 from berth.domain.compute.instance import Instance, Status
-from berth.domain.compute.migration import Migration
-from berth.domain.ledger.write import Committed, Put
-from berth.ports.ledger import InstanceQuery
+from berth.domain.compute.step import LEFTOVER_AGE_S, UNKNOWN
 from berth.ports.virt import OrphanFiles, Power
+from berth.services.gateway.guest_states import differs, is_restartable
 
 ORPHAN: Final = "orphan_guest"
 ENDED: Final = "guest_ended"
 REMOVED: Final = "guest_removed"
-
-_ALL = 2**31 - 1
-_OFF = frozenset({Power.STOPPED, Power.CRASHED, None})
-_ON = frozenset({Status.ACTIVE, Status.PAUSED, Status.SUSPENDED})
-_RUNNING = frozenset({Status.ACTIVE, Status.RESIZED})
-_GONE = frozenset({Power.CRASHED, None})
-_LIVE = frozenset({Power.RUNNING, Power.PAUSED})
-_ENDED = (Status.SHUTOFF, "has ended; the instance is now off")
-# Maps the power state of a guest that was suspended or resumed with the host's own tools to the new
-# status of its instance and the end of the finding's text.
-_CHANGED: Final[Mapping[Power | None, tuple[Status, str]]] = {
-    Power.SUSPENDED: (
-        Status.SUSPENDED,
-        "was suspended on its host; the instance is now suspended and can be resumed",
-    ),
-    Power.RUNNING: (Status.ACTIVE, "was resumed on its host; the instance is now active"),
-}
 
 
 class HostAnomaly(NamedTuple):
@@ -81,15 +63,14 @@ async def reconcile(
 
     Args:
         context: the host.
-        instances: the instances that the ledger has on the host; None reads them from the ledger.
+        instances: the instances that the ledger has on the host; None asks the control plane.
 
     Raises:
         DriverError: the driver cannot list the guests or files.
-        UnavailableError: the ledger cannot be reached.
+        UnavailableError: the control plane cannot be reached.
     """
     if instances is None:
-        query = InstanceQuery(host=context.host, limit=_ALL)
-        instances = await context.ledger.instances(query)
+        instances = await context.gateway.instances(context.host)
     findings = HostComparison()
     powers: dict[str, Power | None] = dict.fromkeys(one.uuid for one in instances)
     for guest in await context.driver.guests():
@@ -100,9 +81,9 @@ async def reconcile(
     here = {one.uuid: one for one in instances}
     for uuid, power in powers.items():
         instance = here.get(uuid)
-        if instance is None or _differs(instance, power):
+        if instance is None or differs(instance, power):
             findings.anomalies.append(HostAnomaly(uuid, power))
-        elif _should_run(instance) and power in _GONE:
+        elif is_restartable(instance, power):
             findings.missing.append(instance)
     now_s = context.clock.now_s()
     for one in await context.driver.leftovers():
@@ -121,7 +102,7 @@ async def repair(context: HostContext, anomaly: HostAnomaly) -> HostFinding | No
 
     Raises:
         DriverError: the repair failed.
-        UnavailableError: the ledger cannot be reached.
+        UnavailableError: the control plane cannot be reached.
     """
     if anomaly.leftover is not None:
         return await clear_leftover(context, anomaly.leftover)
@@ -131,20 +112,19 @@ async def repair(context: HostContext, anomaly: HostAnomaly) -> HostFinding | No
     guest = guests.get(uuid)
     if guest is not None and guest.is_orphan:
         return _orphan(uuid)
-    instance = await context.ledger.get(Instance, uuid)
-    if instance is None:
-        return None if guest is None else _orphan(uuid)
-    if instance.host == context.host and instance.status is not Status.DELETED:
+    standing = await context.gateway.standing(context.host, uuid)
+    instance = standing.instance
+    if instance is not None and instance.host == context.host:
         return await _repair_here(context, instance, None if guest is None else guest.power)
-    move = instance.migration_uuid
-    migration = None if move is None else await context.ledger.get(Migration, move)
-    if guest is None or (migration is not None and migration.concerns(context.host)):
+    # The instance is known here if it is moving to or from this host.
+    if guest is None or instance is not None:
         return None
+    if standing.where == UNKNOWN:
+        return _orphan(uuid)
     await context.driver.destroy(uuid)
-    where = "deleted" if instance.status is Status.DELETED else f"on {instance.host or 'no host'}"
     return HostFinding(
         REMOVED,
-        f"this host had a guest of instance {uuid}, but the instance is {where}; "
+        f"this host had a guest of instance {uuid}, but the instance is {standing.where}; "
         "the guest was destroyed",
     )
 
@@ -158,7 +138,7 @@ def _orphan(uuid: str) -> HostFinding:
 async def _repair_here(
     context: HostContext, instance: Instance, power: Power | None
 ) -> HostFinding | None:
-    if not _differs(instance, power):
+    if not differs(instance, power):
         return None
     if instance.status is Status.SHUTOFF:
         await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
@@ -167,29 +147,8 @@ async def _repair_here(
             f"the guest of instance {instance.uuid} was on, but the instance is off; "
             "the guest was stopped",
         )
-    status, text = _CHANGED.get(power, _ENDED)
-    now = replace(instance, status=status, updated_at_s=context.clock.now_s())
-    (outcome,) = await context.ledger.commit([(Put(now),)])
-    # The ledger rejects the write when the instance has changed; that change takes precedence.
-    if not isinstance(outcome, Committed):
+    text = await context.gateway.report_power(context.host, instance.uuid, instance.revision, power)
+    # Nothing was recorded when the instance has changed; that change takes precedence.
+    if text is None:
         return None
     return HostFinding(ENDED, f"the guest of instance {instance.uuid} {text}")
-
-
-def _should_run(instance: Instance) -> bool:
-    return instance.status in _RUNNING and instance.task is None
-
-
-def _differs(instance: Instance, power: Power | None) -> bool:
-    """Return whether the guest of an idle instance contradicts the instance's status.
-
-    A missing or crashed guest that should run is not a contradiction: it is restarted.
-    """
-    if instance.task is not None or instance.migration_uuid is not None:
-        return False
-    if _should_run(instance) and power in _GONE:
-        return False
-    if instance.status in _ON:
-        has_changed = (power is Power.SUSPENDED) != (instance.status is Status.SUSPENDED)
-        return power in _OFF or (has_changed and power in _CHANGED)
-    return instance.status is Status.SHUTOFF and power in _LIVE

@@ -4,16 +4,14 @@ Without a limit a guest that crashes right after its start would be restarted fo
 host busy.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
-from berth.agent.executor.disk_leftovers import HostFinding
 from berth.agent.executor.host_context import HostContext
-from berth.domain.compute.instance import Fault, Instance, Status
-from berth.domain.ledger.write import Committed, Put
+from berth.agent.executor.leftovers import HostFinding
+from berth.domain.compute.instance import Instance
 
 GIVEN_UP: Final = "guest_given_up"
-_SERVER_ERROR: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +61,21 @@ async def stop_restarting(
     """Put an instance whose guest keeps crashing into ERROR; keep its disks.
 
     Returns:
-        The finding, or None when nothing was written because the instance has changed meanwhile or
+        The finding, or None when nothing was recorded because the instance has changed meanwhile or
         has a move, such as a resize to be confirmed or reverted.
 
     Raises:
-        UnavailableError: the ledger cannot be reached.
+        UnavailableError: the control plane cannot be reached.
     """
-    if instance.migration_uuid is not None:
-        return None  # in ERROR the resize could be neither confirmed nor reverted
-    count = f"{rule.restarts_max} times within {rule.window_s:,.0f} s"
-    text = f"The guest crashed after being restarted {count}. Start it with a hard reboot."
-    fault = Fault(_SERVER_ERROR, text, context.clock.now_s(), context.host)
-    broken = replace(instance, status=Status.ERROR, fault=fault, updated_at_s=context.clock.now_s())
-    (outcome,) = await context.ledger.commit([(Put(broken),)])
-    # The ledger rejects the write when the instance has changed; that change takes precedence.
-    if not isinstance(outcome, Committed):
+    is_recorded = await context.gateway.report_crashes(
+        context.host,
+        instance.uuid,
+        instance.revision,
+        restarts=rule.restarts_max,
+        window_s=rule.window_s,
+    )
+    if not is_recorded:
         return None
+    count = f"{rule.restarts_max} times within {rule.window_s:,.0f} s"
     found = f"the guest of instance {instance.uuid} crashed after being restarted {count}"
     return HostFinding(GIVEN_UP, f"{found}; the instance is now in ERROR")

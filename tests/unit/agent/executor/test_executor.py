@@ -29,7 +29,8 @@ class Rig:
     def __init__(self, desk: Desk, fake: FakeHost, attempts_max: int) -> None:
         self.ledger = desk.ledger
         self.driver = FakeDriver(fake, desk.clock)
-        bench = HostContext("host-1", desk.ledger, self.driver, desk.clock, attempts_max)
+        gateway = desk.gateway(attempts_max=attempts_max)
+        bench = HostContext("host-1", gateway, self.driver, desk.clock)
         self.work = HostExecutor(bench)
 
     async def now(self) -> Instance:
@@ -203,7 +204,8 @@ async def test_a_lost_answer_is_found_out_before_anything_is_done_again() -> Non
         started.extend(await healed.running())
 
     bench.ledger.before_commit = start
-    work = HostExecutor(HostContext("host-1", bench.ledger, healed, Desk(bench.ledger).clock))
+    desk = Desk(bench.ledger)
+    work = HostExecutor(HostContext("host-1", desk.gateway(), healed, desk.clock))
     revision = await work.carry_out(old, in_doubt=True)
     assert (started, await healed.running()) == ([], [])
     now = await bench.now()

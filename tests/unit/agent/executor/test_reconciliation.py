@@ -10,7 +10,7 @@ from berth.agent.executor.reconciliation import ORPHAN, REMOVED, reconcile, repa
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.ledger.write import Put
 from berth.testing.builders import make_instance, make_take
-from tests.unit.services.wiring import open_desk
+from tests.unit.services.wiring import TappedLedger, open_desk
 
 VM = replace(make_instance(1, host="host-1"), status=Status.ACTIVE, task=None)
 
@@ -21,12 +21,13 @@ class Rig:
 
     bench: HostContext
     machine: FakeMachine
+    ledger: TappedLedger
 
     async def write(self, instance: Instance) -> None:
         """Write an instance at its current revision."""
-        before = await self.bench.ledger.get(Instance, instance.uuid)
+        before = await self.ledger.get(Instance, instance.uuid)
         revision = 0 if before is None else before.revision
-        await self.bench.ledger.commit([(Put(replace(instance, revision=revision)),)])
+        await self.ledger.commit([(Put(replace(instance, revision=revision)),)])
 
 
 @pytest.fixture
@@ -35,10 +36,10 @@ async def rig() -> Rig:
     desk = await open_desk()
     machine = FakeMachine("host-1")
     driver = FakeDriver(FakeHost("host-1"), desk.clock, machine)
-    bench = HostContext("host-1", desk.ledger, driver, desk.clock)
+    bench = HostContext("host-1", desk.gateway(), driver, desk.clock)
     await desk.ledger.write(make_take(1))
     await bench.driver.spawn(VM)
-    return Rig(bench, machine)
+    return Rig(bench, machine, desk.ledger)
 
 
 async def test_a_guest_that_nobody_knows_is_told_of(rig: Rig) -> None:

@@ -226,9 +226,8 @@ async def test_a_failed_build_leaves_its_cpus_and_devices() -> None:
     driver = FakeDriver(FakeHost(name, fails=True), desk.clock)
     instance = await desk.ledger.get(Instance, make_uuid("instance", 1))
     assert instance is not None
-    await HostExecutor(HostContext(instance.host or "", desk.ledger, driver, desk.clock)).carry_out(
-        instance
-    )
+    context = HostContext(instance.host or "", desk.gateway(), driver, desk.clock)
+    await HostExecutor(context).carry_out(instance)
     await desk.follower.catch_up()
     hosts = desk.replica.hosts
     assert [cell.free_count for row in (0, 1) for cell in hosts.numa.cells(row)] == [4, 4, 4, 4]

@@ -162,7 +162,7 @@ async def test_only_what_the_host_is_to_blame_for_counts(
     """Only failures that blame the host are counted."""
     desk = await open_desk()
     driver = Refusing(desk, blames_host=blames_host)
-    work = HostExecutor(HostContext(HOST, desk.ledger, driver, desk.clock))
+    work = HostExecutor(HostContext(HOST, desk.gateway(), driver, desk.clock))
     spawning = replace(make_instance(1, host=HOST), task=Task.SPAWNING)
     await desk.ledger.write(make_take(1), Put(spawning))
     await work.carry_out(replace(spawning, revision=1))
@@ -173,7 +173,7 @@ async def test_every_scheduler_hears_of_it() -> None:
     """The feed brings the count to the host table of every scheduler."""
     desk = await open_desk()
     driver = FakeDriver(FakeHost(HOST, fails=True), desk.clock)
-    work = HostExecutor(HostContext(HOST, desk.ledger, driver, desk.clock))
+    work = HostExecutor(HostContext(HOST, desk.gateway(), driver, desk.clock))
     for number in (1, 2):
         spawning = replace(make_instance(number, host=HOST), task=Task.SPAWNING)
         await desk.ledger.write(make_take(number), Put(spawning))
@@ -231,8 +231,7 @@ async def test_a_process_that_is_new_on_a_host_goes_on_with_the_fading() -> None
     await FailedBuilds(desk.ledger, desk.clock, 100.0).note_failure(HOST, "a", FailureCause.DRIVER)
     await asyncio.sleep(100)
     driver = FakeDriver(FakeHost(HOST), desk.clock)
-    work = HostExecutor(HostContext(HOST, desk.ledger, driver, desk.clock, half_life_s=100.0))
-    await work.reconcile()
+    await desk.gateway(half_life_s=100.0).report(await driver.report())
     assert (await service_of(desk)).failure_level == 0.5
 
 

@@ -146,7 +146,7 @@ async def test_a_failed_build_takes_its_devices_along() -> None:
     vm = await desk.ledger.get(Instance, make_uuid("instance", 1))
     assert vm is not None
     driver = FakeDriver(FakeHost("host-1", fails=True), desk.clock)
-    await HostExecutor(HostContext(vm.host or "", desk.ledger, driver, desk.clock)).carry_out(vm)
+    await HostExecutor(HostContext(vm.host or "", desk.gateway(), driver, desk.clock)).carry_out(vm)
     after = await desk.ledger.get(Instance, vm.uuid)
     assert after is not None
     assert (after.status, after.task, after.assignment) == (Status.BUILD, Task.SCHEDULING, None)

@@ -11,6 +11,7 @@ from berth.domain.compute.instance import Instance
 from berth.domain.ledger.write import Put
 from berth.services.placement.pending_requests import PendingRequests
 from berth.testing.virtual_time import VirtualClock
+from tests.gateways import make_gateway
 from tests.unit.api.cloud import Answer, FakeClock, Json, Stack
 from tests.unit.services.wiring import running
 
@@ -62,14 +63,21 @@ class Staffed(Stack):
     async def man(self, faults: DriverFaults | None, *, offloads: bool) -> None:
         """Start an agent for each host."""
         agents: dict[str, Agent] = {}
+        gateway = make_gateway(
+            ledger=self.ledger,
+            clock=self.clock,
+            hosts=self.hosts,
+            replica=self.replica,
+            telemetry=self.told,
+        )
         for service in await self.ledger.all(Service):
             name = service.host
             self.machines[name] = FakeMachine(name)
             fake = FakeHost(name, faults=faults or DriverFaults())
             driver = FakeDriver(fake, self.clock, self.machines[name], self.network)
-            context = HostContext(name, self.ledger, driver, self.clock, offloads=offloads)
+            context = HostContext(name, gateway, driver, self.clock, offloads=offloads)
             agents[name] = Agent(name, driver, HostExecutor(context))
-        self.pool = AgentPool(agents, self.hosts, self.clock, self.told)
+        self.pool = AgentPool(agents, gateway, self.clock, self.told)
         self.follower.subscribers.append(self.pool)
         await self.follower.start()
         await self.pool.adopt()

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from berth.agent.executor.host_context import HostContext
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Fault, Instance, Task
 from berth.domain.compute.instance_action import ActionEvent
@@ -13,6 +12,7 @@ from berth.domain.compute.request import Request
 from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.domain.ledger.write import Add, Put, Unit, Write
+from berth.services.gateway.step_context import StepContext
 from berth.services.servers.moves import (
     AWAITING,
     OPERATIONS,
@@ -28,7 +28,7 @@ _WITH_ALTERNATES: Final = frozenset({MoveKind.RESIZE, MoveKind.COLD})
 
 
 async def moves_to_alternates(
-    context: HostContext, instance: Instance, failed: Migration, event: ActionEvent | None
+    context: StepContext, instance: Instance, failed: Migration, event: ActionEvent | None
 ) -> Sequence[Unit]:
     """Return the units that start the next move, one for each alternate, in order.
 
@@ -42,7 +42,7 @@ async def moves_to_alternates(
     decided = await context.ledger.get(Decision, instance.decision_id or "")
     if decided is None:
         return ()
-    now_s = context.clock.now_s()
+    now_s = context.now_s
     request = _next_request(instance, failed)
     fault = _merged_fault(instance, failed)
     here = fast_replace(instance, status=failed.was, migration_uuid=None, fault=fault)
@@ -67,7 +67,7 @@ async def moves_to_alternates(
     return units
 
 
-def _is_last(context: HostContext, failed: Migration) -> bool:
+def _is_last(context: StepContext, failed: Migration) -> bool:
     """Return whether a failed move is not retried."""
     tried = len(failed.retried) + 1
     return failed.cancelled or failed.forced or tried >= context.attempts_max
@@ -89,17 +89,17 @@ def _next_request(instance: Instance, failed: Migration) -> Request:
 
 
 def retry_or_end(
-    context: HostContext, instance: Instance, failed: Migration, event: ActionEvent | None
+    context: StepContext, instance: Instance, failed: Migration, event: ActionEvent | None
 ) -> list[Write]:
     """Return the writes that request another host or, if no attempt remains, end the action.
 
     Args:
-        context: the host.
+        context: the outcome of the step that failed.
         instance: the instance, as it was before the move.
         failed: the failed move, with its fault.
         event: the last step of the move, if it is to be recorded.
     """
-    now_s = context.clock.now_s()
+    now_s = context.now_s
     fault = _merged_fault(instance, failed)
     if _is_last(context, failed):
         message = "The move was cancelled." if failed.cancelled or fault is None else fault.message

@@ -1,11 +1,11 @@
-"""Self-audit: agents audit the ledger's records of their hosts periodically.
+"""Self-audit: the ledger's records of a host are audited whenever its agent reports the host.
 
-A pass reports the host and then audits its allocations. Most hosts have no changes, and a process
-may have many hosts. Therefore a signature of the replica's data about each host is kept. After a
-change of the signature, the ledger is read when new discrepancies would be old enough to be
+A pass registers the report and then audits the allocations. Most hosts have no changes, and a
+process may serve many hosts. Therefore a signature of the replica's data about each host is kept.
+After a change of the signature, the ledger is read when new discrepancies would be old enough to be
 reported, and then in each pass while discrepancies remain.
 
-Agents repair only what nothing else can need: allocations of instances that were deleted or are on
+Only what nothing else can need is repaired: allocations of instances that were deleted or are on
 no host, and of moves that have ended. Everything else is reported to the operator.
 """
 
@@ -14,8 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from berth.agent.host_notices import HostNotices
-from berth.agent.host_reports import HostReports
 from berth.domain.errors import NotFoundError
 from berth.domain.ledger.discrepancy import AuditAges, Discrepancy, Repair
 from berth.domain.ledger.record import Kind
@@ -23,8 +21,10 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
 from berth.ports.telemetry import Metrics, Telemetry
-from berth.ports.virt import VirtDriver
+from berth.ports.virt import HostReport
 from berth.services.auditing import AuditService
+from berth.services.gateway.host_notices import HostNotices
+from berth.services.gateway.host_reports import HostReports
 from berth.services.replica.replica import Replica
 
 _AGES: Final = AuditAges()
@@ -101,16 +101,16 @@ class SelfAudit:
             may_mend=is_safe_to_repair,
         )
 
-    async def audit(self, host: str, driver: VirtDriver) -> None:
-        """Report a host, audit its allocations, and repair what is safe to repair.
+    async def audit(self, report: HostReport) -> None:
+        """Register a changed report, audit the host's allocations, and make the safe repairs.
 
         Raises:
-            DriverError: the driver cannot report the host.
             InvalidInputError: the report is invalid; see `Hosts.register`.
             ConflictError: concurrent changes of the host won each attempt to register it.
             UnavailableError: the ledger cannot be reached; the next pass repeats the audit.
         """
-        await self._reports.report([await driver.report()])
+        host = report.host.name
+        await self._reports.report([report])
         signature, now_s = self._signature(host), self._clock.now_s()
         look = self._last_audits.get(host)
         if look is None or look.signature != signature:

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.agent.host_reports import HostReports
 from berth.domain.compute.host import Host
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.domain.inventory.provider import Provider
@@ -15,6 +14,7 @@ from berth.domain.ledger.write import ReplaceProvider, Unit
 from berth.ports.virt import ChildReport, HostReport
 from berth.services.fleet.allocation_ratios import AllocationRatios, RatioOverrides, RatioSettings
 from berth.services.fleet.hosts import Hosts
+from berth.services.gateway.host_reports import HostReports
 from tests.unit.services.wiring import CountedIds, Desk, Fleet, open_desk
 
 KEY = "cpu_allocation_ratio"

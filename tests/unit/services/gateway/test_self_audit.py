@@ -5,9 +5,6 @@ from dataclasses import replace
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
-from berth.agent.host_notices import HostNotices
-from berth.agent.host_reports import HostReports
-from berth.agent.self_audit import SelfAudit
 from berth.domain.compute.host import NOTICES_MAX, Host, Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, Stage
@@ -17,6 +14,9 @@ from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
 from berth.ports.telemetry import Measure
 from berth.ports.virt import HostReport
 from berth.services.fleet.allocation_ratios import AllocationRatios
+from berth.services.gateway.host_notices import HostNotices
+from berth.services.gateway.host_reports import HostReports
+from berth.services.gateway.self_audit import SelfAudit
 from berth.testing.builders import (
     make_claim,
     make_migration,
@@ -90,7 +90,7 @@ class Agents:
             await self.desk.follower.catch_up()
             for row in self.desk.replica.hosts.alive_rows():
                 host = self.desk.replica.hosts.host(int(row))
-                await self.auditing.audit(host.name, Told(host, self))
+                await self.auditing.audit(await Told(host, self).report())
         await self.desk.follower.catch_up()
 
     async def service(self, name: str = "host-1") -> Service:

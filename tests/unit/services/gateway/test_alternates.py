@@ -7,7 +7,6 @@ import pytest
 
 from berth.adapters.virt.fake import DriverFaults, FakeDriver, FakeHost, FakeMachine, FakeNetwork
 from berth.agent.executor import HostContext, HostExecutor
-from berth.agent.executor.alternates import Alternates
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.host import Service
@@ -28,6 +27,7 @@ from berth.testing.builders import (
     make_take,
     make_uuid,
 )
+from tests.gateways import make_alternates
 from tests.unit.services.wiring import Desk, Fleet, open_desk, order_of
 
 GROUP = ServerGroup(make_uuid("group", 1), "group", GroupPolicy.ANTI_AFFINITY)
@@ -76,14 +76,8 @@ class Shop:
         driver = FakeDriver(FakeHost(host, faults=NO_FAULTS), desk.clock, machine, self.network)
         if error is not None:
             driver = Broken(host, desk, error)
-        alternates = Alternates(
-            follower=desk.follower,
-            replica=desk.replica,
-            clock=desk.clock,
-            service_down_time_s=lambda: DOWN_S,
-            default_zone=lambda: "nova",
-        )
-        return HostContext(host, desk.ledger, driver, desk.clock, alternates=alternates)
+        alternates = make_alternates(desk.follower, desk.replica, desk.clock)
+        return HostContext(host, desk.gateway(alternates=alternates), driver, desk.clock)
 
     async def fail(self, vm: Instance, error: BuildError | None = None) -> Instance:
         """Let the build of an instance fail on its host, and return the instance."""

@@ -1,0 +1,55 @@
+"""Deletion of leftovers: files and stored disks on a host that belong to no guest there."""
+
+from typing import Final, NamedTuple
+
+from berth.agent.executor.host_context import HostContext
+from berth.domain.compute.step import LeftoverUse
+from berth.ports.virt import OrphanFiles
+
+FILES: Final = "orphan_files"
+DISKS: Final = "orphan_disks"
+
+
+class HostFinding(NamedTuple):
+    """A difference between a host and the ledger, and whether it was repaired."""
+
+    code: str
+    text: str
+    is_repaired: bool = True
+
+
+async def clear_leftover(context: HostContext, leftover: OrphanFiles) -> HostFinding | None:
+    """Delete a leftover that is certainly no longer needed, or report one for the operator.
+
+    The caller must run nothing else for the instance meanwhile.
+
+    Returns:
+        The finding, or None when the leftover may be needed, or has changed meanwhile.
+
+    Raises:
+        DriverError: the leftover could not be deleted.
+        UnavailableError: the control plane cannot be reached.
+    """
+    if not any(one == leftover for one in await context.driver.leftovers()):
+        return None  # it has been changed or deleted since the comparison
+    # The control plane is asked after the files were listed: a host begins to store disks only
+    # when the task is in the ledger, so a store that has begun is seen here.
+    uuid, address = leftover.instance_uuid, leftover.address
+    verdict = await context.gateway.judge_leftover(context.host, uuid, address=address)
+    if verdict.use is LeftoverUse.NEEDED:
+        return None
+    what = _written("the disks" if address else "files", leftover)
+    if verdict.use is LeftoverUse.UNCLEAR:
+        where = f"are stored at {address}" if address else "are on this host"
+        text = f"{what} {where}, but {verdict.reason}"
+        return HostFinding(DISKS if address else FILES, text, is_repaired=False)
+    if address:
+        await context.driver.drop_stored(address)
+        return HostFinding(DISKS, f"{what} were stored but {verdict.reason}; they were deleted")
+    await context.driver.destroy(uuid)
+    return HostFinding(FILES, f"{what} were on this host, but {verdict.reason}; they were deleted")
+
+
+def _written(what: str, leftover: OrphanFiles) -> str:
+    size_mb = leftover.size_bytes // 1024**2
+    return f"{what} of instance {leftover.instance_uuid} ({size_mb:,} MiB)"

@@ -1,0 +1,127 @@
+"""The gateway: the one way in which the agents of hosts reach the control plane.
+
+An agent has no access to the ledger. It reports its host, the outcomes of its steps and what it
+finds; it receives the instances and moves that concern its host, and nothing else. The gateway
+derives all writes itself, and rejects reports about what is not the host's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.migration import Migration
+from berth.domain.compute.step import Conclusion, LeftoverVerdict, Standing, StepOutcome
+from berth.ports.virt import HostReport, Power
+
+
+@dataclass(frozen=True, slots=True)
+class HostNote:
+    """One fault that an agent has found on its host (`is_repaired` False) or repaired there.
+
+    `code` is a `DiscrepancyCode`, `key` the UUID concerned.
+    """
+
+    code: str
+    key: str
+    text: str
+    is_repaired: bool = False
+
+
+class HostGateway(Protocol):
+    """Serves the agents of hosts. Each call names the host for which it is made.
+
+    All methods raise `UnavailableError` if the control plane or its ledger cannot be reached; the
+    call may then have taken effect, and repeating it does no harm.
+    """
+
+    async def register(self, reports: Sequence[HostReport]) -> None:
+        """Report hosts at the start of their agents; unknown hosts are added.
+
+        Raises:
+            InvalidInputError: a report is invalid; see `Hosts.register`.
+            ConflictError: concurrent changes of a host won each attempt; try again.
+        """
+        ...
+
+    async def heartbeat(self, hosts: Sequence[str]) -> None:
+        """Report that the agents of hosts are alive now."""
+        ...
+
+    async def report(self, report: HostReport) -> None:
+        """Report a host while its agent runs, and have its allocations audited.
+
+        Only a report that differs from the ledger changes it. A host that was removed stays so.
+
+        Raises:
+            InvalidInputError: the report is invalid; see `Hosts.register`.
+            ConflictError: concurrent changes of the host won each attempt; report it again later.
+        """
+        ...
+
+    async def instances(self, host: str) -> Sequence[Instance]:
+        """Return the instances on a host that are not deleted."""
+        ...
+
+    async def standing(self, host: str, instance_uuid: str) -> Standing:
+        """Return where an instance stands, as far as that concerns the host."""
+        ...
+
+    async def conclude(self, host: str, outcome: StepOutcome) -> Conclusion:
+        """Report the outcome of a step.
+
+        Raises:
+            InvalidInputError: the step cannot have this outcome.
+        """
+        ...
+
+    async def leftover_move(self, host: str, migration_uuid: str) -> Migration | None:
+        """Return a move whose guest the host must still destroy, or None if there is none."""
+        ...
+
+    async def report_cleared(self, host: str, migration_uuid: str) -> None:
+        """Report that the guest that a move left on the host is destroyed."""
+        ...
+
+    async def report_power(
+        self, host: str, instance_uuid: str, revision: int, power: Power | None
+    ) -> str | None:
+        """Report that the guest of an idle instance contradicts the instance's status.
+
+        Returns:
+            What the control plane made of it, as the end of a sentence about the guest; None if
+            nothing, because the instance has changed.
+        """
+        ...
+
+    async def report_crashes(
+        self, host: str, instance_uuid: str, revision: int, *, restarts: int, window_s: float
+    ) -> bool:
+        """Report that a guest kept crashing after `restarts` restarts within `window_s` seconds.
+
+        Returns:
+            Whether the instance is now in ERROR; False if it has changed or has a move.
+        """
+        ...
+
+    async def judge_leftover(
+        self, host: str, instance_uuid: str, *, address: str
+    ) -> LeftoverVerdict:
+        """Return whether files or stored disks on a host are still needed.
+
+        Args:
+            host: the host that has them.
+            instance_uuid: the instance to which they belonged.
+            address: the address of stored disks; empty for files.
+        """
+        ...
+
+    async def save_notes(
+        self, host: str, notes: Sequence[HostNote], *, begins_pass: bool = False
+    ) -> None:
+        """Record what an agent has found or repaired.
+
+        With `begins_pass`, a new pass over the whole host begins before these notes: findings that
+        have not been reported since the previous pass began are dropped.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""The gateway: the part of the control plane that serves the agents of hosts."""

@@ -1,0 +1,73 @@
+"""Leftovers: files and stored disks on a host that belong to no guest there.
+
+A leftover may be deleted when the ledger rules out that it is needed. Files are not needed if the
+instance was deleted, or is not on the host and has neither a task nor a move that involves the
+host. Stored disks are not needed if the instance was deleted, or has neither an address of stored
+disks nor a task that stores or fetches them.
+
+Leftovers of an unknown instance, and files of an instance on the very host, are left to the
+operator, since they may be the only copy.
+"""
+
+from typing import Final
+
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import Migration
+from berth.domain.compute.step import LEFTOVER_AGE_S, LeftoverUse, LeftoverVerdict
+from berth.ports.clock import Clock
+from berth.ports.ledger import RecordReader
+
+_STORING: Final = frozenset({Task.SHELVING, Task.SHELVING_OFFLOADING, Task.UNSHELVING})
+
+
+_NEEDED: Final = LeftoverVerdict(LeftoverUse.NEEDED)
+
+
+async def judge_leftover(
+    reader: RecordReader, clock: Clock, host: str, instance_uuid: str, *, address: str
+) -> LeftoverVerdict:
+    """Return whether a leftover on a host is needed.
+
+    Args:
+        reader: the ledger.
+        clock: the time, for the age of the instance's last change.
+        host: the host that has the leftover.
+        instance_uuid: the instance to which the leftover belonged.
+        address: the address of stored disks; empty for files where the guest would have its own.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
+    instance = await reader.get(Instance, instance_uuid)
+    if instance is not None and clock.now_s() - instance.updated_at_s <= LEFTOVER_AGE_S:
+        return _NEEDED
+    if address:
+        return _judge_stored(instance)
+    return await _judge_files(reader, host, instance)
+
+
+def _judge_stored(instance: Instance | None) -> LeftoverVerdict:
+    if instance is None:
+        return LeftoverVerdict(LeftoverUse.UNCLEAR, "the instance is unknown; inspect them")
+    is_wanted = instance.disks is not None or instance.task in _STORING
+    if is_wanted and instance.status is not Status.DELETED:
+        return _NEEDED
+    return LeftoverVerdict(LeftoverUse.UNNEEDED, "no longer needed")
+
+
+async def _judge_files(
+    reader: RecordReader, host: str, instance: Instance | None
+) -> LeftoverVerdict:
+    if instance is None:
+        return LeftoverVerdict(LeftoverUse.UNCLEAR, "the instance is unknown; inspect them")
+    if instance.status is Status.DELETED:
+        return LeftoverVerdict(LeftoverUse.UNNEEDED, "the instance is deleted")
+    if instance.host == host:
+        reason = "the driver's record of the guest is lost"
+        return LeftoverVerdict(LeftoverUse.UNCLEAR, reason)
+    move = instance.migration_uuid
+    migration = None if move is None else await reader.get(Migration, move)
+    if instance.task is not None or (migration is not None and migration.concerns(host)):
+        return _NEEDED
+    where = "on no host" if instance.host is None else "on another host"
+    return LeftoverVerdict(LeftoverUse.UNNEEDED, f"the instance is {where}")
