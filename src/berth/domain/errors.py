@@ -38,6 +38,10 @@ class NotFoundError(BerthError):
         self.key = key
 
 
+class AccessDeniedError(BerthError):
+    """The caller has not proven its identity, or may not do what it asked for."""
+
+
 class ConflictError(BerthError):
     """A record changed, already exists, or is in use; the caller must read it again and retry."""
 

@@ -5,10 +5,11 @@ finds; it receives the instances and moves that concern its host, and nothing el
 derives all writes itself, and rejects reports about what is not the host's.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from berth.domain.compute.host_identity import HostKey
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.step import Conclusion, LeftoverVerdict, Standing, StepOutcome
@@ -26,6 +27,24 @@ class HostNote:
     key: str
     text: str
     is_repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """Instances and moves that concern one host, as of a ledger version.
+
+    A complete view (`is_complete`) has all of them. Any other view has those that have changed
+    since the previous view, among them instances that have left the host.
+    """
+
+    version: int
+    instances: tuple[Instance, ...] = ()
+    migrations: tuple[Migration, ...] = ()
+    is_complete: bool = False
+
+    def with_instances(self, more: Iterable[Instance]) -> "HostView":
+        """Return the view with further instances."""
+        return replace(self, instances=(*self.instances, *more))
 
 
 class HostGateway(Protocol):
@@ -123,5 +142,87 @@ class HostGateway(Protocol):
 
         With `begins_pass`, a new pass over the whole host begins before these notes: findings that
         have not been reported since the previous pass began are dropped.
+        """
+        ...
+
+
+class HostSessions(Protocol):
+    """What the control plane offers to the sessions of agents, whatever transport carries them."""
+
+    @property
+    def gateway(self) -> HostGateway:
+        """Serves the calls of agents."""
+        ...
+
+    def signer(self, host: str, message: bytes, signature: bytes) -> HostKey | None:
+        """Return the valid key of a host that has signed a message, or None."""
+        ...
+
+    def is_valid(self, host: str, key: HostKey) -> bool:
+        """Return whether a key is one of the host's keys now."""
+        ...
+
+    def wants_rotation(self, host: str, key: HostKey) -> bool:
+        """Return whether an agent that has proven itself with a key shall replace that key."""
+        ...
+
+    async def settle(self, host: str, key: HostKey) -> None:
+        """Make a key that was used the only one of its host.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached; the other key stays valid as well.
+        """
+        ...
+
+    async def add_key(self, host: str, public_key: str) -> None:
+        """Add the successor of a host's key.
+
+        Raises:
+            InvalidInputError: it is no public key.
+            ConflictError: the host has no valid key.
+            UnavailableError: the ledger cannot be reached.
+        """
+        ...
+
+    def note_alive(self, host: str) -> None:
+        """Note that the agent of a host is alive now."""
+        ...
+
+    async def watch(
+        self, host: str, deliver: Callable[[HostView], None], *, deletes_disks: bool
+    ) -> Callable[[], None]:
+        """Send a complete view of a host, and then its changes; return a function that ends this.
+
+        Args:
+            host: the name of the host.
+            deliver: receives the views on the event loop; it must not block.
+            deletes_disks: whether the agent can delete the stored disks of instances on no host.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
+        ...
+
+    def serve_console(
+        self, host: str, read: Callable[[str, int], Awaitable[str]]
+    ) -> Callable[[], None]:
+        """Serve the consoles of a host's guests; return a function that ends this.
+
+        Args:
+            host: the name of the host.
+            read: returns the last bytes of a guest's console, given its UUID and their number.
+        """
+        ...
+
+    def cast_type(self, command: str) -> type | None:
+        """Return the type of a message that agents may send to all schedulers, or None."""
+        ...
+
+    async def cast(self, host: str, command: str, message: object) -> None:
+        """Send a message about a host's instances to all schedulers.
+
+        Raises:
+            InvalidInputError: the message is about another host.
+            UnavailableError: the bus cannot be reached.
         """
         ...

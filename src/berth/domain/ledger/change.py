@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.host import Host, Service
+from berth.domain.compute.host_identity import HostIdentity
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Quota
@@ -86,5 +87,6 @@ class Snapshot:
     traits: tuple[Trait, ...] = ()
     quotas: tuple[Quota, ...] = ()
     zones: tuple[Zone, ...] = ()
+    host_identities: tuple[HostIdentity, ...] = ()
     # State files carry the format so that a later format is rejected rather than misread.
     format: str = field(default="berth-state/1")

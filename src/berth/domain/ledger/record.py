@@ -13,6 +13,7 @@ from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.host import Host, Service
+from berth.domain.compute.host_identity import HostIdentity
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration
@@ -63,6 +64,7 @@ Record = (
     | Quota
     | Zone
     | RemoteInstance
+    | HostIdentity
 )
 """Any record of the ledger."""
 
@@ -91,6 +93,7 @@ class Kind(StrEnum):
     ZONE = "zone"
     # The value is the former name, which the files and messages of earlier versions contain.
     REMOTE_INSTANCE = "errand"
+    HOST_IDENTITY = "host_identity"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,7 @@ RECORD_SPECS: Final[Mapping[Kind, RecordSpec]] = {
             ("project_id", "reservation_id", "request_id"),
             in_feed=False,
         ),
+        RecordSpec(Kind.HOST_IDENTITY, HostIdentity, "host_identities", "host"),
     )
 }
 

@@ -11,6 +11,7 @@ from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.host import Host, Service
+from berth.domain.compute.host_identity import HostIdentity, HostKey
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.quota import Quota
 from berth.domain.inventory.provider import Provider
@@ -58,6 +59,7 @@ PLAIN: list[Record] = [
     make_migration(1),
     make_action(1),
     Quota("project-1", instances=3),
+    HostIdentity("host-1", (HostKey("A" * 43 + "=", 1.0),), revoked_at_s=2.0),
     Zone(1, "west", "http://west"),
     RemoteInstance(
         make_uuid("instance", 1), 1, RemoteInstanceStage.THERE, "p", "u", "r-1", "req-1"

@@ -2,6 +2,7 @@
 
 from berth.domain.compute.decision import Decision, Verdict
 from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.host_identity import HostIdentity, HostKey
 from berth.domain.compute.quota import Quota
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.inventory.allocation import Consumer
@@ -35,6 +36,7 @@ RECORDS: dict[Kind, tuple[Record, str]] = {
     Kind.MIGRATION: (make_migration(7), make_uuid("migration", 7)),
     Kind.ACTION: (make_action(3), f"{make_uuid('instance', 1)} req-3"),
     Kind.QUOTA: (Quota("p", instances=3), "p"),
+    Kind.HOST_IDENTITY: (HostIdentity("host-1", (HostKey("A" * 43 + "=", 1.0),)), "host-1"),
     Kind.ZONE: (Zone(7, "west", "http://west"), "7"),
     Kind.REMOTE_INSTANCE: (
         RemoteInstance("i", 7, RemoteInstanceStage.THERE, "p", "u", "r", "req"),

@@ -1,0 +1,388 @@
+"""The end of a session at an agent: a gateway that is reached over the network."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from random import Random
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from berth.adapters.bus.message_codec import error_document_of, error_of
+from berth.adapters.gateway.host_key import HostKeyFile
+from berth.adapters.gateway.wire import (
+    METHODS,
+    PROTOCOL,
+    Answer,
+    Ask,
+    Beat,
+    Call,
+    Cast,
+    Hello,
+    Proof,
+    Reply,
+    View,
+    Watch,
+    Welcome,
+    control_frame_of,
+    encode,
+    proof_text,
+    raw,
+)
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.migration import Migration
+from berth.domain.compute.step import Conclusion, LeftoverVerdict, Standing, StepOutcome
+from berth.domain.errors import (
+    AccessDeniedError,
+    BerthError,
+    InvalidInputError,
+    UnavailableError,
+)
+from berth.ports.clock import Clock
+from berth.ports.gateway import HostNote, HostView
+from berth.ports.telemetry import Telemetry
+from berth.ports.virt import HostReport, Power
+
+CALL_S_MAX: Final = 60.0
+"""Seconds to wait for the reply to a call."""
+
+_SILENT_BEATS_MAX: Final = 4
+_PAUSE_FIRST_S: Final = 1.0
+_PAUSE_MAX_S: Final = 30.0
+
+
+class FrameStream(Protocol):
+    """A connection that carries frames."""
+
+    async def send(self, data: bytes) -> None:
+        """Send a frame.
+
+        Raises:
+            UnavailableError: the connection is closed.
+        """
+        ...
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield the frames that arrive until the connection is closed."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connection."""
+        ...
+
+    @property
+    def close_reason(self) -> str:
+        """The reason that the control plane gave for closing the connection; empty if none."""
+        ...
+
+
+Connect = Callable[[], AbstractAsyncContextManager[FrameStream]]
+"""Opens a connection to a gateway; raises UnavailableError if that fails."""
+
+
+class RemoteGateway:
+    """The gateway as the agent of one host reaches it over the network.
+
+    Calls fail with UnavailableError while there is no session; `run` opens one again and again.
+
+    Args:
+        host: the name of the host.
+        connect: opens a connection.
+        key: the key of the host.
+        clock: the source of the time.
+        telemetry: receives changes of the session.
+        rng: the source of jitter.
+        session: an id that is new at each start of the agent.
+        deletes_disks: whether the driver can delete stored disks.
+    """
+
+    def __init__(  # noqa: PLR0913 - its collaborators and three values
+        self,
+        host: str,
+        connect: Connect,
+        key: HostKeyFile,
+        clock: Clock,
+        telemetry: Telemetry,
+        rng: Random,
+        *,
+        session: str,
+        deletes_disks: bool,
+    ) -> None:
+        self._host = host
+        self._connect = connect
+        self._key = key
+        self._clock = clock
+        self._telemetry = telemetry
+        self._rng = rng
+        self._session = session
+        self._deletes_disks = deletes_disks
+        self._stream: FrameStream | None = None
+        self._number = 0
+        self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        # The heartbeats since the gateway last gave a sign of life.
+        self._silent_beats = 0
+        self.is_connected = False
+        """Whether there is a session now."""
+
+    async def run(
+        self,
+        prepare: Callable[[], Awaitable[None]],
+        take: Callable[[HostView], None],
+        read_console: Callable[[str, int], Awaitable[str]],
+    ) -> None:
+        """Keep a session open until cancelled.
+
+        Args:
+            prepare: called in each new session before views are sent; registers the host.
+            take: called with each view of the host.
+            read_console: returns the last bytes of a guest's console.
+        """
+        pause_s = _PAUSE_FIRST_S
+        while True:
+            began_s = self._clock.now_s()
+            reason = ""
+            try:
+                async with self._connect() as stream:
+                    await self._serve(stream, prepare, take, read_console)
+                    reason = stream.close_reason or "the control plane closed the connection"
+            except BerthError as error:
+                reason = str(error)
+            finally:
+                self._leave()
+            self._telemetry.event("gateway_lost", host=self._host, reason=reason)
+            if self._clock.now_s() - began_s > _PAUSE_MAX_S:
+                pause_s = _PAUSE_FIRST_S
+            # Full jitter: after a restart of the control plane all agents come back, and they must
+            # not do so at once.
+            await self._clock.sleep(pause_s * self._rng.uniform(0.1, 1.0))
+            pause_s = min(pause_s * 2, _PAUSE_MAX_S)
+
+    async def _serve(
+        self,
+        stream: FrameStream,
+        prepare: Callable[[], Awaitable[None]],
+        take: Callable[[HostView], None],
+        read_console: Callable[[str, int], Awaitable[str]],
+    ) -> None:
+        """Serve one session until its connection is closed.
+
+        Raises:
+            BerthError: the session could not be opened, or a frame is malformed.
+        """
+        async for data in stream:
+            frame = control_frame_of(data)
+            match frame:
+                case Hello():
+                    await self._prove(stream, frame)
+                case Welcome() if not self.is_connected:
+                    self._stream, self.is_connected, self._silent_beats = stream, True, 0
+                    self._telemetry.event("gateway_connected", host=self._host)
+                    self._keep(asyncio.create_task(self._open(stream, prepare, frame)))
+                case Welcome():
+                    self._keep(asyncio.create_task(self._rotate()))
+                case Beat():
+                    self._silent_beats = 0
+                case Reply():
+                    self._settle(frame)
+                case View():
+                    take(frame.view)
+                case Ask():
+                    self._keep(asyncio.create_task(self._answer(stream, frame, read_console)))
+
+    async def _prove(self, stream: FrameStream, hello: Hello) -> None:
+        if hello.protocol != PROTOCOL:
+            reason = f"is {hello.protocol}, but this agent speaks {PROTOCOL}; upgrade the agent"
+            raise InvalidInputError("protocol", reason)
+        signature = self._key.sign(proof_text(self._host, self._session, hello.nonce))
+        proof = Proof(PROTOCOL, self._host, self._session, signature, self._deletes_disks)
+        await stream.send(encode(proof))
+
+    async def _open(
+        self, stream: FrameStream, prepare: Callable[[], Awaitable[None]], welcome: Welcome
+    ) -> None:
+        try:
+            await prepare()
+        except BerthError as error:
+            self._telemetry.failure("host_not_registered", error, host=self._host)
+            await stream.close()  # the host is registered in the next session
+            return
+        await stream.send(encode(Watch()))
+        if welcome.rotates_key:
+            await self._rotate()
+
+    async def _rotate(self) -> None:
+        """Replace the key of the host; the new one is used from the next session on."""
+        try:
+            await self.call("add_key", self._key.prepare())
+            self._key.adopt()
+        except (BerthError, OSError) as error:
+            self._telemetry.failure("key_not_rotated", error, host=self._host)
+            return
+        self._telemetry.event("key_rotated", host=self._host)
+
+    async def _answer(
+        self, stream: FrameStream, ask: Ask, read_console: Callable[[str, int], Awaitable[str]]
+    ) -> None:
+        try:
+            answer = Answer(ask.number, None, await read_console(ask.instance_uuid, ask.bytes_max))
+        except BerthError as error:
+            answer = Answer(ask.number, error_document_of(error))
+        await stream.send(encode(answer))
+
+    def _settle(self, reply: Reply) -> None:
+        waiting = self._waiting.get(reply.number)
+        if waiting is None or waiting.done():
+            return
+        if reply.failure is not None:
+            waiting.set_exception(error_of(reply.failure))
+        else:
+            waiting.set_result(reply.value)
+
+    def _leave(self) -> None:
+        """Fail everything that waits for the session that has ended."""
+        self._stream, self.is_connected = None, False
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(UnavailableError("the connection to the gateway was lost"))
+        self._waiting.clear()
+        for task in list(self._tasks):
+            task.cancel()
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._drop)
+
+    def _drop(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._telemetry.failure("gateway_task_failed", error, host=self._host)
+
+    async def call(self, method: str, *args: object) -> Any:  # noqa: ANN401 - as the method says
+        """Call a method of the gateway, and return its decoded result.
+
+        Raises:
+            UnavailableError: there is no session, or no reply within a minute.
+            BerthError: the error that the method raised.
+        """
+        stream = self._stream
+        if stream is None:
+            raise UnavailableError(f"host {self._host} is not connected to a gateway")
+        self._number += 1
+        number = self._number
+        waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            await stream.send(encode(Call(number, method, raw(args))))
+            async with asyncio.timeout(CALL_S_MAX):
+                value = await waiting
+        except TimeoutError as error:
+            text = f"the gateway did not reply to {method} within {CALL_S_MAX:.0f} s"
+            raise UnavailableError(text) from error
+        finally:
+            self._waiting.pop(number, None)
+        known = METHODS.get(method)
+        kind = None if known is None else known.value
+        try:
+            return msgspec.msgpack.decode(value, type=kind)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise InvalidInputError(method, f"the reply cannot be decoded ({error})") from error
+
+    async def cast(self, command: str, message: object) -> None:
+        """Have a message about the host's instances sent to all schedulers.
+
+        Args:
+            command: the name of the bus command.
+            message: its arguments.
+
+        Raises:
+            UnavailableError: there is no session.
+        """
+        stream = self._stream
+        if stream is None:
+            raise UnavailableError(f"host {self._host} is not connected to a gateway")
+        await stream.send(encode(Cast(command, raw(message))))
+
+    async def register(self, reports: Sequence[HostReport]) -> None:
+        """See `HostGateway.register`."""
+        await self.call("register", tuple(reports))
+
+    async def heartbeat(self, hosts: Sequence[str]) -> None:
+        """See `HostGateway.heartbeat`. The connection is given up if the gateway is silent."""
+        stream = self._stream
+        if stream is None or self._host not in hosts:
+            return
+        self._silent_beats += 1
+        if self._silent_beats > _SILENT_BEATS_MAX:
+            await stream.close()
+            return
+        # An echo costs the gateway as much as a heartbeat, so only some ask for one.
+        await stream.send(encode(Beat(wants_echo=self._silent_beats > 1)))
+
+    async def report(self, report: HostReport) -> None:
+        """See `HostGateway.report`."""
+        await self.call("report", report)
+
+    async def instances(self, host: str) -> Sequence[Instance]:
+        """See `HostGateway.instances`."""
+        self._check(host)
+        found: Sequence[Instance] = await self.call("instances")
+        return found
+
+    async def standing(self, host: str, instance_uuid: str) -> Standing:
+        """See `HostGateway.standing`."""
+        self._check(host)
+        found: Standing = await self.call("standing", instance_uuid)
+        return found
+
+    async def conclude(self, host: str, outcome: StepOutcome) -> Conclusion:
+        """See `HostGateway.conclude`."""
+        self._check(host)
+        found: Conclusion = await self.call("conclude", outcome)
+        return found
+
+    async def leftover_move(self, host: str, migration_uuid: str) -> Migration | None:
+        """See `HostGateway.leftover_move`."""
+        self._check(host)
+        found: Migration | None = await self.call("leftover_move", migration_uuid)
+        return found
+
+    async def report_cleared(self, host: str, migration_uuid: str) -> None:
+        """See `HostGateway.report_cleared`."""
+        self._check(host)
+        await self.call("report_cleared", migration_uuid)
+
+    async def report_power(
+        self, host: str, instance_uuid: str, revision: int, power: Power | None
+    ) -> str | None:
+        """See `HostGateway.report_power`."""
+        self._check(host)
+        found: str | None = await self.call("report_power", instance_uuid, revision, power)
+        return found
+
+    async def report_crashes(
+        self, host: str, instance_uuid: str, revision: int, *, restarts: int, window_s: float
+    ) -> bool:
+        """See `HostGateway.report_crashes`."""
+        self._check(host)
+        args = (instance_uuid, revision, restarts, window_s)
+        found: bool = await self.call("report_crashes", *args)
+        return found
+
+    async def judge_leftover(
+        self, host: str, instance_uuid: str, *, address: str
+    ) -> LeftoverVerdict:
+        """See `HostGateway.judge_leftover`."""
+        self._check(host)
+        found: LeftoverVerdict = await self.call("judge_leftover", instance_uuid, address)
+        return found
+
+    async def save_notes(
+        self, host: str, notes: Sequence[HostNote], *, begins_pass: bool = False
+    ) -> None:
+        """See `HostGateway.save_notes`."""
+        self._check(host)
+        await self.call("save_notes", tuple(notes), begins_pass)
+
+    def _check(self, host: str) -> None:
+        if host != self._host:
+            raise AccessDeniedError(f"this is the session of host {self._host}, not of {host}")

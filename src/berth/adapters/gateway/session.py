@@ -1,0 +1,351 @@
+"""The end of a session at the control plane: it authenticates an agent and serves its calls."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import msgspec
+
+from berth.adapters.bus.message_codec import error_document_of, error_of
+from berth.adapters.gateway.wire import (
+    METHODS,
+    NONCE_BYTES,
+    PROTOCOL,
+    Answer,
+    Ask,
+    Beat,
+    Call,
+    Cast,
+    Hello,
+    Proof,
+    Reply,
+    View,
+    Watch,
+    Welcome,
+    agent_frame_of,
+    encode,
+    proof_text,
+    raw,
+)
+from berth.domain.compute.host_identity import HostKey
+from berth.domain.errors import BerthError, InvalidInputError, UnavailableError
+from berth.ports.clock import Clock
+from berth.ports.gateway import HostSessions, HostView
+from berth.ports.telemetry import Telemetry
+
+NORMAL: Final = 1000
+"""The close code of a session that ends normally. It and the following are WebSocket's codes."""
+MALFORMED: Final = 4400
+"""A frame was malformed or came out of order."""
+DENIED: Final = 4401
+"""The agent could not prove its identity, or its key was revoked."""
+REPLACED: Final = 4409
+"""A newer session of the same host has begun."""
+FLOODED: Final = 4429
+"""The agent sent more than a host may."""
+
+PROOF_S_MAX: Final = 10.0
+"""Seconds in which an agent must prove its identity."""
+
+_CALLS_MAX: Final = 64
+# An agent of a busy host makes a few calls a second. The bucket bounds what a compromised one can
+# cost: its frames and their bytes.
+_FRAMES_PER_S: Final = 100.0
+_FRAMES_MAX: Final = 2_000.0
+_BYTES_PER_S: Final = 1024.0 * 1024.0
+_BYTES_MAX: Final = 32.0 * 1024 * 1024
+_NS_PER_S: Final = 1_000_000_000
+_CONSOLE_S: Final = 10.0
+
+
+class SessionList:
+    """The sessions of one process: at most one for each host.
+
+    Args:
+        services: what the control plane offers to sessions.
+        clock: the source of the time.
+        telemetry: receives sessions that were refused or failed.
+        random_bytes: returns so many unpredictable bytes.
+    """
+
+    def __init__(
+        self,
+        services: HostSessions,
+        clock: Clock,
+        telemetry: Telemetry,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        self.services = services
+        self.clock = clock
+        self.telemetry = telemetry
+        self.random_bytes = random_bytes
+        self.by_host: dict[str, AgentSession] = {}
+
+    def check_keys(self) -> None:
+        """End the sessions whose keys are no longer valid, and pass requests for new keys on."""
+        for session in list(self.by_host.values()):
+            session.check_key()
+
+
+class AgentSession:
+    """One session with an agent, over any transport.
+
+    Args:
+        sessions: the sessions of the process.
+        send: sends a frame to the agent; it must not block.
+        close: closes the transport with a code and a reason; `ended` is called afterwards.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_bytes",
+        "_close",
+        "_frames",
+        "_key",
+        "_nonce",
+        "_refilled_ns",
+        "_send",
+        "_services",
+        "_sessions",
+        "_stops",
+        "_tasks",
+        "deletes_disks",
+        "host",
+        "is_over",
+    )
+
+    def __init__(
+        self,
+        sessions: SessionList,
+        send: Callable[[bytes], None],
+        close: Callable[[int, str], None],
+    ) -> None:
+        self.host = ""
+        self.deletes_disks = False
+        self.is_over = False
+        self._sessions = sessions
+        self._services = sessions.services
+        self._send = send
+        self._close = close
+        self._nonce = sessions.random_bytes(NONCE_BYTES)
+        self._key: HostKey | None = None
+        self._stops: list[Callable[[], None]] = []
+        self._answers: dict[int, asyncio.Future[str]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._frames, self._bytes = _FRAMES_MAX, _BYTES_MAX
+        self._refilled_ns = sessions.clock.ticks_ns()
+
+    def begin(self) -> None:
+        """Send the first frame."""
+        self._send(encode(Hello(PROTOCOL, self._nonce)))
+
+    def receive(self, data: bytes) -> None:
+        """Handle a frame from the agent."""
+        if self.is_over:
+            return
+        try:
+            if not self._may_receive(len(data)):
+                self.end(FLOODED, "the host sends more than hosts may; see SECURITY.md")
+                return
+            self._handle(data)
+        except InvalidInputError as error:
+            self.end(MALFORMED, str(error))
+
+    def check_key(self) -> None:
+        """End the session if its key is no longer valid, or have the agent replace the key."""
+        if self._key is None:
+            return
+        if not self._services.is_valid(self.host, self._key):
+            self.end(DENIED, "the key of the host was revoked")
+        elif self._services.wants_rotation(self.host, self._key):
+            self._send(encode(Welcome(rotates_key=True)))
+
+    def end(self, code: int, reason: str) -> None:
+        """End the session with a code and a reason, which the agent gets."""
+        if not self.is_over:
+            self.is_over = True
+            if code not in {NORMAL, REPLACED}:
+                self._sessions.telemetry.event(
+                    "host_session_ended", host=self.host, code=code, reason=reason
+                )
+            self._close(code, reason)
+
+    def ended(self) -> None:
+        """Release everything; the transport is closed."""
+        self.is_over = True
+        while self._stops:
+            self._stops.pop()()
+        if self._sessions.by_host.get(self.host) is self:
+            del self._sessions.by_host[self.host]
+        for task in list(self._tasks):
+            task.cancel()
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(UnavailableError(f"the agent of host {self.host} has left"))
+        self._answers.clear()
+
+    def _handle(self, data: bytes) -> None:
+        frame = agent_frame_of(data)
+        if isinstance(frame, Proof):
+            self._authenticate(frame)
+        elif self._key is None:
+            raise InvalidInputError("frame", "must be a proof of the host's identity")
+        elif isinstance(frame, Beat):
+            self._services.note_alive(self.host)
+            if frame.wants_echo:
+                self._send(data)
+        elif isinstance(frame, Call):
+            self._begin_call(frame)
+        elif isinstance(frame, Watch):
+            self._watch()
+        elif isinstance(frame, Answer):
+            self._take_answer(frame)
+        else:
+            self._cast(frame)
+
+    def _may_receive(self, size: int) -> bool:
+        """Take a frame from the host's share; return False if the share is used up."""
+        now_ns = self._sessions.clock.ticks_ns()
+        passed_s = (now_ns - self._refilled_ns) / _NS_PER_S
+        self._refilled_ns = now_ns
+        self._frames = min(_FRAMES_MAX, self._frames + passed_s * _FRAMES_PER_S) - 1
+        self._bytes = min(_BYTES_MAX, self._bytes + passed_s * _BYTES_PER_S) - size
+        return self._frames >= 0 and self._bytes >= 0
+
+    def _authenticate(self, proof: Proof) -> None:
+        if self._key is not None:
+            raise InvalidInputError("frame", "the identity is already proven")
+        services, host = self._services, proof.host
+        key = services.signer(host, proof_text(host, proof.session, self._nonce), proof.signature)
+        if key is None:
+            self._sessions.telemetry.event("host_refused", host=host[:255])
+            self.end(DENIED, "the signature is not that of a valid key of the host")
+            return
+        self.host, self._key, self.deletes_disks = host, key, proof.deletes_disks
+        before = self._sessions.by_host.get(host)
+        if before is not None:
+            before.end(REPLACED, "a newer session of this host has begun")
+        self._sessions.by_host[host] = self
+        services.note_alive(host)
+        self._spawn(self._settle(key))
+        self._send(encode(Welcome(services.wants_rotation(host, key))))
+
+    async def _settle(self, key: HostKey) -> None:
+        try:
+            await self._services.settle(self.host, key)
+        except BerthError as error:
+            self._sessions.telemetry.failure("key_not_settled", error, host=self.host)
+
+    def _begin_call(self, call: Call) -> None:
+        if len(self._tasks) >= _CALLS_MAX:
+            self.end(FLOODED, f"more than {_CALLS_MAX} calls are in progress")
+            return
+        self._spawn(self._serve(call))
+
+    async def _serve(self, call: Call) -> None:
+        try:
+            value = await self._value_of(call)
+            reply = Reply(call.number, None, raw(value))
+        except BerthError as error:
+            reply = Reply(call.number, error_document_of(error), raw(None))
+        except Exception as error:  # noqa: BLE001 - one call must not end the session
+            self._sessions.telemetry.failure(
+                "host_call_failed", error, host=self.host, method=call.method
+            )
+            failure = BerthError(f"the control plane failed to serve {call.method}; see its log")
+            reply = Reply(call.number, error_document_of(failure), raw(None))
+        if not self.is_over:
+            self._send(encode(reply))
+
+    async def _value_of(self, call: Call) -> object:
+        """Return the result of a call.
+
+        Raises:
+            BerthError: see the method of `HostGateway`.
+            InvalidInputError: there is no such method, or its arguments have the wrong types.
+        """
+        services = self._services
+        if call.method == "add_key":
+            (public_key,) = _decoded(call.args, tuple[str], call.method)
+            await services.add_key(self.host, public_key)
+            return None
+        method = METHODS.get(call.method)
+        if method is None:
+            raise InvalidInputError("method", f"{call.method[:80]!r} is unknown")
+        args = _decoded(call.args, method.args, call.method)
+        return await method.call(services.gateway, self.host, *args)
+
+    def _watch(self) -> None:
+        if self._stops:
+            raise InvalidInputError("frame", "views are already being sent")
+        self._stops.append(self._services.serve_console(self.host, self._read_console))
+        self._spawn(self._open())
+
+    async def _open(self) -> None:
+        try:
+            stop = await self._services.watch(
+                self.host, self._tell, deletes_disks=self.deletes_disks
+            )
+        except BerthError as error:
+            self._sessions.telemetry.failure("host_view_failed", error, host=self.host)
+            self.end(NORMAL, "the view of the host cannot be read now; connect again")
+            return
+        self._stops.append(stop)
+
+    def _tell(self, view: HostView) -> None:
+        if not self.is_over:
+            self._send(encode(View(view)))
+
+    async def _read_console(self, instance_uuid: str, bytes_max: int) -> str:
+        number = max(self._answers, default=0) + 1
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        self._send(encode(Ask(number, instance_uuid, bytes_max)))
+        try:
+            async with asyncio.timeout(_CONSOLE_S):
+                text: str = await answer
+                return text
+        except TimeoutError as error:
+            raise UnavailableError(f"the agent of host {self.host} does not answer") from error
+        finally:
+            self._answers.pop(number, None)
+
+    def _take_answer(self, frame: Answer) -> None:
+        answer = self._answers.get(frame.number)
+        if answer is None or answer.done():
+            return  # the caller no longer waits
+        if frame.failure is not None:
+            answer.set_exception(error_of(frame.failure))
+        else:
+            answer.set_result(frame.text)
+
+    def _cast(self, cast: Cast) -> None:
+        kind = self._services.cast_type(cast.command)
+        if kind is None:
+            raise InvalidInputError("command", f"{cast.command[:80]!r} is not for agents")
+        message = _decoded(cast.message, kind, "message")
+        self._spawn(self._fan_out(cast.command, message))
+
+    async def _fan_out(self, command: str, message: object) -> None:
+        try:
+            await self._services.cast(self.host, command, message)
+        except InvalidInputError as error:
+            self.end(MALFORMED, str(error))
+        except UnavailableError:
+            return  # a lost message is noticed by its successor, so nothing is repeated here
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _decoded(data: msgspec.Raw, kind: Any, field: str) -> Any:  # noqa: ANN401 - any type form
+    """Return a decoded value of a frame.
+
+    Raises:
+        InvalidInputError: it has another type than `kind`; the error names `field`.
+    """
+    try:
+        return msgspec.msgpack.decode(data, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidInputError(field, f"cannot be decoded ({error})") from error
