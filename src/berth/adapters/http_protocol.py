@@ -92,11 +92,18 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Pass the head on to the application."""
         self._unread_bytes = 0
+        headers = self.headers
         super().on_headers_complete()
         # The parser also reports trailers as headers. They must not be added to the headers of this
-        # request.
-        self.headers = []
+        # request. An upgrade has no trailers, and its headers are passed on.
+        is_upgrade = self.parser.should_upgrade() and self._should_upgrade()
+        self.headers = headers if is_upgrade else []
         self._was_asked = True
+
+    def handle_websocket_upgrade(self) -> None:
+        """Hand the connection over to the protocol of WebSocket."""
+        self._wait_no_more()
+        super().handle_websocket_upgrade()
 
     def on_body(self, body: bytes) -> None:
         """Pass a piece of the body on to the application."""

@@ -3,8 +3,11 @@
 import asyncio
 import signal
 import socket
+import ssl
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -31,14 +34,32 @@ def listening(host: str, port: int) -> socket.socket:
         raise InvalidInputError("listen", reason) from error
 
 
-async def serve_http(app: ASGIApp, listener: socket.socket) -> None:
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """The files of a server's certificate and private key, in PEM."""
+
+    certificate: Path
+    key: Path
+
+
+async def serve_http(
+    app: ASGIApp,
+    listener: socket.socket,
+    tls: TlsFiles | None = None,
+    sockets: type[asyncio.Protocol] | None = None,
+) -> None:
     """Serve an application until SIGINT or SIGTERM; requests in progress have 5 s to end.
 
     Args:
         app: the application.
         listener: a listening socket; see `listening`.
+        tls: the certificate; None serves unencrypted HTTP.
+        sockets: the protocol of WebSocket connections; None serves no WebSocket.
+
+    Raises:
+        InvalidInputError: the certificate or the key cannot be used.
     """
-    await _Server(config_of(app)).serve(sockets=[listener])
+    await _Server(config_of(app, tls, sockets)).serve(sockets=[listener])
 
 
 async def serve_beside(app: ASGIApp, listener: socket.socket) -> None:
@@ -52,19 +73,40 @@ async def serve_beside(app: ASGIApp, listener: socket.socket) -> None:
         await _Companion(config_of(app)).serve(sockets=[listener])
 
 
-def config_of(app: ASGIApp) -> uvicorn.Config:
-    """Return the configuration of uvicorn for an application of Berth."""
-    return uvicorn.Config(
+def config_of(
+    app: ASGIApp, tls: TlsFiles | None = None, sockets: type[asyncio.Protocol] | None = None
+) -> uvicorn.Config:
+    """Return the configuration of uvicorn for an application of Berth; see `serve_http`."""
+    config = uvicorn.Config(
         app,
         loop="none",
         http=LimitedProtocol,
-        ws="none",
+        ws="none" if sockets is None else sockets,
         lifespan="off",
         access_log=False,
         log_config=None,
         server_header=False,
         timeout_graceful_shutdown=_GRACE_S,
+        ssl_certfile=None if tls is None else tls.certificate,
+        ssl_keyfile=None if tls is None else tls.key,
     )
+    if tls is None:
+        return config
+    try:
+        config.load()
+    except OSError as error:
+        reason = (
+            f"cannot use {tls.certificate} with the key {tls.key} ({error.strerror or error}); "
+            "name a certificate chain and its private key in PEM"
+        )
+        raise InvalidInputError("api.tls_certificate", reason) from error
+    context = config.ssl
+    if context is not None:
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # Session tickets cost each connection memory, and agents keep theirs open.
+        context.num_tickets = 0
+        context.options |= ssl.OP_NO_TICKET
+    return config
 
 
 class _Server(uvicorn.Server):

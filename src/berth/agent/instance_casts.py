@@ -10,14 +10,14 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.change import Change, Event, RecordRemoved, Snapshot
 from berth.domain.ledger.record import Kind
-from berth.ports.bus import Bus
+from berth.ports.bus import Command
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.services.tracking.lists import HostList, ReportedInstance, encoded_size
@@ -33,6 +33,9 @@ from berth.services.tracking.messages import (
 )
 from berth.tables.host.feed import located_resident
 from berth.tables.host.orphans import LocatedResident
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 _RETRY_S: Final = 1.0
 _REPORTED_FAILURE: Final = 2
@@ -60,12 +63,20 @@ class _HostCasts:
     sequence: int = 0
 
 
+class Fanout(Protocol):
+    """Sends messages to all schedulers, as a bus does."""
+
+    async def fanout(self, command: Command[A, R], args: A) -> None:
+        """Send a command to all schedulers; see `Bus.fanout`."""
+        ...
+
+
 class InstanceCaster:
     """Subscribes to the change feed and casts the instances of some hosts to all schedulers.
 
     Args:
         hosts: the names of the hosts.
-        bus: reaches the schedulers.
+        bus: reaches the schedulers, directly or through a gateway.
         clock: schedules the syncs and retries.
         telemetry: receives repeated failures of the bus.
         rng: the source of jitter.
@@ -76,7 +87,7 @@ class InstanceCaster:
     def __init__(  # noqa: PLR0913 - its collaborators and two values
         self,
         hosts: Iterable[str],
-        bus: Bus,
+        bus: Fanout,
         clock: Clock,
         telemetry: Telemetry,
         rng: Random,

@@ -6,6 +6,7 @@ from berth.api.codec import View, encode
 from berth.domain.compute.decision import NoValidHostError
 from berth.domain.compute.quota import QuotaExceededError
 from berth.domain.errors import (
+    AccessDeniedError,
     BerthError,
     ConflictError,
     ContentionError,
@@ -29,6 +30,16 @@ _NAMES = {
     501: "notImplemented",
     503: "serviceUnavailable",
 }
+_STATUSES = (
+    (InvalidInputError, 400),
+    (PolicyError, 400),
+    (AccessDeniedError, 403),
+    (QuotaExceededError, 403),
+    (ConflictError, 409),
+    (NoValidHostError, 409),
+    (ContentionError, 409),
+)
+"""The statuses of errors whose text clients may see."""
 _RETRY_AFTER_S = "2"
 
 Header = tuple[bytes, bytes]
@@ -76,14 +87,11 @@ def translate(error: BerthError) -> HttpError | None:
         case NotFoundError():
             noun = error.noun[:1].upper() + error.noun[1:]
             return HttpError(404, f"{noun} {error.key} could not be found.")
-        case InvalidInputError() | PolicyError():
-            return HttpError(400, str(error))
-        case ConflictError() | NoValidHostError() | ContentionError() | QuotaExceededError():
-            return HttpError(403 if isinstance(error, QuotaExceededError) else 409, str(error))
         case UnavailableError():
             return HttpError(503, str(error), {"Retry-After": _RETRY_AFTER_S})
         case _:
-            return None
+            status = next((each for kind, each in _STATUSES if isinstance(error, kind)), None)
+            return None if status is None else HttpError(status, str(error))
 
 
 def fault_body(error: HttpError) -> bytes:

@@ -19,6 +19,7 @@ from berth.scheduling.evaluation.policy import Policy
 from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.aggregates import Aggregates
 from berth.services.fleet.hosts import Hosts
+from berth.services.gateway.identities import HostIdentities
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.services.replica.replica import Replica
@@ -86,7 +87,8 @@ class Policies(Protocol):
 class ApiParts:
     """Everything that the handlers use; nothing is global.
 
-    `providers` is the Placement API's replica, or None when that API is not served. When `images`
+    `providers` is the Placement API's replica, or None when that API is not served, and
+    `identities` has the keys of hosts, or is None when the process serves no agents. When `images`
     is empty, any image id is accepted. `default_zone` is the availability zone of hosts whose
     aggregates name no zone. With `single_shot`, the servers of one request are placed one by one.
     `tokens` is None when no tokens are issued. `region` is the region of this deployment in the
@@ -115,6 +117,7 @@ class ApiParts:
     ids: Ids
     telemetry: Telemetry
     providers: ProviderReplica | None = None
+    identities: HostIdentities | None = None
     images: Mapping[str, Image] = field(default_factory=dict[str, Image])
     limits: RequestLimits = field(default_factory=RequestLimits)
     default_zone: str = "nova"

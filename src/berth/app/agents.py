@@ -10,8 +10,11 @@ from berth.agent.instance_casts import InstanceCaster
 from berth.agent.pool import Agent, AgentPool, Pace
 from berth.app.core import Core
 from berth.app.run import Loop
+from berth.config.settings import AgentSettings, Settings
 from berth.config.virt_settings import AgentDriver
+from berth.ports.clock import Clock
 from berth.ports.gateway import HostGateway
+from berth.ports.observer import Observer
 from berth.ports.virt import VirtDriver
 from berth.services.servers.consoles import serve_console
 
@@ -77,25 +80,38 @@ def agent_pool(core: Core, gateway: HostGateway, drivers: Mapping[str, VirtDrive
         gateway: reaches the control plane.
         drivers: the driver of each host, by the host's name.
     """
-    paced = core.settings.agent
-    stop_grace_s = core.settings.virt.stop_grace_s
+    settings, bus = core.settings, core.messaging.bus
+    agents: dict[str, Agent] = {}
+    for name, driver in drivers.items():
+        # Consoles are read through the bus, while all other work for a host comes from the feed.
+        serve_console(bus, name, driver)
+        observer = core.observation.observer
+        agents[name] = agent_of(name, driver, gateway, core.clock, settings, observer)
+    return AgentPool(agents, gateway, core.clock, core.telemetry, pace_of(settings.agent))
 
-    def agent(name: str, driver: VirtDriver) -> Agent:
-        # Consoles are read through the bus, while all other work for a host comes from the ledger.
-        serve_console(core.messaging.bus, name, driver)
-        context = HostContext(name, gateway, driver, core.clock, stop_grace_s=stop_grace_s)
-        return Agent(name, driver, HostExecutor(context, core.observation.observer))
 
-    return AgentPool(
-        {name: agent(name, driver) for name, driver in drivers.items()},
-        gateway,
-        core.clock,
-        core.telemetry,
-        Pace(
-            report_interval_s=paced.heartbeat_interval_s,
-            reconcile_interval_s=paced.reconcile_interval_s,
-            restarts=RestartRule(
-                paced.restarts_max, window_s=paced.restart_window_s, pause_s=paced.restart_pause_s
-            ),
+def agent_of(
+    name: str,
+    driver: VirtDriver,
+    gateway: HostGateway,
+    clock: Clock,
+    settings: Settings,
+    observer: Observer,
+) -> Agent:
+    """Return the agent of a host."""
+    stop_grace_s = settings.virt.stop_grace_s
+    context = HostContext(name, gateway, driver, clock, stop_grace_s=stop_grace_s)
+    return Agent(name, driver, HostExecutor(context, observer))
+
+
+def pace_of(settings: AgentSettings) -> Pace:
+    """Return the intervals and limits in an agent's settings."""
+    return Pace(
+        report_interval_s=settings.heartbeat_interval_s,
+        reconcile_interval_s=settings.reconcile_interval_s,
+        restarts=RestartRule(
+            settings.restarts_max,
+            window_s=settings.restart_window_s,
+            pause_s=settings.restart_pause_s,
         ),
     )

@@ -1,13 +1,24 @@
 """The gateway of a process, through which the agents of hosts reach the ledger."""
 
+import os
+from dataclasses import dataclass
+
+from berth.adapters.gateway.session import SessionList
 from berth.adapters.system import NoMetrics
 from berth.app.core import Core
+from berth.app.run import Loop
+from berth.ports.measures import GATEWAY_SESSIONS
+from berth.ports.telemetry import Reading
 from berth.services.gateway.alternates import Alternates
+from berth.services.gateway.assignments import Assignments
 from berth.services.gateway.gateway import Gateway
 from berth.services.gateway.host_notices import HostNotices
 from berth.services.gateway.host_reports import HostReports
+from berth.services.gateway.identities import HostIdentities
+from berth.services.gateway.liveness import Liveness
 from berth.services.gateway.outcomes import Outcomes
 from berth.services.gateway.self_audit import SelfAudit
+from berth.services.gateway.sessions import SessionServices
 
 
 def host_gateway(core: Core) -> Gateway:
@@ -51,3 +62,31 @@ def host_gateway(core: Core) -> Gateway:
         audits=audits,
         notices=notices,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDoor:
+    """The door of a process for agents on other machines.
+
+    Attributes:
+        identities: the keys of hosts.
+        sessions: the sessions of the agents that are connected to this process.
+        loops: the loops that the door needs.
+    """
+
+    identities: HostIdentities
+    sessions: SessionList
+    loops: tuple[Loop, ...]
+
+
+def open_door(core: Core, gateway: Gateway) -> AgentDoor:
+    """Return the door for agents; its parts are subscribed to the follower, not started yet."""
+    assignments = Assignments(core.ledger)
+    identities = HostIdentities(core.ledger, core.clock, os.urandom)
+    liveness = Liveness(core.hosts, core.clock, core.telemetry)
+    services = SessionServices(gateway, assignments, identities, liveness, core.messaging.bus)
+    sessions = SessionList(services, core.clock, core.telemetry, os.urandom)
+    identities.changed = sessions.check_keys
+    core.follower.subscribers.extend((assignments, identities))
+    core.health.further.append(lambda: [Reading(GATEWAY_SESSIONS, len(sessions.by_host))])
+    return AgentDoor(identities, sessions, (("heartbeats", liveness.run),))

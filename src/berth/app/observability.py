@@ -17,7 +17,7 @@ from berth.domain.errors import InvalidInputError
 from berth.ports.measures import COMMIT_SECONDS, COMMIT_UNITS
 from berth.ports.observer import NO_OBSERVER, Observer
 from berth.ports.telemetry import Tracer
-from berth.services.telemetry.health import ProcessHealth
+from berth.services.telemetry.health import Health
 from berth.services.telemetry.observers import CombinedObserver, MetricsObserver, SpanObserver
 
 
@@ -69,7 +69,7 @@ class Observation:
         """Return an application that also counts the requests; `app` itself if metrics are off."""
         return app if self.metrics is None else Measured(app, self.metrics, self.clock)
 
-    def loops(self, health: ProcessHealth) -> list[Loop]:
+    def loops(self, health: Health) -> list[Loop]:
         """Register the gauges, and return the loop of the separate server, if there is one.
 
         Raises:

@@ -3,6 +3,7 @@
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
+from berth.adapters.http_server import TlsFiles
 from berth.api.app import build_app
 from berth.api.limits import RequestLimits
 from berth.api.parts import ApiParts
@@ -15,14 +16,15 @@ from berth.app.core import (
     running_core,
     stop_signals,
 )
-from berth.app.gateway import host_gateway
+from berth.app.gateway import AgentDoor, host_gateway, open_door
 from berth.app.placement import PlacementProcess, placement_parts, provider_replica
+from berth.app.remote_agents import run_remote_agents
 from berth.app.run import authentication_of, run_process, serve_at
 from berth.app.scheduler import instance_tracker, notify_changes, scheduler_loops
 from berth.app.virt import open_drivers
 from berth.app.zones import ZoneContext, open_zone, zone_loops, zone_parts
 from berth.config.json_lists import read_images
-from berth.config.settings import CreateMode, InstanceSource, Settings
+from berth.config.settings import ApiSettings, CreateMode, InstanceSource, Settings
 from berth.domain.errors import InvalidInputError
 from berth.services.fleet.aggregates import Aggregates
 from berth.services.replica.provider_replica import ProviderReplica
@@ -46,6 +48,7 @@ def run_up(settings: Settings) -> None:
             await pool.register()
             providers = provider_replica(core.follower)
             zone = await stack.enter_async_context(open_zone(core))
+            door = open_door(core, gateway)
             notify_changes(core)
             # The agents and the scheduler share one replica in this process, so comparing casts
             # with it would prove nothing. They are sent only if decisions are to use them.
@@ -60,9 +63,9 @@ def run_up(settings: Settings) -> None:
                 *scheduler_loops(core, tracker, zone),
                 *agent_loops(core, pool, gateway, teller),
             ]
-            loops = [*working, *zone_loops(zone), *common_loops(core)]
+            loops = [*working, *door.loops, *zone_loops(zone), *common_loops(core)]
             async with running_core(core, loops):
-                await _serve_http(core, providers, zone)
+                await _serve_http(core, providers, zone, door)
                 # This must come before the loops end, since flushing needs the loop that holds the
                 # connection to the broker.
                 await core.messaging.finish()
@@ -77,9 +80,11 @@ def run_api(settings: Settings) -> None:
     async def main() -> None:
         async with open_core(settings, "api") as core, open_zone(core) as zone:
             providers = provider_replica(core.follower)
+            door = open_door(core, host_gateway(core))
             await core.follower.start()
-            async with running_core(core, [*zone_loops(zone), *common_loops(core)]):
-                await _serve_http(core, providers, zone)
+            loops = [*door.loops, *zone_loops(zone), *common_loops(core)]
+            async with running_core(core, loops):
+                await _serve_http(core, providers, zone, door)
 
     run_process(settings.log, main)
 
@@ -103,7 +108,14 @@ def run_scheduler(settings: Settings) -> None:
 
 
 def run_agent(settings: Settings) -> None:
-    """Run the agents of one host, or of a simulated fleet."""
+    """Run the agents of one host, or of a simulated fleet.
+
+    With `agent.gateway_url` they reach the control plane through its API, and otherwise through the
+    ledger.
+    """
+    if settings.agent.gateway_url is not None:
+        run_remote_agents(settings)
+        return
 
     async def main() -> None:
         async with AsyncExitStack() as stack:
@@ -129,11 +141,14 @@ def run_agent(settings: Settings) -> None:
     run_process(settings.log, main)
 
 
-async def _serve_http(core: Core, providers: ProviderReplica, zone: ZoneContext | None) -> None:
+async def _serve_http(
+    core: Core, providers: ProviderReplica, zone: ZoneContext | None, door: AgentDoor
+) -> None:
     parts = _api_parts(core, providers)
     parts = replace(
         parts,
         zones=zone_parts(core, zone),
+        identities=door.identities,
         checks=core.health,
         page=core.observation.page(parts.auth),
         tracer=core.observation.tracer,
@@ -143,7 +158,12 @@ async def _serve_http(core: Core, providers: ProviderReplica, zone: ZoneContext 
     )
     placement = placement_parts(core.settings, process, PREFIX)
     app = core.observation.around(build_app(parts, placement))
-    await serve_at(core.settings.api.listen, app)
+    await serve_at(core.settings.api.listen, app, _tls_of(core.settings.api), door.sessions)
+
+
+def _tls_of(settings: ApiSettings) -> TlsFiles | None:
+    certificate, key = settings.tls_certificate, settings.tls_key
+    return None if certificate is None or key is None else TlsFiles(certificate, key)
 
 
 def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:

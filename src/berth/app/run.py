@@ -12,7 +12,9 @@ from typing import NamedTuple
 import uvloop
 from starlette.types import ASGIApp
 
-from berth.adapters.http_server import listening, serve_http
+from berth.adapters.gateway.session import SessionList
+from berth.adapters.gateway.websocket_server import socket_class
+from berth.adapters.http_server import TlsFiles, listening, serve_http
 from berth.adapters.system import (
     LogTelemetry,
     RandomIds,
@@ -157,13 +159,30 @@ async def running(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def serve_at(listen: Address, app: ASGIApp) -> None:
-    """Serve an application until the process is stopped; print its address to stderr."""
+async def serve_at(
+    listen: Address,
+    app: ASGIApp,
+    tls: TlsFiles | None = None,
+    sessions: SessionList | None = None,
+) -> None:
+    """Serve an application until the process is stopped; print its address to stderr.
+
+    Args:
+        listen: the address.
+        app: the application.
+        tls: the certificate; None serves unencrypted HTTP.
+        sessions: the sessions of agents that connect; None refuses agents.
+
+    Raises:
+        InvalidInputError: the address or the certificate cannot be used.
+    """
     with listening(listen.host, listen.port) as listener:
         # With port 0 the system chooses the port, so it is read from the socket.
         address = Address(listen.host, listener.getsockname()[1])
-        sys.stderr.write(f"Berth listens on http://{address}\n")
-        await serve_http(app, listener)
+        scheme = "http" if tls is None else "https"
+        sys.stderr.write(f"Berth listens on {scheme}://{address}\n")
+        sockets = None if sessions is None else socket_class(sessions)
+        await serve_http(app, listener, tls, sockets)
 
 
 async def supervise(

@@ -1,6 +1,7 @@
 """HTTP client for a running Berth, which raises the API's errors as command errors."""
 
 import ipaddress
+import ssl
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -231,10 +232,17 @@ def connected(
         url, user, password, token = (
             cast("str | None", kwargs.pop(name)) for name in ("url", "user", "password", "token")
         )
-        with _client(url or "", user, password, token) as http:
+        context = _tls_context(cast("str | None", kwargs.pop("ca_file")))
+        with _client(url or "", user, password, token, context) as http:
             return command(ApiConnection(http), *args, **kwargs)
 
     options = (
+        click.option(
+            "--ca-file",
+            envvar="BERTH_CA_FILE",
+            type=click.Path(dir_okay=False),
+            help="File of CA certificates for https, which replace the system's.",
+        ),
         click.option("--token", envvar="BERTH_TOKEN", help="Token to send as X-Auth-Token."),
         click.option(
             "--password", envvar="BERTH_PASSWORD", help="Password; prompted for if needed."
@@ -255,7 +263,24 @@ def connected(
     return decorated
 
 
-def _client(url: str, user: str | None, password: str | None, token: str | None) -> httpx.Client:
+def _tls_context(ca_file: str | None) -> ssl.SSLContext | None:
+    """Return the TLS context with the certificates of a file, or None to use the system's."""
+    if ca_file is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        reason = f"--ca-file {ca_file!r} cannot be used ({error.strerror or error})"
+        raise CommandError(reason, ExitCode.USAGE) from error
+
+
+def _client(
+    url: str,
+    user: str | None,
+    password: str | None,
+    token: str | None,
+    context: ssl.SSLContext | None,
+) -> httpx.Client:
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
@@ -276,6 +301,7 @@ def _client(url: str, user: str | None, password: str | None, token: str | None)
         auth=auth,
         headers=headers,
         timeout=_TIMEOUT_S,
+        verify=True if context is None else context,
         # A proxy from the environment cannot reach this machine's loopback address.
         trust_env=not _is_loopback(parsed.host),
     )

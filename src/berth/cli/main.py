@@ -49,6 +49,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "placement": LazyCommand("serving:placement", "Run only the Placement API.", _RUN),
     "scheduler": LazyCommand("serving:scheduler", "Run a scheduler.", _RUN),
     "agent": LazyCommand("serving:agent", "Run the agent of a compute host.", _RUN),
+    "agent-enroll": LazyCommand(
+        "host_keys:agent_enroll", "Enroll this compute host with a token.", _RUN
+    ),
     "ledger": LazyCommand("serving:ledger", "Manage the ledger's schema.", _RUN),
     "db": LazyCommand("serving:db", "Upgrade the ledger.", _RUN),
     "user": LazyCommand("users:users", "Manage users with passwords.", _RUN),

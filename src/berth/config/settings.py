@@ -121,6 +121,20 @@ class ApiSettings:
     """How `POST /servers` places several servers."""
     images: Path | None = None
     """JSON list of images with the properties that rules read; by default any id is accepted."""
+    tls_certificate: Path | None = None
+    """Certificate chain in PEM; with it the API is served over HTTPS."""
+    tls_key: Path | None = None
+    """Private key of the certificate, in PEM."""
+
+    def __post_init__(self) -> None:
+        """Reject a certificate without a key, and a key without a certificate.
+
+        Raises:
+            InvalidInputError: the error names the missing setting.
+        """
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            missing = "tls_key" if self.tls_key is None else "tls_certificate"
+            raise InvalidInputError(f"api.{missing}", "is missing; HTTPS needs both files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +279,12 @@ class AgentSettings:
     driver: AgentDriver = AgentDriver.FAKE
     """The virtualisation driver; every driver but the fake one serves a single host."""
     host: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    gateway_url: str | None = None
+    """URL of the API, through which the agent reaches the control plane without a ledger."""
+    gateway_ca_file: Path | None = None
+    """File of CA certificates for `gateway_url`, which replace the system's."""
+    key_file: Path = Path("berth-agent.key")
+    """File of the host's private key; `berth agent-enroll` creates it."""
     fake_hosts: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     fleet: Path | None = None
     vcpus: Amount = 32

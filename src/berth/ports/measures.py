@@ -82,6 +82,9 @@ FEED_LAG: Final = _gauge("feed_lag_versions", "Versions by which the replica is 
 TABLE_AGE: Final = _gauge("table_age_seconds", "Time since the replica was last up to date.")
 TABLE_VERSION: Final = _gauge("table_version", "Ledger version that the replica matches.")
 LEDGER_UP: Final = _gauge("ledger_up", "1 when the ledger answers, else 0.")
+GATEWAY_SESSIONS: Final = _gauge(
+    "gateway_sessions", "Hosts with a session: of this agent process, or at this gateway."
+)
 BROKER_UP: Final = _gauge("broker_up", "1 when the process is connected to its broker, else 0.")
 HOSTS: Final = _gauge("hosts", "Hosts by state of their service.", "state")
 HEARTBEAT_AGE: Final = _gauge(
@@ -131,6 +134,7 @@ GAUGES: Final = (
     TABLE_VERSION,
     LEDGER_UP,
     BROKER_UP,
+    GATEWAY_SESSIONS,
     HOSTS,
     HEARTBEAT_AGE,
     INSTANCES,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -38,10 +38,14 @@ from berth.domain.errors import (
     InvalidInputError,
     UnavailableError,
 )
+from berth.ports.bus import Command
 from berth.ports.clock import Clock
 from berth.ports.gateway import HostNote, HostView
 from berth.ports.telemetry import Telemetry
 from berth.ports.virt import HostReport, Power
+
+A = TypeVar("A")
+R = TypeVar("R")
 
 CALL_S_MAX: Final = 60.0
 """Seconds to wait for the reply to a call."""
@@ -122,6 +126,7 @@ class RemoteGateway:
         self._tasks: set[asyncio.Task[None]] = set()
         # The heartbeats since the gateway last gave a sign of life.
         self._silent_beats = 0
+        self._is_rotating = False
         self.is_connected = False
         """Whether there is a session now."""
 
@@ -180,7 +185,7 @@ class RemoteGateway:
                     self._telemetry.event("gateway_connected", host=self._host)
                     self._keep(asyncio.create_task(self._open(stream, prepare, frame)))
                 case Welcome():
-                    self._keep(asyncio.create_task(self._rotate()))
+                    self._keep(asyncio.create_task(self._rotate(stream)))
                 case Beat():
                     self._silent_beats = 0
                 case Reply():
@@ -209,17 +214,23 @@ class RemoteGateway:
             return
         await stream.send(encode(Watch()))
         if welcome.rotates_key:
-            await self._rotate()
+            await self._rotate(stream)
 
-    async def _rotate(self) -> None:
-        """Replace the key of the host; the new one is used from the next session on."""
+    async def _rotate(self, stream: FrameStream) -> None:
+        """Replace the key of the host, and begin a new session with the new one."""
+        if self._is_rotating:
+            return
+        self._is_rotating = True
         try:
             await self.call("add_key", self._key.prepare())
             self._key.adopt()
         except (BerthError, OSError) as error:
             self._telemetry.failure("key_not_rotated", error, host=self._host)
             return
+        finally:
+            self._is_rotating = False
         self._telemetry.event("key_rotated", host=self._host)
+        await stream.close()
 
     async def _answer(
         self, stream: FrameStream, ask: Ask, read_console: Callable[[str, int], Awaitable[str]]
@@ -287,12 +298,8 @@ class RemoteGateway:
         except (msgspec.MsgspecError, ValueError) as error:
             raise InvalidInputError(method, f"the reply cannot be decoded ({error})") from error
 
-    async def cast(self, command: str, message: object) -> None:
-        """Have a message about the host's instances sent to all schedulers.
-
-        Args:
-            command: the name of the bus command.
-            message: its arguments.
+    async def fanout(self, command: Command[A, R], args: A) -> None:
+        """Have a message about the host's instances sent to all schedulers; see `Bus.fanout`.
 
         Raises:
             UnavailableError: there is no session.
@@ -300,7 +307,7 @@ class RemoteGateway:
         stream = self._stream
         if stream is None:
             raise UnavailableError(f"host {self._host} is not connected to a gateway")
-        await stream.send(encode(Cast(command, raw(message))))
+        await stream.send(encode(Cast(command.name, raw(args))))
 
     async def register(self, reports: Sequence[HostReport]) -> None:
         """See `HostGateway.register`."""

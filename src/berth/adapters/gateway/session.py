@@ -135,6 +135,11 @@ class AgentSession:
         self._frames, self._bytes = _FRAMES_MAX, _BYTES_MAX
         self._refilled_ns = sessions.clock.ticks_ns()
 
+    @property
+    def is_authentic(self) -> bool:
+        """Whether the agent has proven the identity of its host."""
+        return self._key is not None
+
     def begin(self) -> None:
         """Send the first frame."""
         self._send(encode(Hello(PROTOCOL, self._nonce)))

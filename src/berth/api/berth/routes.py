@@ -4,6 +4,7 @@ from berth.api.berth.handlers import (
     audit,
     candidates,
     decisions,
+    host_keys,
     hosts,
     state,
     status,
@@ -16,6 +17,7 @@ from berth.api.berth.schemas.decisions import (
     DecisionsAnswer,
     DecisionsQuery,
 )
+from berth.api.berth.schemas.host_keys import EnrolBody, HostKeysAnswer, RedeemBody, TokenAnswer
 from berth.api.berth.schemas.hosts import (
     HostAnswer,
     HostsAnswer,
@@ -69,6 +71,44 @@ OPERATIONS = (
         role=_ADMIN,
         query=CandidatesQuery,
         answers=ExplanationAnswer,
+    ),
+    ApiOperation(
+        "GET",
+        "/berth/v1/host-keys",
+        host_keys.list_keys,
+        role=_ADMIN,
+        answers=HostKeysAnswer,
+    ),
+    ApiOperation(
+        "POST",
+        "/berth/v1/host-keys/{host}/token",
+        host_keys.enroll,
+        role=_ADMIN,
+        body=EnrolBody,
+        answers=TokenAnswer,
+    ),
+    # The token is the credential.
+    ApiOperation(
+        "PUT",
+        "/berth/v1/host-keys/{host}",
+        host_keys.redeem,
+        status=204,
+        role=Role.PUBLIC,
+        body=RedeemBody,
+    ),
+    ApiOperation(
+        "POST",
+        "/berth/v1/host-keys/{host}/rotate",
+        host_keys.rotate,
+        status=204,
+        role=_ADMIN,
+    ),
+    ApiOperation(
+        "DELETE",
+        "/berth/v1/host-keys/{host}",
+        host_keys.revoke,
+        status=204,
+        role=_ADMIN,
     ),
     ApiOperation(
         "GET",

@@ -114,6 +114,23 @@ _HOST = [
         type=click.Choice([str(driver) for driver in AgentDriver]),
         help="Driver that runs the guests.",
     ),
+    click.option(
+        "--gateway",
+        "agent__gateway_url",
+        help="URL of the API, through which the agent works without a ledger.",
+    ),
+    click.option(
+        "--gateway-ca",
+        "agent__gateway_ca_file",
+        type=_FILE,
+        help="File of CA certificates for the gateway.",
+    ),
+    click.option(
+        "--key",
+        "agent__key_file",
+        type=click.Path(path_type=Path),
+        help="File of the host's private key, or a folder of one file per simulated host.",
+    ),
     click.option("--guests", "virt__state_dir", type=_FOLDER, help="Folder for the guests."),
     click.option("--images", "api__images", type=_FILE, help="JSON list of images."),
 ]

@@ -37,6 +37,10 @@ _TOKEN_BYTES: Final = 32
 _HOST_MAX: Final = 255
 
 
+def _nothing() -> None:
+    """Do nothing: no sessions have to be checked."""
+
+
 class HostIdentities:
     """Keeps the identities of hosts; a subscriber of the change feed.
 
@@ -51,19 +55,27 @@ class HostIdentities:
         self._clock = clock
         self._random_bytes = random_bytes
         self._identities: dict[str, HostIdentity] = {}
+        self.changed: Callable[[], None] = _nothing
+        """Called after identities have changed."""
 
     def load(self, snapshot: Snapshot) -> None:
         """See `Subscriber.load`."""
         self._identities = {one.host: one for one in snapshot.host_identities}
+        self.changed()
 
     def apply(self, changes: Sequence[Change]) -> None:
         """See `Subscriber.apply`."""
+        has_changed = False
         for change in changes:
             event = change.event
             if isinstance(event, HostIdentity):
                 self._identities[event.host] = event
+                has_changed = True
             elif isinstance(event, RecordRemoved) and event.kind is Kind.HOST_IDENTITY:
                 self._identities.pop(event.key, None)
+                has_changed = True
+        if has_changed:
+            self.changed()
 
     def get(self, host: str) -> HostIdentity | None:
         """Return the identity of a host as this process knows it, or None if it has none."""

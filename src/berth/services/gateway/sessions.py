@@ -60,12 +60,12 @@ class SessionServices:
     def wants_rotation(self, host: str, key: HostKey) -> bool:
         """See `HostSessions.wants_rotation`."""
         identity = self._identities.get(host)
-        return identity is not None and identity.rotates and identity.keys[0] == key
+        return identity is not None and identity.rotates and identity.keys[:1] == (key,)
 
     async def settle(self, host: str, key: HostKey) -> None:
         """See `HostSessions.settle`."""
         identity = self._identities.get(host)
-        if identity is not None and identity.keys[0] != key:
+        if identity is not None and identity.keys[:1] != (key,):
             await self._identities.settle(host, key)
 
     async def add_key(self, host: str, public_key: str) -> None:

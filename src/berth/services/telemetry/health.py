@@ -12,6 +12,7 @@ from berth.ports.ledger import Ledger
 from berth.ports.measures import (
     BROKER_UP,
     FEED_LAG,
+    GATEWAY_SESSIONS,
     HEARTBEAT_AGE,
     HOSTS,
     INFO,
@@ -66,6 +67,18 @@ class BrokerHealth:
 
     is_up: Callable[[], bool]
     is_needed: bool
+
+
+class Health(Protocol):
+    """Determines the readiness of a process, and reads its gauges."""
+
+    async def problems(self) -> list[str]:
+        """Return why the process is not ready, without internal details; empty if it is ready."""
+        ...
+
+    async def read(self) -> list[Reading]:
+        """Return all readings."""
+        ...
 
 
 class ProcessHealth:
@@ -179,3 +192,32 @@ class ProcessHealth:
             return ()
         counts = self._shown.counts(by_status)
         return [Reading(INSTANCES, count, (state,)) for state, count in counts.items()]
+
+
+class SessionHealth:
+    """The health of a process of agents that reach the control plane through a gateway.
+
+    Args:
+        is_connected: returns for each host whether it has a session.
+        clock: measures the uptime.
+    """
+
+    def __init__(self, is_connected: Sequence[Callable[[], bool]], clock: Clock) -> None:
+        self._is_connected = is_connected
+        self._clock = clock
+        self._began_ns = clock.ticks_ns()
+
+    async def problems(self) -> list[str]:
+        """Return why the process is not ready; empty if it is ready."""
+        missing = sum(not one() for one in self._is_connected)
+        hosts = "the host has" if len(self._is_connected) == 1 else f"{missing} hosts have"
+        return [f"{hosts} no session with the control plane"] if missing else []
+
+    async def read(self) -> list[Reading]:
+        """Return all readings."""
+        connected = sum(one() for one in self._is_connected)
+        return [
+            Reading(INFO, 1.0, (__version__,)),
+            Reading(UPTIME, (self._clock.ticks_ns() - self._began_ns) / _NS_PER_S),
+            Reading(GATEWAY_SESSIONS, connected),
+        ]

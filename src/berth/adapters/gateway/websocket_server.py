@@ -1,0 +1,166 @@
+"""Sessions of agents over WebSocket, on the listener of the API.
+
+Uvicorn hands a connection over after its upgrade. There is no task per connection, and no library
+above the protocol itself, because a control plane has ten thousand of them.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+import uvicorn
+from uvicorn.server import ServerState
+from websockets.exceptions import InvalidState
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Request
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+
+from berth.adapters.gateway.session import MALFORMED, PROOF_S_MAX, AgentSession, SessionList
+from berth.adapters.gateway.wire import AGENT_FRAME_BYTES_MAX
+
+PATH: Final = "/berth/v1/agent"
+"""The path at which agents connect."""
+
+_BUFFERED_BYTES_MAX: Final = 128 * 1024 * 1024
+# The library requires a logger for each connection; one that writes nothing costs nothing.
+_NO_LOG: Final = logging.getLogger("berth.websocket")
+_NO_LOG.setLevel(logging.CRITICAL)
+_RESTARTING: Final = 1012
+
+
+class AgentSocket(asyncio.Protocol):
+    """One WebSocket connection, which carries one session.
+
+    Args:
+        sessions: the sessions of the process; None refuses all agents.
+        connections: the connections of the server, which this one joins.
+    """
+
+    __slots__ = ("_alarm", "_connections", "_protocol", "_session", "_sessions", "_transport")
+
+    def __init__(self, sessions: SessionList | None, connections: "set[asyncio.Protocol]") -> None:
+        self._sessions = sessions
+        self._connections = connections
+        self._protocol = ServerProtocol(max_size=AGENT_FRAME_BYTES_MAX, logger=_NO_LOG)
+        self._transport: asyncio.Transport | None = None
+        self._session: AgentSession | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin; see `asyncio.Protocol`."""
+        self._transport = transport  # type: ignore[assignment] # uvloop's transports are none
+        self._connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the session."""
+        del exc
+        self._connections.discard(self)
+        self._disarm()
+        if self._session is not None:
+            self._session.ended()
+
+    def eof_received(self) -> bool | None:
+        """Close the connection when the agent has."""
+        self._protocol.receive_eof()
+        self._flush()
+        return None
+
+    def data_received(self, data: bytes) -> None:
+        """Handle the frames in some bytes."""
+        self._protocol.receive_data(data)
+        for event in self._protocol.events_received():
+            if isinstance(event, Request):
+                self._accept(event)
+            elif isinstance(event, Frame):
+                self._take(event)
+        if self._session is not None and self._session.is_authentic:
+            self._disarm()
+        self._flush()
+
+    def shutdown(self) -> None:
+        """Close the connection, since the server stops; uvicorn calls this."""
+        self._close(_RESTARTING, "the process stops; connect again")
+
+    def _accept(self, request: Request) -> None:
+        protocol = self._protocol
+        if self._sessions is None or request.path.partition("?")[0] != PATH:
+            protocol.send_response(protocol.reject(404, f"agents connect at {PATH}\n"))
+            return
+        response = protocol.accept(request)
+        protocol.send_response(response)
+        if protocol.state is not State.OPEN:
+            return
+        self._session = AgentSession(self._sessions, self._send, self._close)
+        self._session.begin()
+        loop = asyncio.get_running_loop()
+        self._alarm = loop.call_later(
+            PROOF_S_MAX, self._close, MALFORMED, "the proof of the host's identity took too long"
+        )
+
+    def _take(self, frame: Frame) -> None:
+        """Pass a binary frame on; pings and closes are the protocol's business."""
+        if self._session is None or frame.opcode not in {Opcode.BINARY, Opcode.TEXT, Opcode.CONT}:
+            return
+        if frame.opcode is not Opcode.BINARY or not frame.fin:
+            self._session.end(MALFORMED, "frames must be binary and unfragmented")
+            return
+        self._session.receive(bytes(frame.data))
+
+    def _send(self, data: bytes) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        # An agent that does not read must not fill the memory of the control plane.
+        if transport.get_write_buffer_size() > _BUFFERED_BYTES_MAX:
+            transport.abort()
+            return
+        try:
+            self._protocol.send_binary(data)
+        except InvalidState:
+            return  # the connection is closing, and the agent gets a new view in its next session
+        self._flush()
+
+    def _close(self, code: int, reason: str) -> None:
+        self._disarm()
+        if self._protocol.state is State.OPEN:
+            self._protocol.send_close(code, reason.encode()[:120].decode(errors="ignore"))
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _flush(self) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        for data in self._protocol.data_to_send():
+            if data:
+                transport.write(data)
+            else:
+                transport.close()
+
+    def _disarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+
+def socket_class(sessions: SessionList | None) -> type[asyncio.Protocol]:
+    """Return the class that uvicorn instantiates for each upgraded connection."""
+
+    class Socket(AgentSocket):
+        """A connection of this server."""
+
+        __slots__ = ()
+
+        def __init__(
+            self,
+            config: uvicorn.Config,
+            server_state: ServerState,
+            app_state: dict[str, object],
+            _loop: asyncio.AbstractEventLoop | None = None,
+        ) -> None:
+            del config, app_state
+            super().__init__(sessions, server_state.connections)  # type: ignore[arg-type]
+
+    return Socket

@@ -1,0 +1,198 @@
+"""Agents without a ledger: each host has its own session with the control plane."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.adapters.gateway.host_key import HostKeyFile
+from berth.adapters.gateway.remote import Connect, RemoteGateway
+from berth.adapters.gateway.websocket_client import connector
+from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
+from berth.agent.audit_rounds import AuditRounds
+from berth.agent.instance_casts import InstanceCaster
+from berth.agent.pool import AgentPool
+from berth.app.agents import agent_of, pace_of
+from berth.app.core import stop_signals
+from berth.app.observability import Observation, observe
+from berth.app.run import Loop, run_process, running
+from berth.app.virt import open_drivers
+from berth.config.settings import Settings
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.migration import Migration
+from berth.domain.errors import InvalidInputError
+from berth.domain.ledger.change import Change, Snapshot
+from berth.ports.gateway import HostView
+from berth.ports.virt import DriverFeature, VirtDriver
+from berth.services.replica.follower import Subscriber
+from berth.services.telemetry.health import SessionHealth
+
+
+@dataclass(frozen=True, slots=True)
+class AgentParts:
+    """What the agents of one process share."""
+
+    settings: Settings
+    clock: SystemClock
+    telemetry: LogTelemetry
+    ids: RandomIds
+    observation: Observation
+
+
+class HostFeed:
+    """Hands the views of one host to subscribers, as a follower hands out the change feed.
+
+    Args:
+        subscribers: receive the views.
+        clock: dates complete views.
+    """
+
+    def __init__(self, subscribers: Sequence[Subscriber], clock: SystemClock) -> None:
+        self._subscribers = subscribers
+        self._clock = clock
+
+    def take(self, view: HostView) -> None:
+        """Hand out a view."""
+        if view.is_complete:
+            snapshot = Snapshot(
+                view.version,
+                self._clock.now_s(),
+                instances=view.instances,
+                migrations=view.migrations,
+            )
+            for subscriber in self._subscribers:
+                subscriber.load(snapshot)
+            return
+        events: tuple[Migration | Instance, ...] = (*view.migrations, *view.instances)
+        changes = [Change(view.version, event) for event in events]
+        for subscriber in self._subscribers:
+            subscriber.apply(changes)
+
+
+class RemoteAgent:
+    """The agent of one host, with its session.
+
+    Args:
+        name: the name of the host.
+        driver: the driver of the host.
+        connect: opens a connection to a gateway.
+        parts: what all agents of the process share.
+    """
+
+    def __init__(self, name: str, driver: VirtDriver, connect: Connect, parts: AgentParts) -> None:
+        settings, clock = parts.settings, parts.clock
+        session = parts.ids.uuid()
+        self.name = name
+        self.driver = driver
+        self._clock = clock
+        self.gateway = RemoteGateway(
+            name,
+            connect,
+            HostKeyFile(key_path(settings, name)),
+            clock,
+            parts.telemetry,
+            random.Random(),  # noqa: S311 - it only spreads reconnections over time
+            session=session,
+            deletes_disks=DriverFeature.DISKS in driver.verbs,
+        )
+        agent = agent_of(name, driver, self.gateway, clock, settings, parts.observation.observer)
+        self.pool = AgentPool(
+            {name: agent}, self.gateway, clock, parts.telemetry, pace_of(settings.agent)
+        )
+        subscribers: list[Subscriber] = [self.pool]
+        self.caster: InstanceCaster | None = None
+        if settings.tracking.track_instance_changes:
+            self.caster = InstanceCaster(
+                [name],
+                self.gateway,
+                clock,
+                parts.telemetry,
+                random.Random(),  # noqa: S311 - it only spreads the casts of hosts over time
+                session=session,
+                sync_interval_s=settings.tracking.instance_sync_interval_s,
+            )
+            subscribers.append(self.caster)
+        self._feed = HostFeed(subscribers, clock)
+        self._is_adopted = False
+        self.rounds = AuditRounds(
+            [name],
+            self._audit,
+            clock,
+            parts.telemetry,
+            interval_s=settings.agent.audit_interval_s,
+            randomness=random.Random(),  # noqa: S311 - it only spreads the audits over time
+        )
+
+    def is_connected(self) -> bool:
+        """Return whether the host has a session."""
+        return self.gateway.is_connected
+
+    async def run(self) -> None:
+        """Keep the session open, until cancelled."""
+        await self.gateway.run(self.pool.register, self._take, self._console)
+
+    def loops(self) -> list[Loop]:
+        """Return the background loops of the agent."""
+        loops: list[Loop] = [
+            (f"session of {self.name}", self.run),
+            (f"agent of {self.name}", self.pool.run),
+            (f"audits of {self.name}", self.rounds.run),
+        ]
+        if self.caster is not None:
+            loops += [(f"casts of {self.name}", self.caster.run)]
+            loops += [(f"syncs of {self.name}", self.caster.sync)]
+        if DriverFeature.EVENTS in self.driver.verbs:
+            loops.append((f"events of {self.name}", self.pool.listen))
+        return loops
+
+    def _take(self, view: HostView) -> None:
+        self._feed.take(view)
+        if view.is_complete and not self._is_adopted:
+            # The first view tells which guests should run; those that do not are started.
+            self._is_adopted = True
+            asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(self.pool.adopt()))
+
+    async def _console(self, instance_uuid: str, bytes_max: int) -> str:
+        return await self.driver.console(instance_uuid, bytes_max=bytes_max)
+
+    async def _audit(self, _: str) -> None:
+        if self.gateway.is_connected:
+            await self.gateway.report(await self.driver.report())
+
+
+def key_path(settings: Settings, host: str) -> Path:
+    """Return the file of a host's key: `agent.key_file`, or in it if that is a folder."""
+    path = settings.agent.key_file
+    return path / f"{host}.key" if path.is_dir() else path
+
+
+def run_remote_agents(settings: Settings) -> None:
+    """Run the agents of one host, or of a simulated fleet, without access to the ledger."""
+
+    async def main() -> None:
+        url = settings.agent.gateway_url or ""
+        clock, telemetry = SystemClock(), LogTelemetry("agent")
+        connect = connector(url, settings.agent.gateway_ca_file)
+        observation = observe(settings, "agent", clock)
+        parts = AgentParts(settings, clock, telemetry, RandomIds(), observation)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(asyncio.to_thread, observation.finish)
+            drivers = await stack.enter_async_context(open_drivers(settings, clock))
+            if not drivers:
+                reason = "is missing; name a host with --host, or use --fake-hosts"
+                raise InvalidInputError("agent.host", reason)
+            agents = [RemoteAgent(name, driver, connect, parts) for name, driver in drivers.items()]
+            loops = [loop for agent in agents for loop in agent.loops()]
+            loops += observation.loops(
+                SessionHealth([agent.is_connected for agent in agents], clock)
+            )
+            stopped = stop_signals()
+            telemetry.event("agents_started", hosts=len(agents), gateway=url)
+            async with running(loops, clock, telemetry):
+                await stopped.wait()
+            for agent in agents:
+                await agent.pool.close()
+
+    run_process(settings.log, main)

@@ -1,0 +1,149 @@
+"""`berth host enroll` and its neighbours, and `berth agent-enroll`: the keys of hosts."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import httpx
+
+from berth.cli.connection import ApiConnection, connected, rows, segment
+from berth.cli.failures import CommandError, ExitCode
+from berth.cli.output import json_option, print_json, print_line, print_table
+
+_PATH = "/berth/v1/host-keys"
+_TIMEOUT_S = 30.0
+
+
+@click.command("enroll")
+@click.argument("name")
+@click.option(
+    "--life",
+    "life_s",
+    type=click.FloatRange(0, min_open=True),
+    default=3600.0,
+    show_default=True,
+    help="Seconds for which the token is valid.",
+)
+@json_option
+@connected
+def enroll(api: ApiConnection, *, name: str, life_s: float, as_json: bool) -> None:
+    """Print a one-time token, with which the agent of host NAME gets its key.
+
+    On the host, `berth agent-enroll` exchanges the token. A key that the host has stays valid until
+    then.
+    """
+    found = api.post(f"{_PATH}/{segment(name)}/token", {"life_s": life_s})
+    if as_json:
+        print_json(found)
+    else:
+        print_line(str(found["token"]))
+
+
+@click.command("keys")
+@json_option
+@connected
+def list_keys(api: ApiConnection, *, as_json: bool) -> None:
+    """List the hosts that are enrolled, with the state of their keys."""
+    found = rows(api.get(_PATH), "host_keys")
+    if as_json:
+        print_json({"host_keys": found})
+    elif not found:
+        print_line("no hosts are enrolled; enroll one with `berth host enroll NAME`")
+    else:
+        table = [
+            (
+                one["host"],
+                one["state"],
+                ", ".join(str(key)[:12] for key in one["keys"]) or None,
+                _time(one.get("added_at_s")),
+                _time(one.get("token_expires_at_s")),
+            )
+            for one in found
+        ]
+        print_table(("Host", "State", "Key", "Since", "Token until"), table, wrap=("Key",))
+
+
+@click.command("rotate-key")
+@click.argument("name")
+@connected
+def rotate(api: ApiConnection, *, name: str) -> None:
+    """Have the agent of host NAME replace its key, now or when it connects next."""
+    api.ask("POST", f"{_PATH}/{segment(name)}/rotate")
+    print_line(f"the agent of {name} replaces its key; see `berth host keys`")
+
+
+@click.command("revoke-key")
+@click.argument("name")
+@connected
+def revoke(api: ApiConnection, *, name: str) -> None:
+    """Revoke the key of host NAME and cut its agent off; its guests keep running."""
+    api.delete(f"{_PATH}/{segment(name)}")
+    print_line(f"the key of {name} is revoked; `berth host enroll {name}` lets the host in again")
+
+
+def _time(at_s: object) -> str | None:
+    if not isinstance(at_s, int | float):
+        return None
+    return datetime.fromtimestamp(at_s, UTC).isoformat(" ", "seconds").removesuffix("+00:00")
+
+
+@click.command("agent-enroll")
+@click.option("--host", required=True, envvar="BERTH_AGENT_HOST", help="Name of the host.")
+@click.option(
+    "--gateway",
+    "url",
+    required=True,
+    envvar="BERTH_AGENT_GATEWAY_URL",
+    help="URL of the API, for example https://control.example:8774.",
+)
+@click.option(
+    "--gateway-ca",
+    "ca_file",
+    envvar="BERTH_AGENT_GATEWAY_CA_FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File of CA certificates that replace the system's.",
+)
+@click.option(
+    "--key",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("berth-agent.key"),
+    show_default=True,
+    envvar="BERTH_AGENT_KEY_FILE",
+    help="File for the private key of the host.",
+)
+@click.option(
+    "--token",
+    envvar="BERTH_ENROLL_TOKEN",
+    prompt=True,
+    hide_input=True,
+    help="Token that `berth host enroll` printed; better given by prompt or environment.",
+)
+def agent_enroll(*, host: str, url: str, ca_file: Path | None, path: Path, token: str) -> None:
+    """Create the key of this host, and exchange a one-time token for its acceptance."""
+    from berth.adapters.gateway.host_key import HostKeyFile  # noqa: PLC0415 - not for --help
+    from berth.adapters.gateway.websocket_client import check_url, tls_context  # noqa: PLC0415
+
+    check_url(url)
+    context = tls_context(url, ca_file)
+    key = HostKeyFile.create(path)
+    body = {"token": token.strip(), "public_key": key.public_key}
+    address = f"{url.rstrip('/')}{_PATH}/{segment(host)}"
+    try:
+        with httpx.Client(verify=context or True, timeout=_TIMEOUT_S) as http:
+            answer = http.put(address, json=body)
+    except httpx.HTTPError as error:
+        reason = f"cannot reach {url}: {error}"
+        raise CommandError(reason, ExitCode.UNREACHABLE) from error
+    if answer.is_error:
+        raise CommandError(_message_of(answer), ExitCode.FAILED)
+    print_line(f"host {host} is enrolled; its key is in {path}")
+
+
+def _message_of(answer: httpx.Response) -> str:
+    """Return the message of an error response."""
+    try:
+        (fault,) = answer.json().values()
+        return str(fault["message"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"the control plane answered with HTTP {answer.status_code}"
