@@ -70,7 +70,7 @@ class Reach:
         ]
 
     def of_slots(self, masks: QueryMasks) -> Mask:
-        """Return for each row whether it is a root at which every slot has a provider.
+        """Return, for each row, whether it is a root at which every slot has a provider.
 
         The providers of the unsuffixed group must together have its traits.
         """
@@ -88,7 +88,7 @@ class Reach:
         return viable
 
     def of_slot(self, slot: Slot, among: Mask | None = None) -> Mask:
-        """Return for each row whether it is a root at which some provider can satisfy a slot.
+        """Return, for each row, whether it is a root at which some provider can satisfy a slot.
 
         Args:
             slot: the slot.
@@ -106,21 +106,22 @@ class Reach:
         return reached
 
     def has_enough(self, name: str, amount: int, slots: Sequence[Slot]) -> Mask:
-        """Return for each root whether the providers of the slots together have the amount."""
+        """Return, for each root, whether the slots' possible providers have the amount in total."""
         columns = self._table.resource(name)
         if columns is None:
             return no_rows(self._table)
-        # Room is clipped to the amount: more does not matter, and the sums cannot overflow.
+        # More room than the amount makes no difference, and clipping it keeps the sums from
+        # overflowing.
         room = columns.room[self._table.all_rows].clip(0, amount)
         return self._sums(room, slots) >= amount
 
     def has_as_many(self, slots: Sequence[Slot]) -> Mask:
-        """Return for each root whether at least as many providers as slots can satisfy a slot."""
+        """Return, for each root, whether there are at least as many suitable providers as slots."""
         ones = np.ones(len(self._table), dtype=np.int64)
         return self._sums(ones, slots) >= len(slots)
 
     def is_alone(self, rows: Rows) -> Mask:
-        """Return for each of the roots whether it alone serves its tree; see `Anchors.is_alone`."""
+        """Return whether each root alone serves its tree; see `Anchors.is_alone`."""
         alone: Mask = self._sizes[rows] == 1
         if self._sharing:
             reached = no_rows(self._table)
@@ -130,7 +131,7 @@ class Reach:
         return alone
 
     def _sums(self, values: Ints, slots: Sequence[Slot]) -> Ints:
-        """Return for each root the sum of values of all providers that could satisfy a slot."""
+        """Return, for each root, the sum of values of all providers that could satisfy a slot."""
         able = no_rows(self._table)
         for slot in slots:
             able |= slot.own

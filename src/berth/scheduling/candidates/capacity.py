@@ -175,7 +175,8 @@ class CapacityConstraint:
         if key not in self._sums:
             self._sums[key] = self._sums_from(depth, place)
         sums = self._sums[key]
-        # Capacities between two adjacent sums are equivalent, so many more states are equal.
+        # Capacities between two adjacent sums are equivalent. Treating them as equal makes many
+        # more states equal, so the search remembers more dead ends.
         return left if sums is None or left < 0 else sums[bisect_right(sums, left) - 1]
 
     def _sums_from(self, depth: int, place: int) -> list[int] | None:

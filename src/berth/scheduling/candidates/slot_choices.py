@@ -72,7 +72,7 @@ class SlotChoices:
         return list(zip(*(own.first_of(roots) for own in self._own), strict=True))
 
     def _by_slot(self, sharing: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Return for each slot the sharing providers that could satisfy it."""
+        """Return, for each slot, the sharing providers that could satisfy it."""
         by_slot = self._sharing_by_slot.get(sharing)
         if by_slot is None:
             by_slot = self._sharing_by_slot[sharing] = [

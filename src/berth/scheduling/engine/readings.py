@@ -177,7 +177,7 @@ class Readings:
         self._lines, self._idle = lines, idle
         self.values = np.array(found, dtype=np.float64).reshape(len(found), len(self._hosts))
         self._of_one.clear()
-        # The lines are views, because setting an element of a line is faster than one of a matrix.
+        # The lines are views, because setting an element of a line is faster than of a matrix.
         self._each = list(self.values)
         return positions
 

@@ -46,7 +46,7 @@ class Scoring:
         measures: the values of the weighers that are not idle.
         plain_factors: the policy's multipliers of all weighers, which an aggregate may override.
         reference: the scales of the stored scores.
-        slack: more than the rounding error of any score.
+        slack: an upper bound of the rounding error of any score.
         varies: whether multipliers may differ between hosts, because an aggregate overrides one.
         by_share: whether values are shares in [0, 1]; extremes are then not tracked.
     """

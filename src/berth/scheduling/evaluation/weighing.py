@@ -96,7 +96,7 @@ def reader_of(weigher: Weigher, normalisation: Normalisation) -> Raw:
     if normalisation is Normalisation.NOVA:
         return weigher.raw
     if weigher.share is None:
-        raise ValueError(f"{weigher.name} has no form as a share of the host's capacity")
+        raise ValueError(f"{weigher.name} cannot be measured as a share of a host")
     return weigher.share
 
 

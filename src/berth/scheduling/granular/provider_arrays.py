@@ -86,11 +86,11 @@ class ProviderArrays:
         return found
 
     def count_children(self, children: Mask) -> Ints:
-        """Return for each row how many of the given children it has."""
+        """Return, for each row, how many of the given children it has."""
         return np.bincount(self.owners[children], minlength=self.count)
 
     def sum_children(self, values: Ints) -> Ints:
-        """Return for each row the sum of the values of its children."""
+        """Return, for each row, the sum of the values of its children."""
         sums = np.bincount(self.owners, weights=values, minlength=self.count)
         return sums.astype(np.int64)
 

@@ -271,7 +271,7 @@ def _query_for(flavor: Flavor, now_s: float) -> Query:
 def _removed_by_each(
     policy: Policy, hosts: HostTable, flavor: Flavor, now_s: float
 ) -> Sequence[Mask]:
-    """Return for each filter an (N,) mask of the hosts that it removes for a flavor."""
+    """Return, for each filter, an (N,) mask of the hosts that it removes for a flavor."""
     query = _query_for(flavor, now_s)
     chain = FilterChain(hosts, policy.filters, reduce_hosts(hosts, query.request))
     return [hosts.alive & ~verdict for verdict in chain.verdicts(query)]

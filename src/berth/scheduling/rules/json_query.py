@@ -134,7 +134,7 @@ def attributes_of(term: Term) -> Iterator[JsonAttribute]:
             yield from attributes_of(argument)
 
 
-# ---- reading ------------------------------------------------------------------------------------
+# ---- parsing ------------------------------------------------------------------------------------
 
 
 def _wrong(reason: str) -> InvalidInputError:
@@ -159,7 +159,7 @@ def _term(document: object, terms: Iterator[int], depth: int) -> Term | None:
         case None | "":
             return None
         case float() if not math.isfinite(document):
-            raise _wrong("contains a number that is too large for a float")
+            raise _wrong("contains a number that is too large; at most 1.8e308 is allowed")
         case str() | int() | float():
             return document
         case _:
@@ -218,7 +218,7 @@ class _Column:
 
 
 def satisfies(query: JsonOperation, hosts: HostTable, rows: Selection) -> Mask:
-    """Return for each row whether its host satisfies a query."""
+    """Return, for each row, whether its host satisfies a query."""
     return _QueryEvaluator(hosts, rows).of(query)
 
 
@@ -237,7 +237,7 @@ class _QueryEvaluator:
         self._attributes: dict[JsonAttribute, _Column] = {}
 
     def of(self, query: JsonOperation) -> Mask:
-        """Return for each row whether the query holds."""
+        """Return, for each row, whether the query holds."""
         numbers = self._numbers(query.arguments) if query.name in COMPARISONS else None
         if numbers is not None:
             truth = np.ones(self._count, dtype=np.bool_)

@@ -87,7 +87,7 @@ class AggregateSets:
             yield self._sets.all[index] or _EMPTY, mine
 
     def has_any(self, numbers: Collection[int], rows: Selection) -> Mask:
-        """Return for each of the rows whether its set contains any of the ids."""
+        """Return, for each row, whether its set contains any of the ids."""
         if not numbers:
             return np.zeros(count_of(rows), dtype=np.bool_)
         indices = self._of_row[rows]

@@ -58,8 +58,8 @@ class HostTable:
     thread.
 
     The columns of used amounts hold the amounts that the ledger reports plus those on *hold*: the
-    amounts that this process has claimed or offered and the feed has not yet confirmed. So the next
-    decision of this process sees the room that is left.
+    amounts that this process has claimed or offered and the feed has not yet confirmed. The next
+    decision of this process therefore sees the room that is left.
 
     Attributes:
         version: the ledger version that the table reflects.
@@ -115,7 +115,7 @@ class HostTable:
 
     @property
     def profile(self) -> SmallInts:
-        """(N,) index into `profiles.all`."""
+        """(N,) id of the host's profile: its index in `profiles.all`."""
         return self._columns.profile[: self._rows]
 
     @property
@@ -135,11 +135,11 @@ class HostTable:
 
     @property
     def has_cells(self) -> bool:
-        """Whether any host has ever reported a cell."""
+        """Whether any host has ever reported a cell (`Host.cell`)."""
         return self._columns.has_cells
 
     def in_cell(self, cell: str, rows: Selection) -> Mask:
-        """Return for each of the rows whether its host is in the named cell."""
+        """Return, for each row, whether its host is in the named cell."""
         return self._columns.in_cell(cell, rows, count_of(rows))
 
     @property
@@ -361,7 +361,7 @@ class HostTable:
         return tuple(self.name(int(row)) for row in rows)
 
     def cell_name(self, row: int) -> str:
-        """Return the cell of a row's host; empty if it has none."""
+        """Return the name of the cell of a row's host; empty if it has none."""
         return self._columns.cell_name(row)
 
     def row_of(self, host_uuid: str) -> int | None:
@@ -516,7 +516,7 @@ class HostTable:
             self.journal.record(row, "seen")
 
     def put_seen(self, names: Iterable[str], at_s: float) -> None:
-        """Set the time in Unix seconds of services' last heartbeat; ignore unknown services."""
+        """Set the last heartbeat of services, in Unix seconds; unknown services are ignored."""
         for name in names:
             for row in self._services.put_seen(name, at_s):
                 self.journal.record(row, "seen")
@@ -599,7 +599,7 @@ class HostTable:
         self._stock.undo_confirm_hold(row, amounts)
         self.journal.record(row, "used")
 
-    # ---- parts ------------------------------------------------------------------------------
+    # ---- helpers ----------------------------------------------------------------------------
 
     def _add_host(self, host: Host) -> int:
         row = self._new_row()

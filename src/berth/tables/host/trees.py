@@ -193,7 +193,7 @@ class Trees:
             if left:
                 self._pending_holds[uuid] = left
 
-    # ---- parts ------------------------------------------------------------------------------
+    # ---- helpers ----------------------------------------------------------------------------
 
     def _slots_on(self, row: int) -> Rows:
         """Return the slots of a row as an array, cached until its children change."""

@@ -167,7 +167,7 @@ class RecordTests(LedgerFixtures):
         assert (await refused(ledger, (Put(replace(make_instance(2), revision=1)),))).conflict
 
     async def test_an_instance_that_holds_allocations_is_not_removed(self, ledger: Ledger) -> None:
-        """The allocations must be freed before the record is removed, or in the same unit."""
+        """Its allocations must be freed before the instance is removed, or in the same unit."""
         uuid = make_uuid("instance", 1)
         await commit(ledger, *make_fleet(1), (make_take(1), Put(make_instance(1))))
         assert (await refused(ledger, (Remove(Kind.INSTANCE, uuid),))).conflict
@@ -196,7 +196,7 @@ class RecordTests(LedgerFixtures):
         assert await ledger.all(Provider) == [stored]
 
     async def test_a_class_in_use_stays_when_it_is_no_longer_reported(self, ledger: Ledger) -> None:
-        """The class stays with total 0, so it cannot be taken; unused classes are removed."""
+        """A class in use stays with total 0, so no more can be taken; unused ones are removed."""
         await commit(ledger, *make_fleet(1), (make_take(1),))
         fewer = replace(make_provider(1), inventories={DISK_GB: Inventory(total=10)})
         await commit(ledger, (Put(fewer),))
@@ -248,7 +248,7 @@ class RecordTests(LedgerFixtures):
         assert second == make_service(2)
 
     async def test_the_later_of_put_and_heartbeat_counts(self, ledger: Ledger) -> None:
-        """A later put overrides an earlier heartbeat, and the other way round."""
+        """A later put overrides an earlier heartbeat, and vice versa."""
         service = make_service(1, last_seen_s=10.0)
         # The units are in one commit, so both may be in one batch of rows.
         await commit(ledger, (Put(service),), (Heartbeats(("host-1",), 20.0),), (Put(service),))
