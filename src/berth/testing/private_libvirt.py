@@ -42,7 +42,7 @@ class PrivateLibvirt:
         self._ask("kill", _ENDED)
 
     def start(self) -> None:
-        """Start libvirtd, at first or after `kill`, and wait until it accepts connections."""
+        """Start libvirtd, also again after `kill`, and wait until it accepts connections."""
         self._ask("start", _READY)
 
     def hang(self) -> None:

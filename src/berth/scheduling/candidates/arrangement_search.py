@@ -151,7 +151,7 @@ class _Search:
         Args:
             order: the slots of the query, in the order of the search.
             patience: the number of remembered dead ends after which the search gives up if it has
-                found nothing; with infinity it never gives up.
+                found nothing; it never gives up if this is infinite.
         """
         depth, last, is_found = 0, len(self._choices) - 1, False
         depths = [order.index(slot) for slot in range(len(order))]

@@ -1,7 +1,7 @@
 """The capacity constraint: one provider must have room for all slots that it satisfies.
 
-The constraint also covers groups that need a provider to themselves: each takes 1 of a pseudo-class
-of which every provider has 1.
+The constraint also covers groups that need a provider to themselves: each takes 1 unit of a
+pseudo-class, and every provider has 1 unit of it.
 """
 
 from bisect import bisect_right
@@ -127,7 +127,7 @@ class CapacityConstraint:
         ) and all(
             self._fit(place, wanted[:count], amounts[:count], open_rows)
             # Amounts differ, so the matching is tested for the two largest slots, then the three
-            # largest, and so on, skipping prefixes that end amid equal amounts.
+            # largest, and so on, skipping prefixes that end between equal amounts.
             for count in range(2, len(slots) + 1)
             if count == len(slots) or amounts[count] < amounts[count - 1]
         )

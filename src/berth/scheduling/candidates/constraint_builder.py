@@ -1,4 +1,4 @@
-"""The constraints of a query, built anew for each anchor."""
+"""The constraints of a query, built for each anchor separately."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -148,8 +148,8 @@ def subtree_of(
 ) -> Subtree:
     """Return the constraint that the slots of some depths are satisfied within one subtree.
 
-    A top is a choice such that every one of these slots has a choice that is the top or below the
-    top. A tree in which some slot has no choice has no tops. Most trees of sharing providers are
+    A top is a choice that is equal to, or an ancestor of, at least one choice of each of these
+    slots. A tree in which some slot has no choice has no tops. Most trees of sharing providers are
     such trees.
     """
     inside = [mine for is_inside, mine in zip(depths, choices, strict=True) if is_inside]

@@ -89,7 +89,7 @@ class CandidateQuery:
             raise ValueError("at least one group must request a resource class")
         known = suffixes - {UNSUFFIXED}
         if not all(together and together <= known for together in self.same_subtree):
-            given = [sorted(together) for together in self.same_subtree]
-            raise ValueError(f"same_subtree: each set must be some of {sorted(known)}, not {given}")
+            sets = [sorted(together) for together in self.same_subtree]
+            raise ValueError(f"same_subtree: each set must be some of {sorted(known)}, not {sets}")
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit: must be at least 1, not {self.limit}")

@@ -26,7 +26,7 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class LeastCostScheduler:
-    """Chooses the host with the lowest sum of the policy's costs; weighers play no part."""
+    """Chooses the host with the lowest sum of the policy's costs, and ignores the weighers."""
 
     name: str = "least_cost"
 

@@ -42,8 +42,8 @@ _PROBATION_MAX: Final = 4
 # The engine remembers this many keys as requested before; a key costs far less than a profile.
 _KEYS_MAX: Final = 4_096
 
-# A table keeps the engines of at most this many policies, so a reload does not leave the engine of
-# the replaced policy in memory for good.
+# A table keeps the engines of at most this many policies, so that the engine of a policy that was
+# replaced by a reload is eventually freed.
 _POLICIES_MAX: Final = 4
 
 _CACHE: Final = "engine"
@@ -145,7 +145,7 @@ class Engine:
     def _concerns_uncacheable_rule(self, query: Query) -> bool:
         """Return whether an uncacheable rule applies to a request."""
         policy, none = self.policy, np.zeros(0, dtype=np.intp)
-        # Whether a rule applies depends on the request alone, so an empty selection will do.
+        # Whether a rule applies depends on the request alone, so an empty selection suffices.
         for rule in self._uncacheable:
             if isinstance(rule, Filter):
                 if rule.keep(self._hosts, query, none) is not None:

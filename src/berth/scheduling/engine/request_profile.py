@@ -41,12 +41,12 @@ _DRIFTED_MAX: Final = 16
 # With up to this many hosts, rescaling in the kernel is faster than searching drifted scores.
 _SOON_SCALED: Final = 8_192
 
-# If more than about 1/4 of the rows have changed, the profile is created anew.
+# If more than about 1/4 of the rows have changed, the profile is rebuilt.
 _CHANGED_SHARE: Final = 4
 
 
 class StaleProfileError(Exception):
-    """The profile cannot be updated, or not cheaply: create it anew."""
+    """The profile cannot be updated at all, or only at a high cost, so it must be rebuilt."""
 
 
 class RequestProfile:
@@ -92,7 +92,7 @@ class RequestProfile:
         """Update the profile for the rows that have changed in the table.
 
         Raises:
-            StaleProfileError: the profile must be created anew.
+            StaleProfileError: the profile must be rebuilt.
             NonFiniteValueError: a value or score is not finite; evaluate the request in full.
         """
         # If the readings have gained or lost a line, the line indices of this profile are outdated.

@@ -101,7 +101,7 @@ def reader_of(weigher: Weigher, normalisation: Normalisation) -> Raw:
 
 
 def reader_of_one(weigher: Weigher, normalisation: Normalisation) -> OfOne | None:
-    """Return the function that makes a weigher's reader of one row, or None if there is none."""
+    """Return the function that creates a weigher's reader of one row, or None if it has none."""
     is_nova = normalisation is Normalisation.NOVA
     of_one = weigher.raw_of_one if is_nova else weigher.share_of_one
     rule = weigher.raw if is_nova else weigher.share

@@ -1,7 +1,8 @@
 """ExactCoreFilter, ExactRamFilter and ExactDiskFilter: the flavor requests exactly what is free.
 
 These are Nova's filters for bare metal, where one instance takes a whole machine (nova-behaviour.md
-2.6). Free is the physical total minus what is reserved and used; allocation ratios play no part.
+2.6). The free amount is the physical total minus what is reserved and used, without allocation
+ratios.
 """
 
 from collections.abc import Sequence

@@ -3,8 +3,8 @@
 Source: nova-behaviour.md 6.3.
 
 Columns count free devices by kind. If no kind can serve two of the demands and none excludes
-another, serving the demands in turn is equivalent to comparing sums. Otherwise hosts are evaluated
-one by one (`device_fit.give_devices`).
+another, serving the demands one after another is equivalent to comparing sums. Otherwise hosts are
+evaluated one by one (`device_fit.give_devices`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -36,7 +36,7 @@ _ZONE_AGGREGATES: Final = "AvailabilityZoneAggregateFilter"
 _MOVES: Final = "CrossCellWeigher"
 _FREE: Final = frozenset({"RAMWeigher", "CPUWeigher", "DiskWeigher"})
 _UNWEIGHED: Final = frozenset({"chance", "simple", "availability_zone", "least_cost"})
-# Filters that hardly ever remove a host that ResourcesFilter passes, with the reason.
+# Filters that rarely remove a host that ResourcesFilter passes, with the reason.
 _COVERED: Final[Mapping[str, str]] = {
     "AllHostsFilter": "every host passes it",
     **dict.fromkeys(

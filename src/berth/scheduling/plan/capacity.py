@@ -42,7 +42,7 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
 
     Args:
         hosts: the table.
-        request: describes one instance; its number of instances plays no part.
+        request: describes one instance; its number of instances is ignored.
         policy: the rules in force.
         now_s: Unix seconds, for heartbeats.
 

@@ -110,7 +110,7 @@ class AggregateSets:
             values: finite values by id; ids may be missing.
 
         Returns:
-            (S,) float64, NaN for sets of which no member has a value. The result is valid until
+            (S,) float64, NaN for sets in which no member has a value. The result is valid until
             `version` increases; `spread` maps it to rows.
         """
         flat = self._flattened()

@@ -483,7 +483,7 @@ class HostTable:
         self.orphans.providers.pop(provider_uuid, None)
         self.trees.remove(provider_uuid)
         if self.row_of(provider_uuid) is not None:
-            # The host stays in the table, because it is a record of its own in the ledger.
+            # The host stays in the table, because the ledger stores it as a separate record.
             self.put_provider(Provider(provider_uuid, name=""))
 
     def put_used(self, host_uuid: str, used: Mapping[str, int]) -> None:

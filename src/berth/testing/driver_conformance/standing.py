@@ -69,7 +69,7 @@ class StandingTests(RigFixtures):
     async def test_a_suspended_guest_that_is_stopped_begins_anew(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """`stop` discards the saved memory of a suspended guest, which boots anew."""
+        """`stop` discards the saved memory of a suspended guest, which then boots from its disk."""
         needs(driver, DriverFeature.SUSPEND)
         await start(driver, instance)
         await driver.suspend(instance.uuid)
