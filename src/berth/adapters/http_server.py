@@ -53,7 +53,7 @@ async def serve_beside(app: ASGIApp, listener: socket.socket) -> None:
 
 
 def config_of(app: ASGIApp) -> uvicorn.Config:
-    """Return the configuration of uvicorn for an application of Berth."""
+    """Return uvicorn's configuration for one of Berth's applications."""
     return uvicorn.Config(
         app,
         loop="none",

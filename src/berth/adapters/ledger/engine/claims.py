@@ -15,7 +15,7 @@ from berth.domain.ledger.write import Free, Rejected, RejectionCause, Take, Tran
 
 
 def take(tx: UnitTransaction, write: Take) -> Rejected | None:
-    """Take the allocations of a claim, or return why it is rejected.
+    """Take the allocations of a claim, or return why the claim is rejected.
 
     This raises the generation of every provider from which something is allocated.
     """
@@ -131,7 +131,10 @@ def _not_held(uuid: str) -> Rejected:
 
 
 def transfer(tx: UnitTransaction, write: TransferAllocations) -> Rejected | None:
-    """Transfer everything that a consumer holds to another one, or return why it is rejected."""
+    """Transfer everything that a consumer holds to another one, or return why this is rejected.
+
+    A consumer that holds nothing is treated as by `free`.
+    """
     working_set, source, target = tx.working_set, write.consumer_uuid, write.to.uuid
     holding = working_set.held.get(source)
     if not holding:

@@ -202,7 +202,7 @@ class UnitTransaction:
         working_set: the state that the unit changes.
         unit: the unit.
         events: the events that the change feed delivers for the unit, in order.
-        counted: by project whose footprint the unit changes, its footprint before the unit.
+        counted: the footprint before the unit of each project whose footprint the unit changes.
     """
 
     __slots__ = ("_raised", "_touched", "_undo", "counted", "events", "unit", "working_set")

@@ -172,8 +172,7 @@ class PostgresWriter:
             for request in requests
             if request.counter is not None
         ]
-        # The requests are answered only after this returns, because PostgreSQL has flushed its log
-        # then.
+        # When this returns, PostgreSQL has flushed its log, so the requests are answered only then.
         await commit(connection, before=before, version=version)
         deliver(answers_of(requests, outcomes, numbers))
         self._on_version(version)

@@ -91,7 +91,7 @@ class SqliteWriter:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the thread runs, so that requests are answered."""
+        """Whether the writer's thread is running; if not, requests get no answer."""
         return self._thread.is_alive()
 
     async def checkpoint(self) -> None:
@@ -221,7 +221,8 @@ class SqliteWriter:
             except Exception:
                 # `deliver` skips the requests that have been answered.
                 gone = UnavailableError(
-                    "the ledger cannot be written now: its writer recovers from an error"
+                    "the ledger cannot be written now, because its writer is recovering from an "
+                    "error; try again"
                 )
                 self._answer(failures_of(requests, gone))
                 raise
