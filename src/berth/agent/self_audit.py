@@ -107,7 +107,7 @@ class SelfAudit:
         Raises:
             DriverError: the driver cannot report the host.
             InvalidInputError: the report is invalid; see `Hosts.register`.
-            ConflictError: concurrent changes of the host won each attempt to register it.
+            ConflictError: each attempt to register the host lost to a concurrent change of it.
             UnavailableError: the ledger cannot be reached; the next pass repeats the audit.
         """
         await self._reports.report([await driver.report()])

@@ -1,4 +1,4 @@
-"""The folders of guests on a host, common to the QEMU and the libvirt driver."""
+"""The folders of guests on a host, for the QEMU driver and the libvirt driver."""
 
 import os
 from collections.abc import Collection, Generator
@@ -69,7 +69,7 @@ def os_errors_as_driver_errors() -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise DriverError(str(error)) from error
+        raise DriverError(f"a file operation failed: {error}") from error
 
 
 def tail(path: Path, bytes_max: int) -> str:

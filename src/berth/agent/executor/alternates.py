@@ -43,7 +43,7 @@ class Alternates:
         replica: contains the hosts, services and members of server groups.
         clock: the time, for the ages of heartbeats.
         service_down_time_s: returns the seconds without a heartbeat after which a service is down.
-        default_zone: returns the availability zone of hosts without a zone from an aggregate.
+        default_zone: returns the availability zone of hosts to which no aggregate gives one.
     """
 
     def __init__(

@@ -246,7 +246,7 @@ async def drop_disks(context: HostContext, instance: Instance) -> TaskResult | N
     """Delete the stored disks of an active instance, whose guest has its own copy.
 
     Returns:
-        The result, or None when there are no stored disks or the driver cannot delete them.
+        The result, or None when there are no stored disks or the driver lacks the feature DISKS.
 
     Raises:
         DriverError: the guest could not be started, or the disks could not be deleted.

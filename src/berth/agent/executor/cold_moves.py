@@ -136,7 +136,7 @@ async def confirm(context: HostContext, instance: Instance, migration: Migration
 async def revert(context: HostContext, instance: Instance, migration: Migration) -> TaskResult:
     """Destroy the guest at the destination, or stop it if it was resized in place.
 
-    The owner reverts the resize; `restore` then starts the guest at the source.
+    This is the first step of a reverted resize; `restore` then starts the guest at the source.
     """
     began_s, name = context.clock.now_s(), "compute_revert_resize"
     try:

@@ -1,6 +1,6 @@
 """Cleanup of leftovers: files and stored disks on a host that belong to no guest there.
 
-A leftover is deleted when the ledger rules out that it is needed. Files are not needed if the
+A leftover is deleted when the ledger shows that it is not needed. Files are not needed if the
 instance was deleted, or is not on this host and has neither a task nor a move that involves this
 host. Stored disks are not needed if the instance was deleted, or has neither an address of stored
 disks nor a task that stores or fetches them.

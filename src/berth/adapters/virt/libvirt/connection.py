@@ -111,7 +111,9 @@ class LibvirtConnection:
                 await _ends(calling, lost, timeout_s)
             raise
         if not is_done and lost.is_set():
-            raise LibvirtUnreachableError(f"the connection to libvirtd at {self._uri} was lost")
+            raise LibvirtUnreachableError(
+                f"the connection to libvirtd at {self._uri} was lost; check that libvirtd runs"
+            )
         if not is_done:
             reason = f"libvirtd at {self._uri} has not answered for {_CALL_S:.0f} s"
             raise LibvirtUnreachableError(reason) from TimeoutError()

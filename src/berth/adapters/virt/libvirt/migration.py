@@ -80,7 +80,7 @@ def target_of(address: str, uuid: str) -> MigrationTarget:
     """Parse the address of a waiting guest.
 
     Raises:
-        DriverError: the address is invalid, or of another guest.
+        DriverError: the address is invalid, or belongs to another guest.
     """
     parts = urlsplit(address)
     given = dict(parse_qsl(parts.query))
@@ -97,8 +97,9 @@ def target_of(address: str, uuid: str) -> MigrationTarget:
         or {"command", "netcat"} & dict(parse_qsl(peer.query)).keys()
     ):
         raise DriverError(
-            f"{given['uri'][:200]!r} is not an acceptable URI of a libvirtd; use a scheme of "
-            f"{', '.join(_PEER_SCHEMES)}, without the parameters command and netcat"
+            f"{given['uri'][:200]!r} is not an acceptable URI of the destination's libvirtd; set "
+            f"virt.peer_uri there to a URI with the scheme {', '.join(_PEER_SCHEMES[:-1])} or "
+            f"{_PEER_SCHEMES[-1]}, without the parameters command and netcat"
         )
     initrd = given.get("initrd", "")
     files = DestinationFiles(
