@@ -29,7 +29,7 @@ class Anchors:
 
 
 def anchors_of(table: ProviderTable, query: CandidateQuery, masks: QueryMasks) -> Anchors:
-    """Return the trees that pass the necessary tests for serving a query."""
+    """Return the anchors of a query: the trees that pass cheap, necessary tests for serving it."""
     reach = Reach(table, masks.slots)
     viable = reach.of_slots(masks)
     # These tests are necessary, not sufficient. They cost a few passes over arrays and exclude most

@@ -34,7 +34,7 @@ _SCORED_MAX: Final = 256
 # For a request of several instances, one call computes the own values of this many best hosts.
 _AHEAD: Final = 32
 
-# After this many decisions on drifted scores all scores are rescaled, because each such decision
+# After this many decisions on drifted scores, all scores are rescaled, because each such decision
 # evaluates some hosts exactly.
 _DRIFTED_MAX: Final = 16
 
@@ -145,7 +145,8 @@ class RequestProfile:
         if settled:
             self.stages.update_settled(query, np.array(list(settled), dtype=np.intp))
             # Own values of weighers that read nothing volatile are reused for rows that changed in
-            # volatile columns only (`own_values_of_one`). After other changes they may be outdated.
+            # volatile columns only (`own_values_of_one`). After other changes, they may be
+            # outdated.
             self._own.clear()
         own = self._own_values(query, rows)
         self._forget(rows)
@@ -186,7 +187,7 @@ class RequestProfile:
         The best host is first; hosts with equal scores are in the order of names.
         """
         now = self._scoring.scales()
-        # On unchanged scales the stored scores are exact.
+        # On unchanged scales, the stored scores are exact.
         if now == self._reference.all:
             return self._top_rows(count)
         compiled = self._compiled

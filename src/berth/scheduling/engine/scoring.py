@@ -338,7 +338,7 @@ def _on_scales(
 def _summed(gains: Matrix) -> Scores:
     """Return the sum of lines in order from first to last, as `weighing` adds them."""
     if gains.shape[1] == 1:
-        # For a single column NumPy sums pairwise, which rounds differently.
+        # For a single column, NumPy sums pairwise, which rounds differently.
         return np.array([_sum_of(gains[:, 0].tolist())])
     total: Scores = np.add.reduce(gains, axis=0, initial=0.0)
     return total

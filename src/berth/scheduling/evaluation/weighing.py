@@ -43,7 +43,7 @@ def weigh(
 ) -> FullRanking:
     """Return hosts with their scores: the sum over weighers of multiplier x normalised value.
 
-    By Nova's rule a single host is not weighed and scores 0: it has nothing to compare with.
+    By Nova's rule, a single host is not weighed and scores 0: there is nothing to compare it with.
 
     Args:
         hosts: the table.

@@ -33,7 +33,7 @@ def bounds_of(request: TreeRequest, providers: ProviderArrays) -> Bounds:
 
     The verdict on a row depends on that row only.
     """
-    # On unsettled rows only a search finds what the unsuffixed group takes from the children.
+    # On unsettled rows, only a search finds what the unsuffixed group takes from the children.
     certain = ~providers.unsettled
     possible = np.ones(providers.count, dtype=np.bool_)
     for one in _parts(request, providers):

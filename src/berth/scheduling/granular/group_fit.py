@@ -26,7 +26,8 @@ from berth.tables.columnar.class_columns import ClassColumns
 from berth.tables.host.hosts import HostTable
 
 _CACHE: Final = "granular"
-# The cache is cleared when it has this many requests. Each request is then prepared once again.
+# The cache is cleared when it has this many requests, each of which is then prepared again when it
+# is next used.
 _KEPT_MAX: Final = 4_096
 
 

@@ -21,7 +21,7 @@ class ProviderArrays:
             in a way that affects other groups, which only a search can decide.
         most: by class, (K,), the greatest amount that the unsuffixed group may take from each root;
             only for classes that it has in common with suffixed groups.
-        least: like `most`, the least amount. On settled rows without a suitable child the two are
+        least: like `most`, the least amount. On settled rows without a suitable child, the two are
             equal.
     """
 

@@ -26,7 +26,7 @@ class OvercommitRatios:
 
     @classmethod
     def of(cls, hosts: HostTable, row: int) -> "OvercommitRatios":
-        """Return the ratios of a row."""
+        """Return the overcommit ratios of a row's host."""
         return cls(_ratio(hosts, VCPU, row), _ratio(hosts, MEMORY_MB, row))
 
 
@@ -87,8 +87,8 @@ def allowed_pages(cell: FreeCell, demand: CellDemand) -> list[tuple[int, int]]:
 def free_kb(cell: FreeCell, demand: CellDemand) -> int:
     """Return the memory in KiB that a guest without a page size may take from a NUMA cell.
 
-    With dedicated CPUs this is the free memory. Otherwise it is all memory of the cell: memory may
-    then be overcommitted, but no single guest may have more than the cell.
+    With dedicated CPUs, this is the free memory. Otherwise, it is all memory of the cell: memory
+    may then be overcommitted, but no single guest may have more than the cell.
     """
     shape = cell.shape
     if not shape.smallest_kb:

@@ -73,7 +73,7 @@ def cells_that_fit(hosts: HostTable, demand: CellDemand, rows: Selection) -> Mas
     places = hosts.numa.places(rows)
     if not places.size:
         return np.zeros(places.shape, dtype=np.bool_)
-    # For all rows it is cheaper to evaluate every NUMA cell once and then index the result.
+    # For all rows, it is cheaper to evaluate every NUMA cell once and then index the result.
     whole = isinstance(rows, slice)
     at: At = slice(None) if whole else places.ravel()
     fits = _memory_fits(hosts, demand, at)

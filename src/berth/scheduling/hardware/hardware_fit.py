@@ -45,7 +45,7 @@ class FreeHardware:
 
     @classmethod
     def of(cls, hosts: HostTable, row: int) -> "FreeHardware":
-        """Return the free hardware of a row."""
+        """Return the free NUMA cells and devices of a row's host."""
         return cls(hosts.numa.cells(row), hosts.pci.pools(row), OvercommitRatios.of(hosts, row))
 
     @property

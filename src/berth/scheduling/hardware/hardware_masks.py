@@ -79,7 +79,7 @@ def hosts_with_hardware(
         return enough
     sources = sources_of(hosts, demands)
     enough &= have_enough(hosts, sources, rows)
-    # With one guest cell there is nothing to match: some NUMA cell must have both room and devices.
+    # With one guest cell, nothing needs matching: some NUMA cell must have both room and devices.
     if len(topology.cells) == 1 and are_independent(sources):
         enough &= _one_cell(hosts, fits[0], sources, rows)
         return enough

@@ -1,7 +1,7 @@
 """The hard policies of server groups, which no placement may violate.
 
 If the scheduler's policy lacks the filter of a group's policy, requests for the group are refused,
-as in Nova (UnsupportedPolicyException). Otherwise the plan is checked again before it is claimed.
+as in Nova (UnsupportedPolicyException). Otherwise, the plan is checked again before it is claimed.
 """
 
 from collections import Counter

@@ -347,7 +347,7 @@ def _column(values: Sequence[object]) -> _Column:
     code_of: dict[object, int] = {}
     codes: list[int] = []
     for value in values:
-        # As dictionary keys 1, True and 1.0 would be equal; as JSON text they differ.
+        # As dictionary keys, 1, True and 1.0 would be equal; as JSON text, they differ.
         key = value if isinstance(value, str) else (json.dumps(value, sort_keys=True),)
         code = code_of.setdefault(key, len(distinct))
         if code == len(distinct):

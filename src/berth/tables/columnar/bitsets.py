@@ -49,7 +49,7 @@ class Bitset:
             self._words[place][row] = bits
 
     def get(self, row: int) -> frozenset[str]:
-        """Return the set of a row."""
+        """Return the names in the set of a row."""
         return frozenset(n for n, number in self.names.items() if self._bit(row, number))
 
     def holds(self, row: int, name: str) -> bool:

@@ -61,7 +61,7 @@ class AggregateSets:
         self._of_row = grown(self._of_row, rows)
 
     def put(self, row: int, numbers: frozenset[int]) -> None:
-        """Replace the set of a row by `numbers`."""
+        """Replace the set of a row by the aggregate ids `numbers`."""
         before = self._of_row.item(row)
         if self._sets.all[before] != numbers:
             self._of_row[row] = self._sets.take(numbers)
@@ -69,7 +69,7 @@ class AggregateSets:
             self.version = self._sets.version
 
     def get(self, row: int) -> frozenset[int]:
-        """Return the set of a row."""
+        """Return the aggregate ids in the set of a row."""
         return self._sets.all[self._of_row.item(row)] or _EMPTY
 
     def rows_with(self, number: int) -> Rows:

@@ -328,7 +328,7 @@ class HostTable:
         return host
 
     def identity(self, row: int) -> Identity:
-        """Return the name, node and uuid of the host in a row; they are its sort key.
+        """Return the name, node and uuid of the host in a row; hosts are sorted by this tuple.
 
         Raises:
             NotFoundError: the row is unused.
@@ -553,7 +553,7 @@ class HostTable:
     # ---- write: decisions of this process ---------------------------------------------------
 
     def add_resident(self, row: int, resident: Resident) -> None:
-        """Put an instance on a row; it must not be on any row."""
+        """Put an instance on a row; it must not be on any row yet."""
         self._add_occupant(Occupant(resident, row))
 
     def remove_resident(self, uuid: str) -> None:

@@ -92,7 +92,7 @@ class Trees:
         return self._stock.used(slot)
 
     def branches(self, rows: Selection) -> Branches:
-        """Return the child providers of rows."""
+        """Return the child providers of rows, grouped by row."""
         if isinstance(rows, slice):
             # Every full evaluation selects all rows, so the arrays of this selection are cached
             # until a child is added, removed or reordered.

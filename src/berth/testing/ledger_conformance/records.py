@@ -136,7 +136,7 @@ class RecordTests(LedgerFixtures):
             await commit(ledger, (Put(record),), (Remove(kind, key),))
             assert await ledger.get(type(record), key) is None
             assert (await refused(ledger, (Remove(kind, key),))).conflict
-            # After a removal the key is free again.
+            # After a removal, the key is free again.
             await commit(ledger, (Add(record),))
 
     # --- instances ---
@@ -260,7 +260,7 @@ class RecordTests(LedgerFixtures):
 
     async def test_lists_are_in_order_of_keys(self, ledger: Ledger) -> None:
         """Records are listed in order of keys, aggregates in order of ids, up to the limit."""
-        # As text 10 sorts before 2.
+        # As text, 10 sorts before 2.
         numbers = (10, 2, 1)
         await commit(ledger, *[(Put(make_aggregate(n)), Put(make_flavor(n))) for n in numbers])
         assert [a.aggregate_id for a in await ledger.all(Aggregate)] == [1, 2, 10]
