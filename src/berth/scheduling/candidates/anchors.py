@@ -60,7 +60,7 @@ class Reach:
     def __init__(self, table: ProviderTable, slots: Sequence[Slot]) -> None:
         self._table = table
         self._sizes = table.forest().sizes
-        # In a fleet without children every tree is one row, and masks are already per tree.
+        # In a fleet without children, every tree is one row, so masks are already per tree.
         self._is_flat = not bool((self._sizes > 1).any())
         self._anchors = table.sharing().anchors
         self._sharing = [
@@ -140,7 +140,7 @@ class Reach:
         sums: Ints = totals.astype(np.int64)
         for roots, sharing in self._by_roots(self._sharing_for(slots)):
             # The anchors of a sharing provider include its own root, whose total already contains
-            # the provider if it can satisfy a slot there. So it is subtracted there once.
+            # the provider if it can satisfy a slot there. It is therefore subtracted there once.
             sums[roots] += values[sharing].sum()
             np.subtract.at(sums, self._table.root[sharing], values[sharing])
         return sums

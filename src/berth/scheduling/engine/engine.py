@@ -23,7 +23,7 @@ from berth.scheduling.rules.rule import Filter, Query, Weigher
 from berth.tables.columnar.journal import GROUPS
 from berth.tables.host.hosts import HostTable
 
-# All cached profiles together have at most this many rows. At about 11 bytes per row and profile
+# All cached profiles together have at most this many rows. At about 11 bytes per row and profile,
 # this bounds the cache to some 370 MB, unless `_PROFILES_MIN` profiles of a very large fleet take
 # more.
 _KEPT_ROWS: Final = 1 << 25
@@ -116,7 +116,8 @@ class Engine:
         except (AttributeError, TypeError):
             return None
         # Readings are updated before profiles, because a profile checks their epoch before it uses
-        # their lines. So are timed verdicts, because a profile reads changed rows from their logs.
+        # their lines. Timed verdicts are, too, because a profile reads changed rows from their
+        # logs.
         self._drop_after_membership_change()
         self._readings.catch_up(query)
         for timed in self._timed.values():

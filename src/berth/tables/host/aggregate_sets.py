@@ -82,7 +82,7 @@ class AggregateSets:
         order = indices.argsort(kind="stable")
         found, starts = np.unique(indices[order], return_index=True)
         parts = np.split(rows[order], starts[1:])
-        # Not strict, because `np.split` of no rows still returns one part, which is empty.
+        # `strict` is False because `np.split` of no rows still returns one part, which is empty.
         for index, mine in zip(found.tolist(), parts, strict=False):
             yield self._sets.all[index] or _EMPTY, mine
 

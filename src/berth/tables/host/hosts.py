@@ -153,8 +153,8 @@ class HostTable:
 
         It does not depend on the order in which hosts were added.
         """
-        # Ranks are computed when they are read, because sorting a large fleet takes long and hosts
-        # are added in bursts.
+        # Ranks are computed when they are read, because sorting a large fleet is slow and hosts are
+        # added in bursts.
         if not self._is_ranked:
             # Most fleets have unique names, and comparing names is faster than whole identities.
             key = self._names.name if self._names.are_unique else self.identity
