@@ -66,7 +66,7 @@ def check_edges(text: object, field: str) -> None:
 
 
 def moment(text: str, field: str) -> float:
-    """Return an ISO 8601 time as Unix seconds; a time without a zone is UTC.
+    """Return an ISO 8601 time as Unix seconds; a time without an offset is in UTC.
 
     Raises:
         InvalidInputError: the string is not an ISO 8601 time.
@@ -86,7 +86,7 @@ def isotime(seconds: float) -> str:
 
 
 def naive_time(seconds: float) -> str:
-    """Return Unix seconds in Nova's format without a zone: `2026-01-31T12:00:00.000000`."""
+    """Return Unix seconds in Nova's format, in UTC: `2026-01-31T12:00:00.000000`."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 

@@ -73,7 +73,7 @@ def _from_json(text: str, source: str) -> dict[str, str]:
     try:
         return msgspec.convert(json.loads(text), dict[str, str])
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
-        raise InvalidInputError(source, f"is not an object of strings ({error})") from error
+        raise InvalidInputError(source, f"is not a JSON object of strings ({error})") from error
 
 
 def _first(groups: Mapping[str, str | None], key: str) -> str:

@@ -43,7 +43,7 @@ class VirtSettings:
     peer_uri: Annotated[str, Meta(max_length=255)] = ""
     """URI at which other hosts reach this libvirtd; empty is `qemu+tls://MOVE_ADDRESS/system`."""
     numa: bool = False
-    """Report the NUMA cells of this host, so that guests may be placed in cells."""
+    """Report the NUMA cells of this host, so that guests may be placed in them."""
     dedicated_cpus: Annotated[str, Meta(pattern=r"^[0-9,-]{0,255}$")] = ""
     """CPUs for pinned guests, such as `2-7,10`; other guests float over the rest. Needs `numa`."""
     pci_devices: tuple[str, ...] = ()

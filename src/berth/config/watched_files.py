@@ -144,7 +144,7 @@ def create_file(path: Path, text: str) -> bool:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write a file atomically, with its earlier mode but without rights for all other users.
+    """Write a file atomically; keep its mode, but remove the rights of all other users.
 
     A new file is readable only by its owner.
 

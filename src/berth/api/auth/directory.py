@@ -87,7 +87,8 @@ class AccountDirectory:
 
     def password_mark(self, name: str) -> str:
         """Return a digest that changes with a user's password; empty for an unknown user."""
-        # Tokens contain the digest. The password hash in its place would help to guess passwords.
+        # Tokens contain this digest, because the password hash itself would help to guess the
+        # password.
         account = self._accounts.accounts.get(name)
         return "" if account is None else hashlib.sha256(account.password_hash).hexdigest()[:32]
 

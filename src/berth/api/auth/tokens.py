@@ -125,8 +125,8 @@ class Tokens(Protocol):
         """Return the token that a string stands for.
 
         Raises:
-            HttpError: 401 when the string is not a token, or the token has expired, was revoked, or
-                names a user that no longer exists.
+            HttpError: 401 when the string is not a token, or the token has expired, was revoked,
+                names a user that no longer exists, or was issued before a change of the password.
         """
         ...
 
@@ -140,7 +140,7 @@ class Tokens(Protocol):
 
 
 class SealedTokens:
-    """Issues and reads tokens that only holders of the key can make or read; see `Tokens`.
+    """Issues and reads tokens that only holders of the keys can make or read; see `Tokens`.
 
     Every use of a token looks up the user again. Removing a user or its administrator role thus
     takes effect as soon as the directory knows of it.

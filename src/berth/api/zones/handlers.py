@@ -119,7 +119,7 @@ def _line(zone: Zone, state: ChildZoneState | None) -> ZoneLine:
 
 
 def _view(zone: Zone, state: ChildZoneState | None) -> ChildZoneView:
-    # Just after a record was created, the watch may not have read it and then has no state.
+    # Just after a record was created, the watch may not have read it yet, so it has no state.
     info = None if state is None else state.info
     seen_s = None if state is None else state.seen_s
     told = () if info is None else info.capabilities.items()

@@ -21,7 +21,7 @@ class CandidatesQuery(Model):
 
 
 class LeftView(View):
-    """The numbers of providers that remain, and of trees that can still have a candidate."""
+    """The number of providers that remain, and of trees that can still supply a candidate."""
 
     providers: int
     trees: int

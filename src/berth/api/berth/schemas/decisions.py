@@ -19,7 +19,7 @@ class DecisionsAnswer(View):
 
 
 class CapacityQuery(Model):
-    """The flavor, zone and image of the servers to count; `limit` applies to the listed hosts."""
+    """Flavor, availability zone and image of the servers to count; `limit` is for the hosts."""
 
     flavor: str
     availability_zone: str | None = None

@@ -107,7 +107,7 @@ def extra_of(instance: Instance) -> Extra:
 
 
 class ServerWriter:
-    """Converts the servers of one response; it looks up the zones of each host once."""
+    """Converts the servers of one response; looks up the availability zones of a host only once."""
 
     def __init__(self, call: Call) -> None:
         self._call = call

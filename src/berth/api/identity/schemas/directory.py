@@ -5,7 +5,7 @@ from berth.api.identity.schemas.tokens import ServiceEntry
 
 
 class NameQuery(Model):
-    """The name of the object to list; if there is none, all objects are listed."""
+    """The name of the object to list; if it is missing, all objects are listed."""
 
     name: str | None = None
 

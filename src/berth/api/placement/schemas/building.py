@@ -73,7 +73,7 @@ def whole(minimum: int, maximum: int | None = INT_MAX) -> Json:
 
 
 def text(length_max: int | None = None, length_min: int = 0, pattern: str = "") -> Json:
-    """Return the schema of a string with limits of length and an optional pattern."""
+    """Return the schema of a string with limits on its length and an optional pattern."""
     schema: Json = {"type": "string"}
     if pattern:
         schema["pattern"] = pattern

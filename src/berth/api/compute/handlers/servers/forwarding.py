@@ -53,7 +53,7 @@ _ENDS: Final = {"confirmResize": False, "revertResize": True}
 
 
 def over_tree(operations: Iterable[ApiOperation]) -> tuple[ApiOperation, ...]:
-    """Return the operations, of which those on servers also serve servers in child zones."""
+    """Return the operations, with those on servers extended to servers in child zones."""
     return tuple(map(_over_tree, operations))
 
 

@@ -148,7 +148,7 @@ def _is_on_shared_storage(arguments: Evacuate, version: Version) -> bool:
 
 
 async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
-    """Unshelve a server on any host, in a named zone, or on a named host."""
+    """Unshelve a server on any host, in a named availability zone, or on a named host."""
     target = MoveTarget()
     # Nova accepts and ignores any arguments before 2.77.
     if call.version >= _UNSHELVE_ZONE and args is not None:
@@ -160,7 +160,7 @@ async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
 
 def _where_to_unshelve(call: Call, arguments: Unshelve) -> MoveTarget:
     zone = arguments.availability_zone
-    # From 2.91 on, a null zone removes the zone that the server is pinned to. `MoveTarget`
+    # From 2.91 on, null removes the availability zone that the server is pinned to. `MoveTarget`
     # represents that as an empty string.
     check_since(arguments.host, "unshelve.host", call.version, _UNSHELVE_HOST)
     if call.version < _UNSHELVE_HOST and not zone:
