@@ -61,7 +61,7 @@ class OpenAttester:
     Args:
         access: the address and the credentials of the service.
         clock: the source of the time.
-        valid_s: seconds after its validation for which a level is valid.
+        valid_s: for how many seconds after its validation a level is valid.
         transport: the HTTP transport; None uses the network.
 
     Raises:

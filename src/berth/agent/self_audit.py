@@ -66,7 +66,7 @@ class SelfAudit:
         replica: the replica of this process.
         reports: registers changed reports of drivers.
         notices: records the repairs.
-        clock: the time, for the ages of changes.
+        clock: the source of the time, for the ages of changes.
         telemetry: receives each discrepancy once.
         metrics: counts audits and discrepancies.
         service_down_time_s: returns the seconds without a heartbeat after which a service is down.

@@ -173,7 +173,10 @@ class ConsumerReader(Protocol):
     async def project_consumers(
         self, project_id: str, user_id: str | None = None
     ) -> list[ConsumerAllocations]:
-        """Return the consumers of a project, or of one of its users, with their allocations."""
+        """Return the consumers of a project, or of one of its users, with all their allocations.
+
+        They are ordered by UUID.
+        """
         ...
 
     async def project_footprint(self, project_id: str) -> Footprint:

@@ -45,7 +45,7 @@ class ChildZones(Protocol):
         ...
 
     async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
-        """Return offers requested from a zone, which must be the audience of the order."""
+        """Request offers from a zone, which must be the audience of the order; return them."""
         ...
 
     async def build(

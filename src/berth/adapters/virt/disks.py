@@ -1,4 +1,4 @@
-"""Operations on the disks of guests, which are qcow2 files, with qemu-img."""
+"""Operations with qemu-img on the disks of guests, which are qcow2 files."""
 
 from pathlib import Path
 

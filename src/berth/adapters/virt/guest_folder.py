@@ -85,8 +85,8 @@ def tail(path: Path, bytes_max: int) -> str:
 def claim_state_dir(state_dir: Path, host: str) -> None:
     """Record a host as the owner of a folder of guests, or check that it is the recorded owner.
 
-    An agent destroys guests that the ledger has on another host. If its host had been renamed, or
-    shared the folder with another host, it would destroy all guests (ADR 0022).
+    An agent destroys the guests that are on another host according to the ledger. If its host had
+    been renamed, or shared the folder with another host, it would destroy all guests (ADR 0022).
 
     Args:
         state_dir: the existing folder of guests.

@@ -1,4 +1,4 @@
-"""The codec between records or events and JSON text."""
+"""Encodes records and the other events of the feed as JSON text, and decodes them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace

@@ -28,7 +28,7 @@ EQUAL_FIELDS = (
 
 
 def kind_of_noun(noun: type[R]) -> Kind:
-    """Return the kind of the records of a class."""
+    """Return the kind of record that a class represents."""
     return KINDS[cast("type[Record]", noun)]
 
 

@@ -1,6 +1,6 @@
 """The steps of one batch on a PostgreSQL connection: lock, load, apply, write, commit.
 
-Every writer first locks the row of `head`, so only one transaction at a time, over all processes,
+Every writer first locks the row of `head`, so only one transaction at a time, across all processes,
 writes to the ledger, and versions become visible in order (docs/adr/0003-change-feed-order.md).
 Loading a batch takes one round trip, or two if it checks a quota; writing it takes one for each
 table.

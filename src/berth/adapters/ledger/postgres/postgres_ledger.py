@@ -1,6 +1,6 @@
 """A ledger in PostgreSQL, for several machines, or where a PostgreSQL server already exists.
 
-One task per process writes (`PostgresWriter`), and only one transaction over all processes writes
+One task per process writes (`PostgresWriter`), and only one transaction across all processes writes
 at a time. Reads use a pool of connections. A further connection listens for new versions.
 """
 

@@ -1,4 +1,4 @@
-"""The one task of a process that writes to a PostgreSQL ledger.
+"""The task that writes to a PostgreSQL ledger; each process has one.
 
 It commits all waiting requests in one transaction, as `sqlite_writer` does. If the connection is
 lost, the callers get an UnavailableError, since their units may or may not have been committed, and

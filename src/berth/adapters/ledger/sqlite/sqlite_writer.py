@@ -1,4 +1,4 @@
-"""The one thread of a process that writes to its SQLite ledger.
+"""The thread that writes to a SQLite ledger; each process has one.
 
 Each transaction commits all requests that wait when it begins, so concurrent callers share one
 flush of the disk.
@@ -95,7 +95,7 @@ class SqliteWriter:
         return self._thread.is_alive()
 
     async def checkpoint(self) -> None:
-        """Write everything that any process has committed before this call to the tables.
+        """Write to the tables everything that any process has committed before this call.
 
         Raises:
             UnavailableError: the ledger is closed, locked for too long, or cannot be written.

@@ -58,7 +58,7 @@ class LibvirtConnection:
 
         Args:
             uri: the URI of libvirtd.
-            calls_max: the maximum number of simultaneous calls, without long ones.
+            calls_max: the maximum number of simultaneous calls, not counting long ones.
             publish: receives the events of guests.
             returned: called when libvirtd is connected again after a loss.
         """

@@ -1,8 +1,8 @@
 """Live migration between two hosts, controlled by the source's libvirtd.
 
-The destination has a waiting domain, blank disks and the folder. The source's libvirtd transfers
-the memory and disks, and afterwards undefines its domain. The migration continues if the agent
-dies.
+The destination has a waiting domain, blank disks and the guest's folder. The source's libvirtd
+transfers the memory and disks, and afterwards undefines its domain. The migration continues if the
+agent dies.
 """
 
 import asyncio
