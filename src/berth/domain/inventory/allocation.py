@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """The amounts that one consumer (an instance, say) holds on one provider, by resource class."""
+    """The amounts that a consumer, such as an instance, holds on a provider, by resource class."""
 
     consumer_uuid: str
     provider_uuid: str

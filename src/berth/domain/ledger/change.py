@@ -32,10 +32,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class HostsAlive:
-    """Heartbeats received in a version, at `at_s` Unix seconds.
+    """The heartbeats that one version records, received at `at_s` (Unix seconds).
 
-    A version that changed nothing that followers keep has one such event without hosts, so the feed
-    has every version, and a gap always means lost events.
+    A version without changes for followers has one such event without hosts. The feed therefore has
+    every version, and a gap always means lost events.
     """
 
     hosts: tuple[str, ...]
