@@ -40,10 +40,10 @@ def whole(value: int | str, field: str, *, low: int = 0) -> int:
 
 
 def flag(value: Flag | None, field: str) -> bool:
-    """Return a boolean that a client sent as such or as a word; None is False.
+    """Return a boolean that a client sent as a boolean or as a word; None is False.
 
     Raises:
-        InvalidInputError: the word does not stand for a boolean.
+        InvalidInputError: the word is none of those that mean true or false.
     """
     if value is None or isinstance(value, bool):
         return bool(value)
@@ -91,6 +91,6 @@ def naive_time(seconds: float) -> str:
 
 
 def number_of(uuid: str) -> int:
-    """Return the integer id that stands for a uuid before microversion 2.53."""
+    """Return the integer id that replaces a uuid before microversion 2.53."""
     # The id has 52 bits, because many JSON parsers round integers above 2**53.
     return int.from_bytes(hashlib.sha256(uuid.encode()).digest()[:8], "big") >> 12

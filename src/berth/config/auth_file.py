@@ -144,7 +144,7 @@ class AuthFile:
                 str(self._path), f"cannot be read ({error.strerror})"
             ) from error
         except UnicodeDecodeError as error:
-            raise InvalidInputError(str(self._path), "is not UTF-8 text") from error
+            raise InvalidInputError(str(self._path), "is not UTF-8 text; convert it") from error
 
     def _stamp_now(self) -> _Stamp | None:
         try:

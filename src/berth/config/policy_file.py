@@ -102,7 +102,9 @@ def read_policy_text(path: Path | None) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise PolicyError(str(path), f"is not UTF-8 text at byte {error.start}") from error
+        raise PolicyError(
+            str(path), f"is not UTF-8 text at byte {error.start}; convert it"
+        ) from error
 
 
 def _ready_name(path: Path | None) -> str | None:

@@ -76,8 +76,8 @@ class Auth(Protocol):
 class NoAuth:
     """Trusts every client.
 
-    The token `USER:PROJECT` names the caller and its project; the token `USER` stands for a project
-    of the same name. A client without a token is the administrator `admin`.
+    The token `USER:PROJECT` names the caller and its project; the token `USER` means a project of
+    the same name. A client without a token is the administrator `admin`.
 
     Args:
         admins: users that are administrators.

@@ -47,7 +47,7 @@ def may_work_in(directory: Directory, person: Person, project: str) -> bool:
 
 
 def projects_of(directory: Directory, person: Person) -> Sequence[str]:
-    """Return the listed projects for an administrator, otherwise the user's own project, if any."""
+    """Return all listed projects for an administrator, else the user's own project, if any."""
     own = [person.project_id] if person.project_id else []
     return directory.projects() if person.is_admin else own
 

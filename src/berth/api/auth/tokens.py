@@ -122,7 +122,7 @@ class Tokens(Protocol):
         ...
 
     def read(self, text: str) -> Token:
-        """Return the token that a string stands for.
+        """Verify a token, and return it with its content and its user.
 
         Raises:
             HttpError: 401 when the string is not a token, or the token has expired, was revoked,
@@ -313,7 +313,7 @@ class TokenAuth:
 
 
 def identity_of(token: Token, directory: Directory) -> Identity:
-    """Return the identity that a token stands for.
+    """Return the identity of a token's user in the token's project.
 
     Raises:
         HttpError: 401 when the user may no longer work in the token's project.

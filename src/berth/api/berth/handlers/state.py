@@ -1,4 +1,4 @@
-"""Handlers for instance records and for the state, on which all decisions depend."""
+"""Handlers that show instance records, and the state on which all decisions depend."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

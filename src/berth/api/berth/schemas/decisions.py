@@ -13,7 +13,7 @@ class DecisionsQuery(Model):
 
 
 class DecisionsAnswer(View):
-    """Decisions, newest first."""
+    """The response with decisions, newest first."""
 
     decisions: list[Decision]
 

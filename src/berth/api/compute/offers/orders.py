@@ -163,7 +163,8 @@ async def _check_group(call: Call, group: GroupMessage) -> None:
     _match(NAME, group.name, "group.name")
     if not 1 <= group.max_server_per_host <= _POSITION_MAX:
         raise InvalidInputError(
-            "group.max_server_per_host", f"must be between 1 and {_POSITION_MAX}"
+            "group.max_server_per_host",
+            f"must be between 1 and {_POSITION_MAX}, not {group.max_server_per_host}",
         )
     known = await call.parts.ledger.get(ServerGroup, group.uuid)
     owners = {group.project_id, group.project_id if known is None else known.project_id}

@@ -26,7 +26,7 @@ class MigrationsQuery(
 
 
 class MigrationView(View):
-    """A migration."""
+    """A resize, cold or live migration, or evacuation of a server."""
 
     id: int
     status: str

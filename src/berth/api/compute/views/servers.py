@@ -102,7 +102,7 @@ class _Later(TypedDict, total=False):
 
 
 def extra_of(instance: Instance) -> Extra:
-    """Return the extra fields of an instance, typed as those that clients set."""
+    """Return an instance's `extra` as a typed dictionary of the fields that clients set."""
     return cast("Extra", instance.extra)
 
 

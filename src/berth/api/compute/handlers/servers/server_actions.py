@@ -21,7 +21,7 @@ from berth.services.servers.consoles import read_console
 
 
 class ConsoleOutput(Model):
-    """Arguments of `os-getConsoleOutput`: the number of lines; -1 or null stands for all lines."""
+    """Arguments of `os-getConsoleOutput`: the number of lines; -1 or null means all lines."""
 
     length: (
         Annotated[int, Meta(ge=-1, le=2**31 - 1)]
