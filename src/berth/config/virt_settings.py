@@ -51,7 +51,7 @@ class VirtSettings:
     move_address: _Text = "127.0.0.1"
     """Address at which other hosts reach this one for live migrations and disks."""
     binary: _Text = "qemu-system-x86_64"
-    # Debian 12 ships QEMU 7.2.
+    # This is the newest machine type of QEMU 7.2, which Debian 12 ships.
     machine: Annotated[str, Meta(pattern=r"^[a-z0-9.-]{1,64}$")] = "pc-q35-7.2"
     """The versioned machine type of guests; live migration requires the same on all hosts."""
     cpu_model: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.+=,-]{0,255}$")] = ""

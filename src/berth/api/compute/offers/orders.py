@@ -28,7 +28,7 @@ ID: Final = re.compile(r"[!-~]{1,255}")
 FLAVOR_ID: Final = re.compile(r"[!-~][ -~]{0,254}")
 """Ids of flavors: 1 to 255 printable ASCII characters, of which the first is not a blank."""
 NAME: Final = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,300}")
-"""Names of 1 to 300 characters without control characters and line separators.
+"""Names of 1 to 300 characters without control characters or line separators.
 
 They may be longer than the names that clients send, because the servers of one request get numbers
 as suffixes.

@@ -53,7 +53,7 @@ async def show_allocations(ask: PlacementCall) -> PlacementReply:
 
 
 async def list_provider_allocations(ask: PlacementCall) -> PlacementReply:
-    """List the allocations against a provider by consumer."""
+    """List the allocations against a provider, keyed by consumer."""
     uuid = ask.key("uuid")
     twice = no_provider_found(uuid)
     sentence = twice.message.rpartition(": ")[2]

@@ -37,7 +37,7 @@ _Handler = Callable[[Call], Awaitable[Answer]]
 
 _SERVERS: Final = server_path()
 _SERVER: Final = f"{_SERVERS}/{{server_id}}"
-# The methods on the path of a server whose response shows that server.
+# The methods whose response, on the path of a server, shows that server.
 _SHOWING: Final = frozenset({"GET", "PUT"})
 _SUCCESSES: Final = frozenset({200, 201, 202, 204})
 _NO_CONTENT: Final = 204

@@ -114,7 +114,7 @@ async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
     """Evacuate a server from a host that is down, by rebuilding it on another host."""
     arguments, version = read(args, Evacuate, "evacuate"), call.version
     keeps_disk = _is_on_shared_storage(arguments, version)
-    # These checks have the order and the texts of Nova's.
+    # These checks are in Nova's order and have Nova's texts.
     if keeps_disk and arguments.admin_pass is not UNSET:
         raise HttpError(400, "admin password can't be changed on existing disk")
     host = None if arguments.host is UNSET else arguments.host
