@@ -99,7 +99,7 @@ def read_lines(path: Path, *, forbidden: int, reason: str) -> list[tuple[str, st
         reason: the error message if the file has one of them.
 
     Returns:
-        For each line, its place for error messages, and the line itself, stripped.
+        For each line, its place for error messages, and its text without surrounding spaces.
 
     Raises:
         InvalidInputError: the file cannot be read or is too large, or a forbidden mode bit is set.

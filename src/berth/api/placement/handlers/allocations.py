@@ -138,8 +138,7 @@ def share_of(ask: PlacementCall, uuid: str, data: Mapping[str, Any]) -> Consumer
         ),
         allocations=_allocations(data["allocations"], minor),
         seen=data.get("consumer_generation"),
-        # Older clients send neither a generation, which is then not checked, nor a type, which is
-        # then kept.
+        # Older clients send no generation, so none is checked, and no type, so the type is kept.
         is_checked=minor >= _TELLS_GENERATION,
         keeps_type=minor < _TELLS_TYPE,
     )

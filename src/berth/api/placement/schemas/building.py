@@ -55,7 +55,7 @@ def obj(
 
 
 def listed(item: Json, *, size_min: int = 0, is_unique: bool = False) -> Json:
-    """Return the schema of an array of items of one kind."""
+    """Return the schema of an array whose items all have the same schema."""
     schema: Json = {"type": "array", "items": item}
     if size_min:
         schema["minItems"] = size_min
