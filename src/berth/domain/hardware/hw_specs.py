@@ -352,7 +352,7 @@ def _check_policy(
     ):
         if given:
             raise InvalidInputError(
-                key, "requires hw:cpu_policy=dedicated or mixed; set it, or remove this"
+                key, f"requires hw:cpu_policy=dedicated or mixed; set it, or remove {key}"
             )
 
 

@@ -3,6 +3,7 @@
 Source: nova-behaviour.md 6.2.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -78,11 +79,18 @@ class NumaCell:
         threads = [cpu for core in self.siblings for cpu in core]
         check_cpus((*self.cpuset, *self.pcpuset, *threads), where)
         if len(set(threads)) < len(threads):
-            raise InvalidInputError(where, "a CPU is in two sets of siblings; list each CPU in one")
-        if len({pages.size_kb for pages in self.mempages}) < len(self.mempages):
-            raise InvalidInputError(
-                where, "a page size is listed twice; add up its pages in one entry"
-            )
+            reason = f"CPU {_most_common(threads)} is in two sets of siblings; list each CPU in one"
+            raise InvalidInputError(where, reason)
+        sizes_kb = [pages.size_kb for pages in self.mempages]
+        if len(set(sizes_kb)) < len(sizes_kb):
+            size_kb = _most_common(sizes_kb)
+            reason = f"the {size_kb} KiB page size is listed twice; add up its pages in one entry"
+            raise InvalidInputError(where, reason)
+
+
+def _most_common(values: Iterable[int]) -> int:
+    ((value, _),) = Counter(values).most_common(1)
+    return value
 
 
 def check_cells(cells: Iterable[NumaCell]) -> None:

@@ -44,7 +44,7 @@ _FIRST: Final[Mapping[MoveKind, tuple[Stage, Task]]] = {
     MoveKind.EVACUATION: (Stage.ARRIVING, Task.REBUILDING),
 }
 
-# The task of an instance while a request with an operation is pending.
+# The task of an instance while a request about it is pending, by the request's operation.
 AWAITING: Final[Mapping[Operation, Task]] = {
     Operation.CREATE: Task.SCHEDULING,
     Operation.RETRY: Task.SCHEDULING,
@@ -131,7 +131,7 @@ def request_to_move(
 
 
 def is_move(request: Request) -> bool:
-    """Return whether a request is about moving an instance that already has a host."""
+    """Return whether a request moves an instance that already has a host."""
     return request.operation in _KINDS
 
 

@@ -67,7 +67,7 @@ class ChosenHost:
 
 @dataclass(frozen=True, slots=True)
 class SelectedData:
-    """The destinations that a scheduler has decided and the ledger has committed."""
+    """The hosts that a scheduler has chosen for a request and the ledger has committed."""
 
     request: SelectionData
     destinations: tuple[ChosenHost, ...]

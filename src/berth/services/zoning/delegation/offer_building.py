@@ -148,7 +148,7 @@ class OfferBuilder:
         return [(instance.uuid, flaw)]
 
     async def build_held(self, order: HeldBuildOrder) -> OfferRefusalReason | None:
-        """Claim the room that an order names in this process; see `build_here`."""
+        """Claim the room that this process holds for an order's offer; see `build_here`."""
         key, where = order.key, order.where
         return await self.build_here(
             order.request, order.instance, key, where, sent_ms=order.sent_ms
