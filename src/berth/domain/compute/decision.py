@@ -15,7 +15,7 @@ its own decision for the instances that it received."""
 
 
 class Verdict(StrEnum):
-    """The outcome of a decision."""
+    """Whether a decision placed all instances of a request or refused the request."""
 
     PLACED = "placed"
     REFUSED = "refused"

@@ -28,7 +28,7 @@ class Claim:
 
 
 class ShortageRule(StrEnum):
-    """The rule of an inventory that an amount violates."""
+    """The reason why a provider cannot provide an amount."""
 
     NO_PROVIDER = "no_provider"
     """The provider does not exist."""

@@ -44,7 +44,7 @@ class HostsAlive:
 
 @dataclass(frozen=True, slots=True)
 class RecordRemoved:
-    """The removal of a record."""
+    """The removal of the record with this kind and key."""
 
     kind: Kind
     key: str

@@ -259,7 +259,7 @@ class ProviderRevisions(ProviderWrites):
 
 
 class RefusalRule(StrEnum):
-    """The rule that refused a change."""
+    """The rule by which a change was refused."""
 
     NO_PROVIDER = "no such provider"
     UUID_TAKEN = "another provider has the uuid"

@@ -52,7 +52,7 @@ class GenerationError(ConflictError):
 
 
 class ReshapeService(ProviderWrites):
-    """Replaces inventories and allocations together."""
+    """Replaces inventories and allocations in one unit."""
 
     async def reshape(
         self, inventories: WantedInventories, shares: Sequence[ConsumerUpdate]

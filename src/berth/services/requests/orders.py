@@ -61,7 +61,7 @@ def check_order(order: PlaceOrder) -> None:
 
 
 class Placer(Protocol):
-    """Places orders."""
+    """Decides orders and claims capacity for their instances."""
 
     async def place(self, order: PlaceOrder) -> Decision:
         """Place all instances of an order, or refuse all, and return the recorded decision.

@@ -182,7 +182,7 @@ def start_move(
 
 
 def holder_of_move(migration: Migration, now_s: float) -> Consumer:
-    """Return the consumer that holds a move's allocations besides those of the instance."""
+    """Return the consumer that holds the allocations of a move that its instance does not hold."""
     return Consumer(
         migration.uuid,
         migration.project_id,

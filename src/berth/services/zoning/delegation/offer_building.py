@@ -225,7 +225,7 @@ class OfferBuilder:
         host, node, _ = self._replica.hosts.identity(row)
         is_bound = held is not None or self._on_gone is LapsedHoldAction.TAKE
         # The offer's key becomes the claim's key, which the ledger accepts only once. A second use
-        # of the offer therefore fails in the ledger, in whatever process.
+        # of the offer therefore fails in the ledger, whichever process attempts it.
         wanted = replace(
             request,
             request_id=key.claim_key,
