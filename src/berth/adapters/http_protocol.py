@@ -30,7 +30,7 @@ _TOO_LARGE: Final = "The request header fields were too large\n\n {}  "
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """One HTTP connection with limits, whose error responses have the format of OpenStack's.
+    """One HTTP connection with limits, whose error responses have OpenStack's format.
 
     These errors occur before a request is complete, so the application cannot produce them.
     Trailers after a body are dropped.
@@ -73,7 +73,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse more bytes; reject the request if too many arrive without a head or a chunk."""
+        """Parse more bytes; reject the request if too many arrive before a head or chunk ends."""
         self._unread_bytes += len(data)
         super().data_received(data)
         if self._is_between and not self._unread_bytes:
@@ -85,7 +85,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._wait()
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
+        """Note that the next request has begun to arrive."""
         super().on_message_begin()
         self._is_between = False
 
@@ -111,7 +111,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request."""
+        """Note that the request has arrived completely."""
         self._unread_bytes = 0
         self._is_between = True
         super().on_message_complete()

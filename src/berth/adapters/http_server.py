@@ -76,7 +76,7 @@ async def serve_beside(app: ASGIApp, listener: socket.socket) -> None:
 def config_of(
     app: ASGIApp, tls: TlsFiles | None = None, sockets: type[asyncio.Protocol] | None = None
 ) -> uvicorn.Config:
-    """Return the configuration of uvicorn for an application of Berth; see `serve_http`."""
+    """Return uvicorn's configuration for one of Berth's applications; see `serve_http`."""
     config = uvicorn.Config(
         app,
         loop="none",

@@ -61,11 +61,11 @@ class OpenAttester:
     Args:
         access: the address and the credentials of the service.
         clock: the source of the time.
-        valid_s: seconds after its validation for which a level is valid.
+        valid_s: for how many seconds after its validation a level is valid.
         transport: the HTTP transport; None uses the network.
 
     Raises:
-        InvalidInputError: the file of certificates cannot be read or contains none.
+        InvalidInputError: `access.ca_file` cannot be read or contains no certificates.
     """
 
     def __init__(
@@ -88,9 +88,14 @@ class OpenAttester:
             answer = _DECODER.decode(await self._poll(nodes))
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             reason = str(error) or type(error).__name__
-            raise UnavailableError(f"cannot query the attestation service: {reason}") from error
+            raise UnavailableError(
+                f"cannot query the attestation service ({reason}); check attestation.url"
+            ) from error
         except msgspec.MsgspecError as error:
-            reason = f"the attestation service sent an invalid response: {error}"
+            reason = (
+                f"the attestation service sent an invalid response ({error}); check that "
+                "attestation.url leads to an Open Attestation service"
+            )
             raise UnavailableError(reason) from error
         asked = frozenset(nodes)
         return {one.host_name: self._read(one) for one in answer.hosts if one.host_name in asked}
@@ -116,7 +121,7 @@ class OpenAttester:
                 body += chunk
                 # The size is checked while reading: `content-length` may be missing or wrong.
                 if len(body) > _ANSWER_BYTES_MAX:
-                    raise httpx.DecodingError(f"it sent more than {_ANSWER_BYTES_MAX} bytes")
+                    raise httpx.DecodingError(f"it sent over {_ANSWER_BYTES_MAX} bytes")
         return bytes(body)
 
     def _read(self, state: _State) -> Attestation:

@@ -1,4 +1,4 @@
-"""The clock, random ids, logging and memory settings of a process, and metrics that go nowhere."""
+"""The clock, random ids, logging and memory settings of a process, and a sink for metrics."""
 
 import asyncio
 import ctypes

@@ -18,7 +18,7 @@ _AT_ONCE: Final = 16
 
 
 class AuditRounds:
-    """Audits the hosts of a process periodically, a limited number of them at a time.
+    """Audits the hosts of a process periodically, at most 16 at a time.
 
     The first round is spread over the whole interval and each wait has jitter: agents that were
     started together would otherwise query the ledger in step.

@@ -91,7 +91,7 @@ class AgentPool:
         self._telemetry = telemetry
         self._pace = pace
         self._slots = asyncio.Semaphore(pace.builds_max)
-        # The newest revision that the feed has delivered of each instance that a task works on.
+        # For each instance that a task works on, the newest revision that the feed has delivered.
         self._in_progress: dict[str, int] = {}
         # For instances that are ahead of the feed, the revision up to which no work remains.
         self._done: dict[str, int] = {}

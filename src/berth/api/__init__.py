@@ -1,1 +1,1 @@
-"""The HTTP APIs: OpenStack's compute, identity, image and Placement APIs, and Berth's."""
+"""The HTTP APIs: OpenStack's compute, identity, image and Placement APIs, and Berth's own."""

@@ -41,7 +41,7 @@ class AssertedIdentity(Enum):
 
 
 def zone_parts(parts: "ApiParts") -> "ZoneParts":
-    """Return the dependencies of the zone that this deployment is.
+    """Return the dependencies for requests that concern the tree of zones.
 
     Raises:
         HttpError: 501 when this deployment is not a zone.
@@ -98,7 +98,7 @@ def asserted_caller(
     if any(name and not is_name(name) for name in names):
         raise HttpError(
             403,
-            "The project and the user of X-Berth-Zone-Statement must each consist of 1 to 255 "
+            "The project and the user in X-Berth-Zone-Statement must each consist of 1 to 255 "
             "printable characters.",
         )
     return Identity(

@@ -74,7 +74,7 @@ def encode_text(value: object) -> str:
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """Return the value of the given type that a JSON document encodes.
+    """Decode a JSON document to a value of the given type.
 
     Raises:
         InvalidInputError: the document is not valid JSON, contains U+0000, or does not fit the
@@ -93,7 +93,7 @@ def decode(body: bytes, kind: type[T]) -> T:
 
 
 def convert(values: Mapping[str, str], kind: type[T], where: str) -> T:
-    """Return the value of the given type that strings, such as query parameters, stand for.
+    """Convert strings, such as query parameters, to a value of the given type.
 
     Args:
         values: the strings by field name.
@@ -110,7 +110,7 @@ def convert(values: Mapping[str, str], kind: type[T], where: str) -> T:
 
 
 def schemas_of(kinds: list[type], ref_template: str) -> tuple[list[Any], dict[str, Any]]:
-    """Return the JSON Schema of each type, and by name the schemas that these refer to."""
+    """Return the JSON Schema of each type, and the schemas that these refer to, by name."""
     schemas, components = msgspec.json.schema_components(
         kinds, ref_template=ref_template, schema_hook=_anything
     )

@@ -75,7 +75,7 @@ class HttpError(BerthError):
 
 
 def get_only() -> HttpError:
-    """Return the error for another method on a path that supports GET and HEAD only."""
+    """Return the 405 error for paths that support only GET and HEAD."""
     return HttpError(405, "Only GET and HEAD are allowed on this path.", {"Allow": "GET, HEAD"})
 
 

@@ -18,7 +18,7 @@ def fields_of(scope: Scope) -> Mapping[bytes, bytes]:
 
 
 def header_of(scope: Scope, name: bytes) -> str | None:
-    """Return a header field by its lower-case name, or None when it is absent."""
+    """Return the value of a header field, given in lower case, or None when it is absent."""
     value = fields_of(scope).get(name)
     return None if value is None else value.decode("latin-1")
 

@@ -21,7 +21,7 @@ class Checks(Protocol):
     """Checks whether the process can do its work."""
 
     async def problems(self) -> list[str]:
-        """Return the problems that prevent this, in words that unauthenticated clients may read."""
+        """Return the problems that make the process unready, in words that any client may read."""
         ...
 
 

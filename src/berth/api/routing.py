@@ -62,9 +62,9 @@ class ApiOperation:
 
     The first line of the handler's docstring is its summary in the OpenAPI document. `status` is
     that of a success. `role` names the callers that are allowed. `query` and `body` are the types
-    that the handler reads, `answers` is the type of its response. `since` and `until` are the first
-    and the last microversion that have the operation. `stated` says whether parent zones may or
-    must call it on behalf of their tenants.
+    that the handler reads, and `answers` is the type of its response. `since` and `until` are the
+    first and the last microversion that have the operation. `stated` says whether parent zones may
+    or must call it on behalf of their tenants.
     """
 
     method: str
@@ -81,7 +81,7 @@ class ApiOperation:
 
 
 class Call(NamedTuple):
-    """A request whose body was read and, unless the operation is public, caller authenticated."""
+    """A request with its body and caller; the caller of a public operation is not authenticated."""
 
     parts: ApiParts
     operation: ApiOperation
@@ -155,7 +155,7 @@ class Call(NamedTuple):
         return items
 
     def header(self, name: bytes) -> str | None:
-        """Return a header field by its lower-case name, or None when it is absent."""
+        """Return the value of a header field, given in lower case, or None when it is absent."""
         return header_of(self.scope, name)
 
     def _check_declared(self, kind: object, declared: object) -> None:
@@ -252,11 +252,11 @@ def _check_role(operation: ApiOperation, identity: Identity) -> None:
 
 
 def routes_of(parts: ApiParts, operations: Iterable[ApiOperation], prefix: str = "") -> list[Route]:
-    """Return one route per path, in the order of the table; the first match wins.
+    """Return one route per path, in the order of the operations; the first match wins.
 
     Args:
         parts: dependencies of the handlers.
-        operations: the table.
+        operations: the operations of all paths.
         prefix: the path under which the routes will be mounted; their own paths omit it.
     """
     by_path: dict[str, list[ApiOperation]] = {}
@@ -273,7 +273,7 @@ def ends_of(
     Args:
         routes: routes made by `routes_of`.
         prefix: path where they are mounted.
-        within: returns the middleware to put around an application; None puts none.
+        within: wraps an application in middleware; None leaves the applications unwrapped.
     """
     ends = {f"{prefix}{route.path}": route.app for route in routes if "{" not in route.path}
     return ends if within is None else {path: within(end) for path, end in ends.items()}

@@ -40,10 +40,10 @@ def whole(value: int | str, field: str, *, low: int = 0) -> int:
 
 
 def flag(value: Flag | None, field: str) -> bool:
-    """Return a boolean that a client sent as such or as a word; None is False.
+    """Return a boolean that a client sent as a boolean or as a word; None is False.
 
     Raises:
-        InvalidInputError: the word does not stand for a boolean.
+        InvalidInputError: the word is none of those that mean true or false.
     """
     if value is None or isinstance(value, bool):
         return bool(value)
@@ -66,7 +66,7 @@ def check_edges(text: object, field: str) -> None:
 
 
 def moment(text: str, field: str) -> float:
-    """Return an ISO 8601 time as Unix seconds; a time without a zone is UTC.
+    """Return an ISO 8601 time as Unix seconds; a time without an offset is in UTC.
 
     Raises:
         InvalidInputError: the string is not an ISO 8601 time.
@@ -86,11 +86,11 @@ def isotime(seconds: float) -> str:
 
 
 def naive_time(seconds: float) -> str:
-    """Return Unix seconds in Nova's format without a zone: `2026-01-31T12:00:00.000000`."""
+    """Return Unix seconds in Nova's format, in UTC: `2026-01-31T12:00:00.000000`."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 
 def number_of(uuid: str) -> int:
-    """Return the integer id that stands for a uuid before microversion 2.53."""
+    """Return the integer id that replaces a uuid before microversion 2.53."""
     # The id has 52 bits, because many JSON parsers round integers above 2**53.
     return int.from_bytes(hashlib.sha256(uuid.encode()).digest()[:8], "big") >> 12

@@ -1,1 +1,1 @@
-"""The composition root: the adapters behind the ports, process by process."""
+"""The composition root, which connects adapters to ports for each kind of process."""

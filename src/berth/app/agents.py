@@ -20,7 +20,7 @@ from berth.services.servers.consoles import serve_console
 
 
 def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
-    """Return the caster of the hosts' instances, or None when instance tracking is off.
+    """Return the caster of the hosts' instance lists, or None when instance tracking is off.
 
     The caster is subscribed to the follower, which must not have started yet.
     """

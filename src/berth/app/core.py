@@ -68,7 +68,7 @@ class Core:
 
 @asynccontextmanager
 async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
-    """Open the parts of a process, and close them at the end.
+    """Open the parts of a process within the context, and close them at its end.
 
     Args:
         settings: the settings of the process.

@@ -35,7 +35,7 @@ async def open_drivers(
         yield {fake.name: FakeDriver(fake, clock) for fake in fake_hosts_of(agent)}
         return
     if agent.host is None:
-        reason = f"is missing; name the host on which {agent.driver} runs guests with --host"
+        reason = f"is missing; use --host to name the host on which {agent.driver} runs guests"
         raise InvalidInputError("agent.host", reason)
     opened = _open_libvirt if agent.driver is AgentDriver.LIBVIRT else _open_qemu
     async with opened(agent.host, settings, clock) as driver:

@@ -71,7 +71,7 @@ class ZoneContext:
 
 @asynccontextmanager
 async def open_zone(core: Core) -> AsyncGenerator[ZoneContext | None]:
-    """Open a process's zone parts before its follower starts; yield None if it is in no zone.
+    """Open a process's zone parts before its follower starts; yield None if `zones.name` is unset.
 
     Raises:
         InvalidInputError: a file of keys or certificates is invalid.
@@ -108,7 +108,7 @@ async def open_zone(core: Core) -> AsyncGenerator[ZoneContext | None]:
 
 
 def zone_loops(zone: ZoneContext | None) -> list[Loop]:
-    """Return the background loops that every process of a zone runs."""
+    """Return the background loops that every process of a zone runs; none if there is no zone."""
     return [] if zone is None else [("zones", zone.watch.run)]
 
 
@@ -237,7 +237,7 @@ class ZoneScheduler:
             ("recounting", self._recounting.run),
             ("passwords", self._reseal),
         ]
-        # If the hold time is 0, no offer is held, so none has to be ended.
+        # If the hold time is 0, no offer is held, so no hold has to be ended.
         if self._zone.settings.offer_hold_s:
             loops.append(("holds", self._end_holds))
         return loops

@@ -112,7 +112,7 @@ class ApiConnection:
         """Send a request and return the JSON object in the response, or {} if it has no body.
 
         Raises:
-            CommandError: the service is unreachable, answers with an error, or with anything
+            CommandError: the service is unreachable, or answers with an error or with anything
                 other than a JSON object.
         """
         given = {key: str(value) for key, value in (params or {}).items() if value is not None}
@@ -284,7 +284,9 @@ def _client(
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise CommandError(f"--url {url[:80]!r}: {error}", ExitCode.USAGE) from error
+        raise CommandError(
+            f"--url {url[:80]!r} is not a valid URL: {error}", ExitCode.USAGE
+        ) from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise CommandError(
             f"--url {url[:80]!r} must be an HTTP URL with a host, such as http://127.0.0.1:8774",

@@ -54,7 +54,11 @@ def _account(line: str, where: str) -> Account:
     user, colon, rest = line.partition(":")
     password_hash, _, comment = rest.partition(" ")
     if not colon or not (0 < len(user) <= _USER_MAX and user.isprintable()):
-        raise InvalidInputError(where, "must be USER:HASH; add users with `htpasswd -B`")
+        raise InvalidInputError(
+            where,
+            "must be USER:HASH, with a user name of 1 to 255 printable characters; add users with "
+            "`htpasswd -B`",
+        )
     if _HASH.fullmatch(password_hash) is None:
         raise InvalidInputError(where, "the hash is not a bcrypt hash; write it with `htpasswd -B`")
     found = _COMMENT.fullmatch(comment.strip())
@@ -116,7 +120,7 @@ class AuthFile:
         stamp = self._stamp_now()
         if stamp == self._stamp:
             return False
-        # The stamp was taken before the text is read, so a write in between is noticed next time.
+        # The stamp is taken before the text is read, so a write in between is noticed next time.
         self._stamp = stamp
         try:
             accounts = self._read()
@@ -140,7 +144,7 @@ class AuthFile:
                 str(self._path), f"cannot be read ({error.strerror})"
             ) from error
         except UnicodeDecodeError as error:
-            raise InvalidInputError(str(self._path), "is not UTF-8 text") from error
+            raise InvalidInputError(str(self._path), "is not UTF-8 text; convert it") from error
 
     def _stamp_now(self) -> _Stamp | None:
         try:

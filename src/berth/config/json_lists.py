@@ -1,4 +1,4 @@
-"""JSON lists in files that settings name: fake hosts and images."""
+"""Reads the JSON lists of fake hosts and of images, from the files that settings name."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _DISK_CMDLINE = "root=/dev/vda console=ttyS0"
 
 
 def fake_hosts_of(settings: AgentSettings) -> list[FakeHost]:
-    """Return the hosts of the fake driver.
+    """Return the hosts of the fake driver, from the fleet file if the settings name one.
 
     Raises:
         InvalidInputError: the fleet file cannot be read or is invalid.

@@ -36,7 +36,7 @@ def read_placement_policy(path: Path | None) -> dict[str, str]:
     except OSError as error:
         raise InvalidInputError(str(path), f"cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
-        raise InvalidInputError(str(path), "is not UTF-8 text") from error
+        raise InvalidInputError(str(path), "is not UTF-8 text; convert it") from error
     if len(text) > _FILE_BYTES_MAX:
         raise InvalidInputError(str(path), f"is larger than {_FILE_BYTES_MAX} bytes")
     return parse_placement_policy(text, str(path))
@@ -73,7 +73,7 @@ def _from_json(text: str, source: str) -> dict[str, str]:
     try:
         return msgspec.convert(json.loads(text), dict[str, str])
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
-        raise InvalidInputError(source, f"is not an object of strings ({error})") from error
+        raise InvalidInputError(source, f"is not a JSON object of strings ({error})") from error
 
 
 def _first(groups: Mapping[str, str | None], key: str) -> str:

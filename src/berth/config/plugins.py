@@ -118,7 +118,8 @@ def options_of(build: Callable[..., object], name: str, where: str) -> dict[str,
         signature = inspect.signature(build, eval_str=True)
     except Exception as error:  # annotations are evaluated, so any error is possible
         raise PolicyError(
-            where, f"build() of {name} has no readable signature ({error})"
+            where,
+            f"build() of {name} has no readable signature ({error}); this is a fault of the plugin",
         ) from error
     options: dict[str, PluginOption] = {}
     for parameter in signature.parameters.values():
@@ -142,7 +143,7 @@ def _load(group: str, name: str, where: str) -> Callable[..., object]:
     entries = _found(group).get(name, ())
     if len(entries) > 1:
         values = " and ".join(sorted(entry.value for entry in entries))
-        raise PolicyError(where, f"{name} is installed twice, as {values}; uninstall one")
+        raise PolicyError(where, f"{name} is installed more than once, as {values}; keep one")
     for entry in entries:
         return _import(entry, name, where)
     reason = f"there is no {_NOUNS[group]} {name!r}; {nearest(name, _found(group))}"
@@ -155,7 +156,9 @@ def _import(entry: EntryPoint, name: str, where: str) -> Callable[..., object]:
     except Exception as error:  # importing a plugin runs its code
         raise PolicyError(where, f"{name} cannot be imported ({_describe(error)})") from error
     if not callable(build):
-        raise PolicyError(where, f"{entry.value} of {name} is not a function")
+        raise PolicyError(
+            where, f"{entry.value} of {name} is not a function; this is a fault of the plugin"
+        )
     return build
 
 
@@ -178,7 +181,7 @@ def convert(value: object, annotation: object, *, where: str) -> object:
     """Return a value of a TOML document as the annotated type; floats may be given as integers.
 
     Raises:
-        PolicyError: the value has another type, or is a number that is not finite.
+        PolicyError: the value has another type or is not finite, or the type is not supported.
     """
     check_finite(value, where)
     try:

@@ -74,7 +74,7 @@ def load_policy(path: Path | None) -> Policy:
 
 
 def source_name(path: Path | None) -> str:
-    """Return the name of a policy file, or of a ready policy's file, for error messages."""
+    """Return the path of a policy file, or the file name of a ready policy (`default.toml`)."""
     ready = _ready_name(path)
     return str(path) if ready is None else f"{ready}.toml"
 
@@ -102,7 +102,9 @@ def read_policy_text(path: Path | None) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise PolicyError(str(path), f"is not UTF-8 text at byte {error.start}") from error
+        raise PolicyError(
+            str(path), f"is not UTF-8 text at byte {error.start}; convert it"
+        ) from error
 
 
 def _ready_name(path: Path | None) -> str | None:
@@ -168,7 +170,7 @@ def policy_hash(document: Document) -> str:
 def _parse_toml(text: str, source: str) -> dict[str, object]:
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # a ValueError also for numbers of 5,000 digits
+    except (ValueError, RecursionError) as error:  # int() also raises it, for huge numbers
         reason = str(error).replace("end of document", f"the end, line {text.count(chr(10)) + 1}")
         raise PolicyError(source, f"is not valid TOML: {reason}; correct it there") from error
 

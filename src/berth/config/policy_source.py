@@ -28,7 +28,7 @@ class PolicySource:
         check: raises PolicyError for a policy that this process must not use.
 
     Attributes:
-        path: the argument `path`.
+        path: the policy file or the name of a ready policy; None for the default policy.
         policy: the policy in force.
         loaded_at: the time when that policy was read, in Unix seconds.
         last_error: the reason why the current file is not in force, or None if it is.
@@ -86,7 +86,7 @@ class PolicySource:
             self.reload_if_touched()
 
     def reload_if_touched(self) -> bool:
-        """Reload the file if its time, size or inode has changed; return as `reload` does."""
+        """Reload the file if its time, size or inode has changed; see `reload` for the result."""
         return self._stamp_now() != self._stamp and self.reload()
 
     def _stamp_now(self) -> _Stamp | None:

@@ -181,7 +181,7 @@ class LedgerSettings:
 
 @dataclass(frozen=True, slots=True)
 class BusSettings:
-    """The bus between processes, a RabbitMQ server; without a URL processes run independently."""
+    """The bus, a RabbitMQ server; without a URL, processes communicate only through the ledger."""
 
     url: str | None = field(default=None, repr=False)  # the URL may contain a password
     ca_file: Path | None = None
@@ -230,7 +230,7 @@ class SchedulerSettings:
     """The limits of retries, and the placement of resized instances."""
 
     claim_attempts_max: Count = 5
-    """Maximum number of plans for one request when other schedulers claim the room first."""
+    """Maximum number of plans for one request when other schedulers claim the capacity first."""
     # Nova's `max_attempts` has the same default (nova-behaviour.md 2.5).
     build_attempts_max: Count = 3
     """Maximum number of hosts on which one instance is tried when builds or moves fail."""
@@ -250,7 +250,7 @@ class QuotaSettings:
 
     @property
     def limits(self) -> Limits:
-        """The limits as an object of the domain."""
+        """The limits as a domain object."""
         return Limits(
             instances=self.instances,
             vcpus=self.cores,
@@ -295,7 +295,7 @@ class AgentSettings:
     ram_allocation_ratio: Ratio = 0.0
     disk_allocation_ratio: Ratio = 0.0
     initial_cpu_allocation_ratio: Ratio = 4.0
-    """CPU ratio that a host without its own gets when it is first registered."""
+    """CPU ratio that a host gets at its first registration, unless it has one of its own."""
     initial_ram_allocation_ratio: Ratio = 1.0
     initial_disk_allocation_ratio: Ratio = 1.0
 

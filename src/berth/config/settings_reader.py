@@ -119,7 +119,8 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, _Given]:
     given: dict[str, _Given] = {}
     for variable, value in environ.items():
         section, _, key = variable.removeprefix(ENV_PREFIX).lower().partition("_")
-        # An empty variable counts as unset, because files for containers cannot leave one out.
+        # An empty variable counts as unset, because container files often set a variable to nothing
+        # instead of omitting it.
         ours = variable.startswith(ENV_PREFIX) and section in _sections() and key and value
         if ours and not (_NOT_OURS.fullmatch(variable) and f"{section}.{key}" not in _keys()):
             given[f"{section}.{key}"] = _Given(value, variable, Path(), strict=False)

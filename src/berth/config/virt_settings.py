@@ -43,7 +43,7 @@ class VirtSettings:
     peer_uri: Annotated[str, Meta(max_length=255)] = ""
     """URI at which other hosts reach this libvirtd; empty is `qemu+tls://MOVE_ADDRESS/system`."""
     numa: bool = False
-    """Report the NUMA cells of this host, so that guests may be placed in cells."""
+    """Report the NUMA cells of this host, so that guests may be placed in them."""
     dedicated_cpus: Annotated[str, Meta(pattern=r"^[0-9,-]{0,255}$")] = ""
     """CPUs for pinned guests, such as `2-7,10`; other guests float over the rest. Needs `numa`."""
     pci_devices: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class VirtSettings:
     move_address: _Text = "127.0.0.1"
     """Address at which other hosts reach this one for live migrations and disks."""
     binary: _Text = "qemu-system-x86_64"
-    # Debian 12 ships QEMU 7.2.
+    # This is the newest machine type of QEMU 7.2, which Debian 12 ships.
     machine: Annotated[str, Meta(pattern=r"^[a-z0-9.-]{1,64}$")] = "pc-q35-7.2"
     """The versioned machine type of guests; live migration requires the same on all hosts."""
     cpu_model: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.+=,-]{0,255}$")] = ""

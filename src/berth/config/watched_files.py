@@ -99,7 +99,7 @@ def read_lines(path: Path, *, forbidden: int, reason: str) -> list[tuple[str, st
         reason: the error message if the file has one of them.
 
     Returns:
-        For each line, its place for error messages, and the line itself, stripped.
+        For each line, its place for error messages, and its text without surrounding spaces.
 
     Raises:
         InvalidInputError: the file cannot be read or is too large, or a forbidden mode bit is set.
@@ -144,7 +144,7 @@ def create_file(path: Path, text: str) -> bool:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write a file atomically, with its earlier mode but without rights for all other users.
+    """Write a file atomically; keep its mode, but remove the rights of all other users.
 
     A new file is readable only by its owner.
 

@@ -71,7 +71,9 @@ def create(path: Path) -> None:
         InvalidInputError: the file exists or cannot be created.
     """
     if not _make(path):
-        raise InvalidInputError(str(path), "already exists; rotate its keys instead")
+        raise InvalidInputError(
+            str(path), "already exists; to replace its keys, use `berth zone keys rotate`"
+        )
 
 
 def rotate(path: Path) -> None:
@@ -156,7 +158,7 @@ def add_parent(path: Path, name: str, public_text: str) -> None:
     Args:
         path: the file of parents; a missing one is created.
         name: the name that the parent uses for itself.
-        public_text: the public keys of the parent, as `public_text` returns them there.
+        public_text: the public keys of the parent, in the form that `public_text` returns.
 
     Raises:
         InvalidInputError: the name, a key or the file is invalid, or the file cannot be written.

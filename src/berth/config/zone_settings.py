@@ -32,7 +32,7 @@ class ZoneSettings:
     told_capabilities: tuple[str, ...] = ()
     """Host values whose range is reported to parents, such as `free.VCPU`."""
     # Three failed polls detect a child that is down within about 90 s. Until then, a select waits
-    # for the child no longer than until its own deadline.
+    # for the child until its own deadline at most.
     poll_interval_s: _Seconds = 30.0
     """Seconds between two polls of a child."""
     poll_timeout_s: _Seconds = 5.0
@@ -41,13 +41,13 @@ class ZoneSettings:
     poll_pause_max_s: _Seconds = 300.0
     """The longest pause between two polls of a child that is down, in seconds."""
     offer_hold_s: Annotated[float, Meta(ge=0, le=3_600)] = 10.0
-    """Seconds for which the room of an offer is held in memory; 0 means that no room is held."""
+    """Seconds for which the capacity of an offer is held in memory; 0 means that none is held."""
     offer_life_s: _Seconds = 60.0
-    """Seconds for which an offer may be used, whether its room is held or not."""
-    # The share that one parent may hold also bounds what it can learn about the zone's free room
-    # (docs/adr/0025-zones.md).
+    """Seconds for which an offer may be used, whether its capacity is held or not."""
+    # The share that one parent may hold also bounds what it can learn about the zone's free
+    # capacity (docs/adr/0025-zones.md).
     held_share_max: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    """The share of the free room that may be held for one parent."""
+    """The share of the free capacity that may be held for one parent."""
     on_gone: LapsedHoldAction = LapsedHoldAction.TAKE
     """The treatment of an offer whose hold has ended: `take`, `other` or `refuse`."""
     select_timeout_s: Annotated[float, Meta(gt=0, le=60)] = 2.0
@@ -73,7 +73,7 @@ class ZoneSettings:
         if self.offer_life_s < self.offer_hold_s:
             raise InvalidInputError(
                 "zones.offer_life_s",
-                f"is {self.offer_life_s:g} s, but room is held for zones.offer_hold_s = "
+                f"is {self.offer_life_s:g} s, but offers are held for zones.offer_hold_s = "
                 f"{self.offer_hold_s:g} s; raise offer_life_s or lower offer_hold_s",
             )
         _values_by_name(self.capabilities)

@@ -111,7 +111,7 @@ class ContentionError(BerthError):
 
 
 class FeedGapError(BerthError):
-    """The change feed no longer has versions that a follower missed; it must load a snapshot."""
+    """The feed no longer has versions that a follower missed; the follower must load a snapshot."""
 
 
 class DriverError(BerthError):

@@ -1,4 +1,4 @@
-"""The form of uuids, and uuids derived from names."""
+"""The form of UUIDs, and UUIDs derived from names."""
 
 import hashlib
 import re
@@ -7,7 +7,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def is_uuid(text: str) -> bool:
-    """Return whether a string is a uuid with dashes, in lower or upper case."""
+    """Return whether a string is a UUID with dashes, in lower or upper case."""
     return _UUID.fullmatch(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""An independent auditor: records a run in its own data and reports broken rules.
+"""An independent auditor, which records a run in data of its own and reports broken rules.
 
 It uses plain dicts and shares no code with the ledger, the tables or the scheduling, so a fault in
 them cannot hide in the auditor. It is slow on purpose: every answer is computed from the records.
@@ -14,7 +14,7 @@ from berth.lab.workload import FleetHost
 
 @dataclass(frozen=True, slots=True)
 class AuditedDeviceShare:
-    """The share of one resource group: amounts of the device with index `device` on its host."""
+    """The amounts that one resource group takes of a device, by the device's index on its host."""
 
     device: int
     amounts: Mapping[str, int]
@@ -22,7 +22,7 @@ class AuditedDeviceShare:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """The amounts, by class, that each group of one instance requests of a device.
+    """The amounts, by class, that each resource group of one instance requests of a device.
 
     Each group is served by one device; with `isolate` no two groups share a device.
     """
@@ -40,7 +40,7 @@ class DeviceUsage:
     def find(self, host: str, ask: DeviceRequest) -> tuple[AuditedDeviceShare, ...] | None:
         """Return shares of a host's devices for every group, or None when they do not fit."""
         free = [dict(device) for device in self._free[host]]
-        # Large groups have the fewest possible devices, so trying them first prunes the search.
+        # Large groups fit on the fewest devices, so trying them first prunes the search.
         largest_first = sorted(ask.groups, key=lambda group: -sum(group.values()))
         return _find_shares(free, largest_first, isolate=ask.isolate)
 
@@ -55,7 +55,7 @@ class DeviceUsage:
     def broken(
         self, host: str, ask: DeviceRequest, parts: Sequence[AuditedDeviceShare]
     ) -> list[str]:
-        """Return a message for each rule that shares break; they must not be recorded yet."""
+        """Return a message for each rule that shares break; call this before they are recorded."""
         devices = self._free[host]
         if any(not 0 <= part.device < len(devices) for part in parts):
             return ["has a share of a device that the host does not have"]
@@ -118,7 +118,7 @@ class Overcommit:
 
 
 class Auditor:
-    """The records of one run.
+    """Records the placements of one run, and checks each of them against the rules.
 
     Args:
         hosts: the fleet; amounts are totals in the unit of each resource class.
@@ -153,12 +153,12 @@ class Auditor:
         negative amount are reported without a record.
 
         Args:
-            instance_id: the instance, which is placed once until its release.
+            instance_id: the instance, which must not be placed already.
             host: the host's name.
             amounts: the amounts by resource class, in the unit of the class, at least 0.
             traits_required: traits that the host must have.
             any_traits: sets of traits; the host must have at least one trait of each.
-            availability_zone: the requested zone, or None for any.
+            availability_zone: the requested availability zone, or None for any.
 
         Raises:
             AuditError: the placement breaks rules, which the message names, or is not recorded.
@@ -289,7 +289,7 @@ def _broken_place(
     any_traits: Iterable[AbstractSet[str]],
     availability_zone: str | None,
 ) -> list[str]:
-    """Return messages about the traits that a host lacks, and about its zone if it is wrong."""
+    """Return messages about the traits that a host lacks, and about a wrong availability zone."""
     broken = [f"lacks trait {trait}" for trait in traits_required if trait not in host.traits]
     broken += [
         f"has none of the traits {', '.join(sorted(traits))}"

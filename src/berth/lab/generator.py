@@ -41,7 +41,7 @@ _CHURN_SHARE_MAX = 0.5
 # A note reports a load that is lower than the requested one by more than this.
 _LOAD_TOLERANCE = 0.01
 
-# The rate of requests at the peak is 1 + `_SWING` times the daily mean, and 1 - `_SWING` times
+# The rate of requests is the daily mean times 1 + `_SWING` at the peak, and times 1 - `_SWING`
 # twelve hours later.
 _PEAK_HOUR = 15.0
 _SWING = 0.6
@@ -62,7 +62,7 @@ _MONTHS_DAYS = (30.0, 180.0)
 
 @dataclass(frozen=True, slots=True)
 class GeneratorSettings:
-    """The size of a generated workload; equal settings give an equal workload.
+    """The size of a generated workload; equal settings give equal workloads.
 
     Args:
         hosts: the number of hosts.
@@ -146,8 +146,8 @@ _SHAPES = {
     "d": _shape(128, 8, "CUSTOM_GENERATION_3", "CUSTOM_LOCAL_NVME"),
     "e": _shape(64, 8, "CUSTOM_GENERATION_2", "CUSTOM_GPU_HOST", gpus=4),
 }
-# The shapes of consecutive hosts, repeated. The length of 20 has no common divisor with the three
-# zones, so every zone gets every shape.
+# The shapes of consecutive hosts, repeated. The length of 20 has no common divisor with the number
+# of availability zones, 3, so each of them gets every shape.
 _SHAPE_ORDER = "abacabadabacabecabaa"
 
 

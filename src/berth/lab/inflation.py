@@ -18,11 +18,11 @@ from berth.lab.workload import Arrival, FlavorSpec, FleetHost, Workload
 
 @dataclass(frozen=True, slots=True)
 class InflatedWorkload:
-    """An inflated workload.
+    """An inflated workload, and the amounts that its demand is computed from.
 
     Attributes:
-        workload: the workload.
-        asked: the amount of the counted class that each flavor requests.
+        workload: the inflated workload.
+        asked: the amount of the counted class that each flavor requests, by flavor name.
         capacity: the fleet's amount of that class.
     """
 
@@ -40,8 +40,8 @@ def inflate(
         workload: requests for one instance each; their times are ignored.
         resource_class: the class in which demand is counted, over hosts and their devices.
         seed: the seed of all random choices.
-        demand: the total of all requests as a multiple of the fleet's capacity, which they approach
-            but do not exceed.
+        demand: the limit for the total of all requests, as a multiple of the fleet's capacity. The
+            total comes close to the limit but does not exceed it.
     """
     rng = Random(f"berth-inflation-{seed}")  # noqa: S311 - a trace is not secret
     asked = {name: asked_of(spec, resource_class) for name, spec in workload.flavors.items()}
@@ -87,7 +87,7 @@ def _shuffled_hosts(rng: Random, hosts: tuple[FleetHost, ...]) -> tuple[FleetHos
 
 
 def asked_of(spec: FlavorSpec, resource_class: str) -> int:
-    """Return the amount of a class that an instance of a flavor requests, groups included."""
+    """Return the amount of a class that a flavor requests, including in its resource groups."""
     needs = needs_of(spec.flavor)
     amounts = needs.amounts
     for group in needs.groups:

@@ -12,11 +12,11 @@ from typing import Final
 from berth.domain.errors import UnavailableError
 
 HOST: Final = "127.0.0.1"
-# These ports are below those that systems assign to connections, which could otherwise take a port
-# before its server listens.
+# These ports are below the ephemeral ones, so no outgoing connection can take a port before its
+# server listens.
 _PORTS: Final = range(20_000, 32_768)
 _MARKS_MAX: Final = 64
-# The file descriptors of the marks on the ports returned last, the oldest first.
+# The file descriptors of the sockets that reserve the latest ports, the oldest first.
 _marks: Final = deque[int]()
 
 
@@ -62,8 +62,8 @@ def _take(port: int) -> bool:
         mark = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
         try:
             if sys.platform == "linux":
-                # The socket is in the abstract namespace, from which the kernel removes it with the
-                # process, so a crash leaves no stale lock file.
+                # The kernel removes a socket in the abstract namespace when its process ends, so a
+                # crash leaves no stale lock file.
                 mark.bind(f"\0berth-port-{port}")
             probe.bind((HOST, port))
         except OSError as error:

@@ -13,7 +13,7 @@ _P99 = 0.99
 
 @dataclass(frozen=True, slots=True)
 class RequestTimes:
-    """One request: the times of its create over HTTP and of its decision, in milliseconds.
+    """The times of one request in milliseconds: of its create over HTTP and of its decision.
 
     `placed` is the number of placed instances.
     """
@@ -25,7 +25,7 @@ class RequestTimes:
 
 @dataclass(frozen=True, slots=True)
 class ReplayRefusal:
-    """One refusal; `proven` means that the auditor's records had no room for the request either."""
+    """One refusal; `proven` means that, by the auditor's records, the request did not fit."""
 
     arrival: str
     request_id: str

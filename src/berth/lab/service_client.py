@@ -31,7 +31,7 @@ class ServiceError(BerthError):
 
 @dataclass(frozen=True, slots=True)
 class ServiceConnection:
-    """The service's URL and the account, which the mode http_basic requires."""
+    """The service's URL, and the account that its authentication mode `http_basic` requires."""
 
     url: str
     user: str | None = None
@@ -159,8 +159,9 @@ class ServiceClient:
                 return answer
             await asyncio.sleep(_RETRY_S)
         raise UnavailableError(
-            f"no answer from {self._http.base_url} within {_RETRIES * _RETRY_S:g} s; "
-            "start the service with `berth up`, or pass the URL of another with --url"
+            f"{self._http.base_url} did not answer, or answered 503, for "
+            f"{_RETRIES * _RETRY_S:g} s; start the service with `berth up`, or pass the URL of "
+            "another with --url"
         )
 
 
@@ -168,5 +169,6 @@ def _check(answer: httpx.Response) -> None:
     if answer.status_code >= _OK_MAX:
         request = answer.request
         raise ServiceError(
-            f"{request.method} {request.url.path}: {answer.status_code} {answer.text[:500]}"
+            f"{request.method} {request.url.path} failed with {answer.status_code}: "
+            f"{answer.text[:500]}"
         )

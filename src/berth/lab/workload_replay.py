@@ -1,7 +1,7 @@
 """Replays a workload against a running Berth, checked by the independent auditor.
 
 The auditor knows the fleet and all placements, and shares no code with the scheduler. It checks
-every placement, and it checks for every refusal that no host had the room by its own records.
+every placement, and it checks for every refusal that its own records show no room either.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class ReplayOptions:
     """How a workload is replayed.
 
     Attributes:
-        concurrency: the most requests in flight; 1 keeps the order of arrival exactly.
+        concurrency: the maximum number of requests in flight; 1 keeps the order of arrival exactly.
         key: a prefix of idempotency keys. A second replay with the same key finds the instances
             of the first one instead of creating them again.
         limit: the number of arrivals to replay, or None for all.
@@ -78,7 +78,7 @@ async def replay(
         await _prepare(client, workload)
         devices = await _devices(client, workload)
         run = _Run(client, Auditor(workload.hosts), _needs(workload), devices, options)
-        # Flavors, aggregates and devices are prepared before the clock starts.
+        # The clock starts after the preparation, so that the report measures only the requests.
         began_s = time.monotonic()
         await _walk(run, workload, progress)
         await _departed(run)
@@ -223,7 +223,7 @@ def _parts(run: _Run, needs: Needs, placement: Json) -> list[AuditedDeviceShare]
 
 
 def _refused(run: _Run, arrival: Arrival, decision: Json) -> ReplayRefusal:
-    """Return the record of a refusal, after checking it by the auditor's records.
+    """Return the record of a refusal, after checking it against the auditor's records.
 
     Instances are placed in the auditor until none fits. The refusal is proven if fewer fit than
     were requested.

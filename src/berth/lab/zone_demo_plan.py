@@ -64,7 +64,7 @@ def zone_fleets(hosts: int, seed: int) -> Callable[[str, int], Sequence[FakeHost
     """Return a `berth.lab.zone_tree.FleetFactory` that draws a fleet for each zone of a tree.
 
     Args:
-        hosts: the number of hosts of each zone; the root has a third of it.
+        hosts: the number of hosts of each zone but the root, which has a third of that.
         seed: the seed of all random choices.
     """
     turns = itertools.cycle(_HALVES)
@@ -106,7 +106,7 @@ def demo_requests(instances: int, seed: int) -> list[DemoRequest]:
 
 
 def oversized_request(fleet: Sequence[FakeHost]) -> DemoRequest:
-    """Return a request that exceeds the room of all hosts with the rare trait.
+    """Return a request that is too large for all hosts with the rare trait together.
 
     Args:
         fleet: all hosts of the tree.

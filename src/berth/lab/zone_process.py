@@ -34,7 +34,7 @@ STOP_S: Final = 20.0
 
 _POLL_S: Final = 0.05
 _ASK_S: Final = 60.0
-# An error message has this many characters of the end of a log, enough for a traceback.
+# Error messages quote this many characters from the end of a log, enough for a traceback.
 _LOG_SHOWN: Final = 2000
 # This is the minimum of bcrypt. The passwords are random, so a higher cost would only take time.
 _BCRYPT_ROUNDS: Final = 4
@@ -196,7 +196,7 @@ class ZoneProcess:
 
     @property
     def said(self) -> str:
-        """The end of the zone's log, empty before its first start."""
+        """The last 2,000 characters of the zone's log; empty before its first start."""
         if not self.log.exists():
             return ""
         return self.log.read_text("utf-8", "replace")[-_LOG_SHOWN:]

@@ -167,7 +167,7 @@ def with_zones(outcome: RequestOutcome, books: Iterable[ZoneSnapshot]) -> Reques
 
 
 def widest(outcomes: Iterable[RequestOutcome]) -> RequestOutcome | None:
-    """Return the placed request in the most zones, or None; larger requests are preferred."""
+    """Return the placed request in the most zones, or the largest of several; None without any."""
     placed = (one for one in outcomes if one.is_placed)
     return max(placed, key=lambda one: (len(one.zones), one.count), default=None)
 

@@ -183,6 +183,6 @@ def _send(http: httpx.Client, method: str, path: str, body: object = None) -> ht
 def _checked(answer: httpx.Response) -> httpx.Response:
     if answer.is_error:
         request, text = answer.request, answer.text[:500]
-        reason = f"{request.method} {request.url.path}: {answer.status_code} {text}"
+        reason = f"{request.method} {request.url.path} failed with {answer.status_code}: {text}"
         raise UnavailableError(reason)
     return answer

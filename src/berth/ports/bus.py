@@ -61,7 +61,7 @@ class Command(Generic[A, R]):
 
 
 class Bus(Protocol):
-    """Delivers commands to servers: the processes that have called `serve` for the command.
+    """Delivers commands to their servers: the processes that have called `serve` for them.
 
     A server may have a name; an agent's server has the name of its host. A named server receives
     the commands addressed to its name, and fanouts. An unnamed one receives commands without an

@@ -97,7 +97,7 @@ class RecordReader(Protocol):
         ...
 
     async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
-        """Return the records of a type other than Instance, by key; decisions newest first.
+        """Return the records of a type other than Instance: decisions newest first, others by key.
 
         Args:
             noun: the type of the records.
@@ -173,7 +173,10 @@ class ConsumerReader(Protocol):
     async def project_consumers(
         self, project_id: str, user_id: str | None = None
     ) -> list[ConsumerAllocations]:
-        """Return the consumers of a project, or of one of its users, with their allocations."""
+        """Return the consumers of a project, or of one of its users, with all their allocations.
+
+        They are ordered by UUID.
+        """
         ...
 
     async def project_footprint(self, project_id: str) -> Footprint:
@@ -205,7 +208,8 @@ class Feed(Protocol):
         At most `limit` versions are returned, each with all its changes.
 
         Raises:
-            FeedGapError: the feed no longer holds the next version.
+            FeedGapError: the feed no longer holds the next version, or `after` is above the
+                ledger's version, as after a restore from a backup.
         """
         ...
 
@@ -220,7 +224,7 @@ class Feed(Protocol):
         ...
 
     async def wait(self, after: int, timeout_s: float) -> bool:
-        """Wait for a version above `after`; return True, or False after `timeout_s` seconds."""
+        """Wait for a version above `after`; return False on timeout or if the ledger is closed."""
         ...
 
 

@@ -84,7 +84,8 @@ class Reading(NamedTuple):
 class Metrics(Protocol):
     """Records counters and histograms. Its methods never wait and never fail.
 
-    Label values must come from small fixed sets: kinds, codes, path templates, never caller input.
+    Label values must come from small fixed sets, such as kinds, codes or path templates, and never
+    from caller input.
     """
 
     # Each combination of label values is a time series, so caller input would exhaust the memory of

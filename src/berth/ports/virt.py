@@ -151,9 +151,8 @@ class VirtDriver(Protocol):
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
         """Stop a guest and keep its disks; succeed if the guest is stopped or missing already.
 
-        The driver presses the power button every 2 seconds for up to `grace_s` seconds; if the
-        guest still runs then, the driver powers it off. If `grace_s` is 0, it
-        does so immediately.
+        The driver presses the power button every 2 seconds for up to `grace_s` seconds, and powers
+        the guest off if it still runs then. If `grace_s` is 0, the guest is powered off at once.
         """
         ...
 

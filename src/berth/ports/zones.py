@@ -26,7 +26,7 @@ if not TYPE_CHECKING:
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 """Default limit of a response body: a full page of servers is a few MB."""
 STATEMENT_HEADER = "X-Berth-Zone-Statement"
-"""The HTTP header with the parent's signed assertion of the tenant for whom it makes a request."""
+"""The HTTP header for the parent's signed assertion, which names the tenant of a request."""
 
 
 class NotAskedError(UnavailableError):
@@ -45,7 +45,7 @@ class ChildZones(Protocol):
         ...
 
     async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
-        """Return offers requested from a zone, which must be the audience of the order."""
+        """Request offers from a zone, which must be the audience of the order; return them."""
         ...
 
     async def build(
@@ -69,7 +69,7 @@ class ChildZones(Protocol):
     async def server(
         self, zone: Zone, remote: RemoteInstance, *, timeout_s: float
     ) -> RemoteServer | None:
-        """Return the state of a server for its owner, or None if it is not in the zone."""
+        """Return a server as its owner sees it, or None if it is not in the zone."""
         ...
 
 

@@ -31,7 +31,7 @@ class Names(Generic[_T]):
         self._in_use = in_use
 
     def is_known(self, name: str) -> bool:
-        """Return whether a name is known."""
+        """Return whether a name is standard, was created, or is in use."""
         return name in self.standard or name in self.records or name in self._in_use()
 
     def is_standard(self, name: str) -> bool:

@@ -29,7 +29,7 @@ class AttesterConformance:
         raise NotImplementedError
 
     async def test_nodes_have_the_levels_that_the_service_says(self, attester: Attester) -> None:
-        """Known nodes have the service's levels, each with a finite end of validity."""
+        """Known nodes have the service's levels, each with a finite expiry time."""
         found = await attester.attest(["node-2", "node-1"])
         assert {node: one.level for node, one in found.items()} == {
             "node-1": "trusted",

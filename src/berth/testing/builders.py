@@ -117,7 +117,7 @@ def make_claim(number: int = 1, *, on: int = 1, amounts: Mapping[str, int] | Non
 
 
 def make_take(number: int = 1, *, on: int = 1, amounts: Mapping[str, int] | None = None) -> Take:
-    """Return the write that takes the claim of `vm-N` on host `on`."""
+    """Return the write that commits the claim of `vm-N` on host `on`."""
     return Take(make_claim(number, on=on, amounts=amounts))
 
 

@@ -57,13 +57,13 @@ def _classes(
         if columns is not None:
             values = found[name] = _plain(columns, CLASS_COLUMNS)
             values["stepped"] = [row in columns.stepped for row in range(columns.rows)]
-            del values["terms"]  # an index private to this table; the other columns have the values
+            del values["terms"]  # An index private to this table; other columns have the values.
     return found
 
 
 def _dump_row(hosts: HostTable, plain: _Plain, row: int) -> dict[str, object]:
     columns = {name: values[row] for name, values in plain.hosts.items()}
-    del columns["ratios"]  # an index private to this table; the host's record has the ratios
+    del columns["ratios"]  # An index private to this table; the host's record has the ratios.
     columns["profile"] = hosts.profiles.all[columns["profile"]]
     columns["cell"] = hosts.in_cell(hosts.host(row).cell, np.array([row])).item()
     uuids = sorted(hosts.occupants.on_row(row))

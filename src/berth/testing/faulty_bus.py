@@ -61,7 +61,9 @@ class FaultyBus:
                     await asyncio.Event().wait()
                 return reply
         except TimeoutError as error:
-            raise UnavailableError(f"{command.topic}.{command.name} was lost") from error
+            raise UnavailableError(
+                f"{command.topic}.{command.name}: no reply within {timeout_s:g} s"
+            ) from error
 
     async def cast(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None

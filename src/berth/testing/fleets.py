@@ -1,4 +1,4 @@
-"""Fleets for tests of decisions, made by hand; `fleet_strategies` draws random ones.
+"""Handmade fleets for tests of decisions; `fleet_strategies` draws random ones.
 
 A `Box` is a host with its providers and its compute service, and a snapshot consists of boxes. A
 box with default values accepts a small request.

@@ -55,7 +55,7 @@ _MEMORY_MB = (1024, 2048, 4096, 8192)
 
 
 def random_cells(rng: Random) -> tuple[NumaCell, ...]:
-    """Return the NUMA cells of a host; in one case of twelve there are none."""
+    """Return the NUMA cells of a host; one host in twelve has none."""
     if not rng.randrange(12):
         return ()
     count, threads = rng.choice((1, 2, 2, 2, 3, 4)), rng.choice((1, 2, 2, 2, 4))
@@ -99,7 +99,7 @@ def _cell(
 
 
 def random_pools(rng: Random, cells: Sequence[NumaCell]) -> tuple[PciPool, ...]:
-    """Return up to six device pools, each near a cell of the host, an unknown cell or none."""
+    """Return up to six device pools, each near a NUMA cell of the host, an unknown one or none."""
     nodes = [cell.cell_id for cell in cells] or [0]
     pools: dict[str, PciPool] = {}
     for number in range(rng.choice((0, 1, 2, 3, 4, 6))):
@@ -121,7 +121,7 @@ def random_pools(rng: Random, cells: Sequence[NumaCell]) -> tuple[PciPool, ...]:
 def random_use(
     rng: Random, cells: Sequence[NumaCell], pools: Sequence[PciPool]
 ) -> list[Assignment]:
-    """Return the assignments of a host's instances, each with a share of one cell or one pool."""
+    """Return the assignments of a host's instances, each with a share of a NUMA cell or a pool."""
     used: list[Assignment] = []
     free = {cell.cell_id: sorted(cell.pcpuset) for cell in cells}
     for cell in cells:
@@ -155,7 +155,7 @@ def _share(rng: Random, cell: NumaCell, taken: Sequence[int]) -> CellShare:
 
 
 def random_flavor(rng: Random) -> Flavor:
-    """Return a flavor that requests cells, dedicated CPUs, pages or devices, perhaps invalidly."""
+    """Return a flavor that requests NUMA cells, pinning, pages or devices, perhaps invalidly."""
     vcpus = rng.choice((1, 2, 2, 2, 3, 4, 4, 6, 8))
     memory_mb = rng.choice((0, 256, 256, 512, 512, 1024, 2048))
     specs: dict[str, str] = {}
@@ -204,7 +204,7 @@ def _ask_cells(rng: Random, specs: dict[str, str], vcpus: int, memory_mb: int) -
     specs["hw:numa_nodes"] = str(nodes)
     if rng.randrange(3) or vcpus < nodes:
         return
-    # From here on, cells are asymmetric: each has its own list of CPUs and share of memory.
+    # From here on, NUMA cells are asymmetric: each has its own list of CPUs and share of memory.
     order = rng.sample(range(vcpus), vcpus)
     cuts = sorted(rng.sample(range(1, vcpus), nodes - 1)) if nodes > 1 else []
     parts = [order[a:b] for a, b in zip([0, *cuts], [*cuts, vcpus], strict=True)]
@@ -217,7 +217,7 @@ def _ask_cells(rng: Random, specs: dict[str, str], vcpus: int, memory_mb: int) -
 
 
 def random_image(rng: Random) -> Image | None:
-    """Return an image with one topology property in one case of eight, and otherwise None."""
+    """Return, one time in eight, an image with one topology property, and otherwise None."""
     if rng.randrange(8):
         return None
     said = rng.choice(
@@ -235,7 +235,7 @@ def random_image(rng: Random) -> Image | None:
 
 
 def random_host(rng: Random, name: str = "host") -> Host:
-    """Return a host with random cells and pools."""
+    """Return a host with random NUMA cells and device pools."""
     cells = random_cells(rng)
     pools = random_pools(rng, cells)
     return Host(f"uuid-{name}", name, name, numa_cells=cells, pci_pools=pools)

@@ -151,11 +151,12 @@ class Keeper:
 
     def _end(self) -> None:
         """Kill libvirtd and all processes that it or this process has started."""
-        # libvirtd goes first, so that it starts no more guests meanwhile.
+        # libvirtd is killed first, so that it cannot start more guests.
         if self._daemon is not None:
             self._daemon.kill()
             self._daemon.wait()
-        # Killing a process makes its children ours, so this repeats until none is left.
+        # The children of a killed process become children of the keeper, so the loop repeats until
+        # none is left.
         while children := self._children():
             for pid in children:
                 with contextlib.suppress(ProcessLookupError):

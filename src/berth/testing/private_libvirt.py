@@ -1,4 +1,4 @@
-"""Private libvirtd processes for tests: any number per machine, separate from its own one.
+"""Private libvirtd processes for tests: any number per machine, separate from the machine's own.
 
 Each libvirtd has its own mount namespace, in which libvirt's folders belong to the test, and
 optionally the network namespace of a host. Its parent is a keeper process, which adopts and reaps
@@ -42,7 +42,7 @@ class PrivateLibvirt:
         self._ask("kill", _ENDED)
 
     def start(self) -> None:
-        """Start libvirtd, at first or after `kill`, and wait until it accepts connections."""
+        """Start libvirtd, also again after `kill`, and wait until it accepts connections."""
         self._ask("start", _READY)
 
     def hang(self) -> None:
@@ -56,14 +56,16 @@ class PrivateLibvirt:
     def _ask(self, command: str, wanted: str) -> None:
         stdin, stdout = self._keeper.stdin, self._keeper.stdout
         if stdin is None or stdout is None:
-            raise RuntimeError("the keeper of libvirtd was started without pipes")
+            raise RuntimeError(
+                "the keeper of libvirtd must be started with pipes as stdin and stdout"
+            )
         stdin.write(f"{command}\n")
         stdin.flush()
         answer = stdout.readline().strip()
         if answer != wanted:
             told = self._log.read_text()[-2_000:] if self._log.exists() else ""
             raise RuntimeError(
-                f"libvirtd: expected {wanted!r}, got {answer or 'no answer'!r}; see its log: {told}"
+                f"libvirtd's keeper answered {answer!r} to {command!r}, not {wanted!r}; log: {told}"
             )
 
 

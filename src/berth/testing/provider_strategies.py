@@ -78,7 +78,7 @@ def provider_events() -> st.SearchStrategy[Event]:
         generation=st.none() | _AMOUNTS,
     )
     gone = st.builds(RecordRemoved, kind=st.just(Kind.PROVIDER), key=st.sampled_from(UUIDS))
-    # Providers are drawn more often; otherwise most usages would be those of unknown providers.
+    # Providers are drawn more often; otherwise, most usages would be those of unknown providers.
     return st.one_of(told_providers(), told_providers(), told_providers(), usages, gone)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from berth.adapters.virt import stub_guest
 
 # The image ends at 4 GiB, because x86 processors begin to execute 16 bytes below that address. In
-# real mode the same bytes are addressed in a segment that ends at 64 KiB.
+# real mode, the same bytes are addressed in a segment that ends at 64 KiB.
 _FLAT_END = 1 << 32
 _LOW_END = 1 << 16
 _READY = re.compile(

@@ -1,6 +1,6 @@
 """Strategies for fleets with aggregate metadata, and for requests that such metadata affects.
 
-Hypothesis alone seldom draws matching pairs, so a single drawn seed generates all metadata of a
+Hypothesis alone rarely draws matching pairs, so a single drawn seed generates all metadata of a
 fleet. Failing examples therefore do not shrink well.
 """
 

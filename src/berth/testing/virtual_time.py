@@ -50,8 +50,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._jump = _Jump()
         super().__init__(self._jump)
-        # Timers within a microsecond are due. After a virtual year a float is not finer than
-        # that, and asyncio would wait for a time that its sum never reaches.
+        # Timers within a microsecond are due. After a virtual year, adjacent floats are further
+        # apart than asyncio's default resolution of 1 ns, and it could wait for a time that is
+        # never reached.
         self._clock_resolution = 1e-6
 
     def time(self) -> float:

@@ -45,8 +45,8 @@ def test_an_object_of_rules() -> None:
         ('"a": "@" "b": "@"', "p: line 1"),
         ("rules:\n  - a", "p: line 2"),
         ('"a": "@"\n"a": "!"', "p: line 2: repeats rule 'a'"),
-        ('{"a": 1}', "p: is not an object of strings"),
-        ('{"a": "@"', "p: is not an object of strings"),
+        ('{"a": 1}', "p: is not a JSON object of strings"),
+        ('{"a": "@"', "p: is not a JSON object of strings"),
     ],
 )
 def test_what_is_no_policy(text: str, where: str) -> None:

@@ -155,7 +155,7 @@ def test_numbers_deep_in_an_option_are_finite() -> None:
         ("misspelt", "has no readable signature"),
         ("missing", "cannot be imported (ModuleNotFoundError"),
         ("constant", "is not a function"),
-        ("twice", "is installed twice, as one:build and two:build"),
+        ("twice", "is installed more than once, as one:build and two:build"),
         ("raisin", "did you mean 'raising'?"),
     ],
 )

@@ -192,7 +192,7 @@ def test_parents_come_and_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "keys", "reason"),
     [
-        ("Root", f"ed25519:{KEY}", "name: must consist of 1 to 64"),
+        ("Root", f"ed25519:{KEY}", "name: 'Root' must consist of 1 to 64"),
         ("root", "", "has 0 keys, but must have between 1 and 16"),
         ("root", KEY, "must be ed25519: followed by 32 bytes in base64"),
         ("root", f"ed25519:{KEY[:-4]}", "a key must be 32 bytes"),

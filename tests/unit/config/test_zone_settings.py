@@ -49,7 +49,7 @@ def test_a_zone_from_the_environment() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        ("name", "West", "zones.name: must consist of 1 to 64 characters"),
+        ("name", "West", "zones.name: 'West' must consist of 1 to 64 characters"),
         ("name", "a b", "zones.name"),
         ("capabilities", "kvm", "must be NAME=VALUE;VALUE"),
         ("capabilities", "a=1,a=2", "with each name once"),

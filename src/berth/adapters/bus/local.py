@@ -30,8 +30,8 @@ class LocalBus:
 
     Args:
         telemetry: receives the failures of commands for which no caller waits.
-        encodes: whether to encode and decode arguments and replies. Otherwise they are passed as
-            they are, which saves about 30 µs per call and requires that they are immutable.
+        encodes: whether to encode and decode arguments and replies. If not, the receiver gets the
+            same objects, which must be immutable; this saves about 30 µs per call.
         now_s: returns the Unix time in seconds, for deadlines.
     """
 
@@ -91,7 +91,8 @@ class LocalBus:
         """See `Bus.serve`."""
 
         async def serving(args: A, context: Context) -> R:
-            # Each command runs in its own task, which has its own copy of the context variables.
+            # Other commands are not affected: each runs in its own task, with its own copy of the
+            # context variables.
             CONTEXT.set(context)
             return await handler(args)
 
@@ -123,7 +124,7 @@ class LocalBus:
         if not servers:
             raise unserved_error(command, name)
         server = servers[0]
-        # Servers take turns, except for a command of which one server must receive all.
+        # Servers take turns, except for a `by_one` command, whose handler has state in memory.
         if not command.by_one:
             servers.append(servers.pop(0))
         context = CONTEXT.get().until(self._now_s() + timeout_s)

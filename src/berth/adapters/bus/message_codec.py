@@ -1,8 +1,8 @@
 """The codec of the messages between processes: commands and replies in MessagePack.
 
 Each message starts with its format version. A reader accepts a message with additional fields at
-the end, which newer writers may append, and rejects commands of another version. Errors are sent as
-type names, text and fields of a fixed list of types, and never as code.
+the end, which newer writers may append, and rejects commands of another version. An error is sent
+as its type names, message and fields, never as code; the types come from a fixed list.
 """
 
 from inspect import getattr_static
@@ -24,7 +24,7 @@ VERSION: Final = 1
 
 
 class ErrorDocument(msgspec.Struct, array_like=True):
-    """An error: the names of its types, most specific first, its message, and its fields."""
+    """An error in transit: the names of its types (most specific first), its message and fields."""
 
     types: tuple[str, ...]
     message: str
@@ -32,14 +32,14 @@ class ErrorDocument(msgspec.Struct, array_like=True):
 
 
 def error_document_of(error: BerthError) -> ErrorDocument:
-    """Return the document of an error, which names only types from the fixed list."""
+    """Return the document for an error; it names only types from the fixed list."""
     types = tuple(kind.__name__ for kind in type(error).__mro__ if kind in _KNOWN_ERRORS)
     fields = {name: getattr(error, name) for name in _ERROR_TYPES[types[0]].names}
     return ErrorDocument(types, str(error), msgspec.Raw(_ENCODER.encode(fields)))
 
 
 def error_of(failure: ErrorDocument) -> BerthError:
-    """Return the error of a document, as the most specific type that this process knows.
+    """Return the error that a document describes, as the most specific type known here.
 
     If its fields cannot be decoded, the error is a plain BerthError with the same message.
     """
@@ -185,8 +185,8 @@ class MessageCodec:
         """Decode the arguments of a command.
 
         Raises:
-            UnavailableError: they do not have the type that the command requires here.
-            BerthError: they have the type but violate a rule of the domain.
+            UnavailableError: the arguments do not have the type that this process expects.
+            BerthError: the arguments have that type but violate a rule of the domain.
         """
         return self._read(self._decoder(kind), message.args)
 
@@ -204,7 +204,7 @@ class MessageCodec:
     def failure(self, error: BerthError) -> bytes:
         """Encode an error as the reply to a call.
 
-        An error above the size limit is replaced by one that reports this.
+        An error that exceeds the size limit is replaced by an UnavailableError that says so.
         """
         try:
             return self._checked(self._encode_failure(error))
@@ -253,7 +253,10 @@ class MessageCodec:
         try:
             return decoder.decode(body)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-            raise UnavailableError(f"cannot decode a message on the bus: {error}") from error
+            raise UnavailableError(
+                f"cannot decode a message on the bus: {error}; run the same version of Berth "
+                "everywhere"
+            ) from error
 
 
 class NotificationBody(msgspec.Struct, frozen=True):

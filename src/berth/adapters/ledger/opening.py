@@ -39,8 +39,8 @@ async def open_ledger(
         url: `memory:`, `sqlite:///PATH` (four slashes for an absolute path) or
             `postgresql://USER@HOST/DATABASE`.
         retention: how much history to keep.
-        now_s: returns Unix time in seconds.
-        timeout_s: seconds that a PostgreSQL server may take to answer; ignored by the others.
+        now_s: returns the Unix time in seconds.
+        timeout_s: seconds that a PostgreSQL server may take to answer; unused by other ledgers.
         on_batch: called after each batch, possibly in another thread, with the number of its units
             and the seconds that its commit took. Never called for a ledger in memory, which has no
             batches.

@@ -154,7 +154,10 @@ def migrate_sqlite(path: Path) -> None:
         with engine.begin() as connection:
             upgrade(connection)
     except SQLAlchemyError as error:
-        raise LedgerError(f"the SQLite ledger {path} cannot be migrated: {error}") from error
+        raise LedgerError(
+            f"the SQLite ledger {path} cannot be migrated ({error}); check that the file is "
+            "writable and that no other program locks it"
+        ) from error
     finally:
         engine.dispose()
 
@@ -162,7 +165,7 @@ def migrate_sqlite(path: Path) -> None:
 def upgrade(connection: Connection) -> None:
     """Migrate the tables that a connection reaches to the newest schema, in its open transaction.
 
-    Tables that this Berth can use as they are stay unchanged.
+    Tables that this Berth can already use are left unchanged.
 
     Raises:
         LedgerError: the schema is too new for this Berth.

@@ -74,7 +74,10 @@ async def version_of(binary: str) -> int:
     text = (await run(binary, "--version")).decode(errors="replace")
     found = re.search(r"version (\d+)\.(\d+)\.(\d+)", text)
     if found is None:
-        raise DriverError(f"cannot determine the version of {binary}: --version shows none")
+        raise DriverError(
+            f"cannot determine the version of {binary}, because its --version shows none; check "
+            "virt.binary"
+        )
     major, minor, patch = (int(part) for part in found.groups())
     return major * 1_000_000 + minor * 1_000 + patch
 

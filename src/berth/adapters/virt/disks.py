@@ -1,4 +1,4 @@
-"""Operations on the disks of guests, which are qcow2 files, with qemu-img."""
+"""Operations with qemu-img on the disks of guests, which are qcow2 files."""
 
 from pathlib import Path
 
@@ -97,5 +97,7 @@ async def virtual_bytes(source: str, source_format: str) -> int:
     text = await run(_PROGRAM, "info", "-U", "--output=json", "-f", source_format, source)
     found = msgspec.json.decode(text, type=dict[str, object]).get("virtual-size")
     if not isinstance(found, int):
-        raise DriverError(f"qemu-img info reported no virtual size for {source}")
+        raise DriverError(
+            f"qemu-img info reported no virtual size for {source}; check that it is a disk"
+        )
     return found

@@ -1,4 +1,4 @@
-"""The folders of guests on a host, common to the QEMU and the libvirt driver."""
+"""The folders of guests on a host, for the QEMU driver and the libvirt driver."""
 
 import os
 from collections.abc import Collection, Generator
@@ -69,7 +69,7 @@ def os_errors_as_driver_errors() -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise DriverError(str(error)) from error
+        raise DriverError(f"a file operation failed: {error}") from error
 
 
 def tail(path: Path, bytes_max: int) -> str:
@@ -85,8 +85,8 @@ def tail(path: Path, bytes_max: int) -> str:
 def claim_state_dir(state_dir: Path, host: str) -> None:
     """Record a host as the owner of a folder of guests, or check that it is the recorded owner.
 
-    An agent destroys guests that the ledger has on another host. If its host had been renamed, or
-    shared the folder with another host, it would destroy all guests (ADR 0022).
+    An agent destroys the guests that are on another host according to the ledger. If its host had
+    been renamed, or shared the folder with another host, it would destroy all guests (ADR 0022).
 
     Args:
         state_dir: the existing folder of guests.

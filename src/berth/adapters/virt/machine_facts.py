@@ -39,7 +39,7 @@ class Linux:
         self._is_this = root == Path("/")
 
     def cpu(self) -> Cpu:
-        """Return the CPUs."""
+        """Return the facts about the CPUs."""
         info = _text(self._proc / "cpuinfo")
         online = parse_cpus(_text(self._sys / "devices/system/cpu/online"))
         # A container may be restricted to some of the machine's CPUs.

@@ -43,10 +43,12 @@ async def wait_for_server(host: str, port: int, *, within_s: float = _WITHIN_S) 
                     await writer.wait_closed()
     except TimeoutError as error:
         raise DriverError(
-            f"the NBD server at {where} did not greet within {within_s:g} s"
+            f"the NBD server at {where} sent no greeting within {within_s:g} s; check that host"
         ) from error
     except (OSError, asyncio.IncompleteReadError) as error:
-        raise DriverError(f"cannot connect to an NBD server at {where}: {error}") from error
+        raise DriverError(
+            f"cannot connect to an NBD server at {where} ({error}); check the network"
+        ) from error
     if found != _GREETING:
         raise DriverError(f"the server at {where} is not an NBD server")
 
@@ -72,7 +74,9 @@ async def offer(folder: GuestFolder, names: Sequence[str], host: str) -> str:
         try:
             process = processes.start(argv, fds=[listening.fileno()], output=folder.errors)
         except OSError as error:
-            raise DriverError(f"{_PROGRAM} cannot be started: {error.strerror}") from error
+            raise DriverError(
+                f"{_PROGRAM} cannot be started ({error.strerror}); check that it is installed"
+            ) from error
         port = int(listening.getsockname()[1])
     try:
         await wait_for_server(host, port, within_s=_START_S)
@@ -118,7 +122,7 @@ async def withdraw(folder: GuestFolder) -> None:
         if not await process.wait(_END_S):
             raise DriverError(
                 f"process {process.pid}, which exports the disks in {folder.path}, is still "
-                f"running {_END_S:g} s after SIGKILL"
+                f"running {_END_S:g} s after SIGKILL; it may be waiting for a disk that hangs"
             )
 
 

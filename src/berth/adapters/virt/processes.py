@@ -169,7 +169,9 @@ async def run(*words: str, idle_s: float | None = None) -> bytes:
             stderr=asyncio.subprocess.PIPE,
         )
     except OSError as error:
-        raise DriverError(f"{words[0]} cannot be started: {error.strerror}") from error
+        raise DriverError(
+            f"{words[0]} cannot be started ({error.strerror}); check that it is installed"
+        ) from error
     talking = asyncio.ensure_future(process.communicate())
     try:
         await _watch(talking, process.pid, idle_s)

@@ -26,7 +26,7 @@ class ThreadRunner:
         """Run a function in a thread, and return its result or raise its error.
 
         Raises:
-            BaseException: the function raised it.
+            BaseException: whatever the function raised.
         """
         await self._places.acquire()
         loop = asyncio.get_running_loop()

@@ -281,7 +281,7 @@ async def open_children(
         ca_file: the file with the trusted certificates; None uses the system's.
 
     Raises:
-        InvalidInputError: the file cannot be read or contains no certificates.
+        InvalidInputError: `ca_file` cannot be read or contains no certificates.
     """
     try:
         context = ssl.create_default_context(cafile=ca_file)

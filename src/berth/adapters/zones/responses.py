@@ -1,4 +1,7 @@
-"""Parsing the HTTP responses of child zones, within limits and only with an unambiguous end."""
+"""A parser for the HTTP responses of child zones, with limits.
+
+It accepts only responses whose end is unambiguous.
+"""
 
 from typing import Final
 
@@ -93,7 +96,7 @@ class ResponseReader:
             raise ResponseError(self._flaw)
 
     def lost(self) -> ResponseError:
-        """Return the error for a connection that ended now."""
+        """Return the error to raise if the connection ends at this point."""
         if self._has_head:
             return ResponseError("the connection was closed before the response was complete")
         return ConnectionLostError("the connection was closed before a response arrived")
@@ -103,7 +106,7 @@ class ResponseReader:
     # their exceptions with its own.
 
     def on_message_begin(self) -> None:
-        """Begin the response, an informational response (1xx), or an unrequested one after it."""
+        """Rule out reuse of the connection if this message follows a complete response."""
         if self.is_whole:
             self._keeps = self.can_go_on = False
 
@@ -151,7 +154,7 @@ class ResponseReader:
             self._flaw = f"the body of the response has more than {self._bytes_max} bytes"
 
     def on_message_complete(self) -> None:
-        """End the response, or an informational response before it."""
+        """End the response, or discard the headers of an informational response (1xx) before it."""
         if self._has_head:
             self.is_whole = True
             self.can_go_on = self._keeps and not self._flaw

@@ -63,7 +63,7 @@ async def confirm(context: HostContext, instance: Instance, migration: Migration
 async def revert(context: HostContext, instance: Instance, migration: Migration) -> StepEnd:
     """Destroy the guest at the destination, or stop it if it was resized in place.
 
-    The owner reverts the resize; `restore` then starts the guest at the source.
+    This is the first step of a reverted resize; `restore` then starts the guest at the source.
     """
     try:
         if is_in_place(migration):

@@ -19,7 +19,7 @@ class RestartRule:
     """The rule for restarting a crashed guest.
 
     A guest is restarted at most `restarts_max` times within `window_s` seconds. The first restart
-    is immediate, the second comes at least `pause_s` seconds after it, and this pause doubles with
+    is immediate. The second comes at least `pause_s` seconds after it, and this pause doubles with
     each further restart.
     """
 
@@ -58,7 +58,7 @@ class Restarts:
 async def stop_restarting(
     context: HostContext, instance: Instance, rule: RestartRule
 ) -> HostFinding | None:
-    """Put an instance whose guest keeps crashing into ERROR; keep its disks.
+    """Set the status of an instance whose guest keeps crashing to ERROR; its disks are kept.
 
     Returns:
         The finding, or None when nothing was recorded because the instance has changed meanwhile or

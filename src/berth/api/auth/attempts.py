@@ -60,7 +60,7 @@ class FailedAttempts:
             self._windows.popitem(last=False)
 
     def forgive(self, key: str) -> None:
-        """Subtract one failure of a key, because the attempt turned out to succeed."""
+        """Take back one counted failure of a key, because the attempt has succeeded."""
         began_ns, failures = self._windows.get(key, (0, 0))
         if failures > 1:
             self._windows[key] = (began_ns, failures - 1)

@@ -76,8 +76,8 @@ class Auth(Protocol):
 class NoAuth:
     """Trusts every client.
 
-    The token `USER:PROJECT` names the caller and its project; the token `USER` stands for a project
-    of the same name. A client without a token is the administrator `admin`.
+    The token `USER:PROJECT` names the caller and its project; the token `USER` means a project of
+    the same name. A client without a token is the administrator `admin`.
 
     Args:
         admins: users that are administrators.
@@ -126,7 +126,9 @@ class NoAuth2:
     async def identify(self, credentials: Credentials) -> Identity:
         """See `Auth.identify`."""
         if not credentials.token:
-            raise HttpError(401, "The header X-Auth-Token is required, as USER or USER:PROJECT.")
+            raise HttpError(
+                401, "The header X-Auth-Token is required; set it to USER or USER:PROJECT."
+            )
         user, _, project = credentials.token.partition(":")
         project = credentials.project or project or user
         for name in (user, project):
@@ -339,7 +341,7 @@ def _parse(header: str) -> tuple[str, bytes]:
     if scheme.lower() != "basic" or len(header) > _HEADER_MAX:
         raise HttpError(
             401,
-            f"The Authorization header must be HTTP Basic with at most {_HEADER_MAX} characters.",
+            f"The Authorization header must use HTTP Basic, in at most {_HEADER_MAX} characters.",
             CHALLENGE,
         )
     try:

@@ -47,7 +47,7 @@ def may_work_in(directory: Directory, person: Person, project: str) -> bool:
 
 
 def projects_of(directory: Directory, person: Person) -> Sequence[str]:
-    """Return the listed projects for an administrator, otherwise the user's own project, if any."""
+    """Return all listed projects for an administrator, else the user's own project, if any."""
     own = [person.project_id] if person.project_id else []
     return directory.projects() if person.is_admin else own
 
@@ -87,7 +87,8 @@ class AccountDirectory:
 
     def password_mark(self, name: str) -> str:
         """Return a digest that changes with a user's password; empty for an unknown user."""
-        # Tokens contain the digest. The password hash in its place would help to guess passwords.
+        # Tokens contain this digest, because the password hash itself would help to guess the
+        # password.
         account = self._accounts.accounts.get(name)
         return "" if account is None else hashlib.sha256(account.password_hash).hexdigest()[:32]
 

@@ -122,11 +122,11 @@ class Tokens(Protocol):
         ...
 
     def read(self, text: str) -> Token:
-        """Return the token that a string stands for.
+        """Verify a token, and return it with its content and its user.
 
         Raises:
-            HttpError: 401 when the string is not a token, or the token has expired, was revoked, or
-                names a user that no longer exists.
+            HttpError: 401 when the string is not a token, or the token has expired, was revoked,
+                names a user that no longer exists, or was issued before a change of the password.
         """
         ...
 
@@ -140,7 +140,7 @@ class Tokens(Protocol):
 
 
 class SealedTokens:
-    """Issues and reads tokens that only holders of the key can make or read; see `Tokens`.
+    """Issues and reads tokens that only holders of the keys can make or read; see `Tokens`.
 
     Every use of a token looks up the user again. Removing a user or its administrator role thus
     takes effect as soon as the directory knows of it.
@@ -313,7 +313,7 @@ class TokenAuth:
 
 
 def identity_of(token: Token, directory: Directory) -> Identity:
-    """Return the identity that a token stands for.
+    """Return the identity of a token's user in the token's project.
 
     Raises:
         HttpError: 401 when the user may no longer work in the token's project.

@@ -37,8 +37,8 @@ PREFIX = "/berth/v1"
 
 _ADMIN = Role.ADMIN
 
-# Operations without a role are for all authenticated callers that have a project. From callers
-# other than administrators, their handlers hide other projects and the hosts.
+# Operations without a role are for all authenticated callers that have a project. Their handlers
+# hide hosts and other projects from callers other than administrators.
 OPERATIONS = (
     ApiOperation(
         "GET",

@@ -1,1 +1,1 @@
-"""The part of OpenStack's Identity API that clients need: tokens, the catalog and names."""
+"""The part of OpenStack's Identity API that clients need: tokens, catalog, users and projects."""

@@ -32,7 +32,7 @@ _V3 = "/identity/v3"
 _TOKENS = f"{_V3}/auth/tokens"
 _PUBLIC, _KNOWN = Role.PUBLIC, Role.KNOWN
 
-# As in Keystone, the list of versions is answered with 300 and one version with 200. Clients use
+# As in Keystone, the list of versions has the status 300, and a single version 200. Clients use
 # both spellings of a path, with and without the final slash.
 _VERSIONS = (
     *(

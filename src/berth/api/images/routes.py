@@ -31,7 +31,7 @@ def _refusing(images: str) -> tuple[ApiOperation, ...]:
     )
 
 
-# As in Glance, the list of versions is answered with 300 at the root.
+# As in Glance, the list of versions at the root has the status 300.
 _VERSIONS = tuple(
     ApiOperation(
         "GET",

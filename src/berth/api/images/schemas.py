@@ -27,7 +27,7 @@ class ImagesQuery(Model):
 
 
 class ImageVersion(View):
-    """A version of the API."""
+    """A version of the Image API."""
 
     id: str
     status: str
@@ -35,13 +35,13 @@ class ImageVersion(View):
 
 
 class ImageVersionsAnswer(View):
-    """All versions of the API."""
+    """The response with all versions of the Image API."""
 
     versions: list[ImageVersion]
 
 
 class ImagesAnswer(View):
-    """The last page of images in order of name; `first` is the path of the first page."""
+    """The response with the last page of images; `first` is the path of the first page."""
 
     images: list[dict[str, object]]
     first: str
@@ -49,6 +49,6 @@ class ImagesAnswer(View):
 
 
 class ImagesPageAnswer(ImagesAnswer):
-    """A page of images with more to follow; `next` is the path of the next page."""
+    """The response with any other page of images; `next` is the path of the next page."""
 
     next: str

@@ -94,7 +94,7 @@ class PlacementCall(NamedTuple):
         return request_id_of(self.scope)
 
     def key(self, name: str) -> str:
-        """Return a path parameter."""
+        """Return the value of a path parameter."""
         value: str = self.scope["path_params"][name]
         return value
 

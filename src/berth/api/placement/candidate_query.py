@@ -1,4 +1,4 @@
-"""Parses the query of `GET /allocation_candidates`: its groups and request-wide parameters."""
+"""Parses the query of `GET /allocation_candidates`: request groups and request-wide parameters."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -32,7 +32,7 @@ class Traits(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Aggregate conditions: one aggregate of each `member_of` set, and none of `outside_of`."""
+    """Conditions: at least one aggregate of each `member_of` set, and none of `outside_of`."""
 
     member_of: tuple[frozenset[str], ...] = ()
     outside_of: frozenset[str] = frozenset()

@@ -15,7 +15,7 @@ BASE: Mapping[str, str] = {
         "role:admin or rule:project_reader_api or role:service"
     ),
 }
-"""The rules that the rules of the routes are built from."""
+"""The basic rules, to which the rules of the routes refer."""
 
 # The rules that also admit administrators under the old defaults. Until `enforce_new_defaults` is
 # set, Placement accepts a caller that passes either the new check or the deprecated one.

@@ -119,7 +119,7 @@ def _line(zone: Zone, state: ChildZoneState | None) -> ZoneLine:
 
 
 def _view(zone: Zone, state: ChildZoneState | None) -> ChildZoneView:
-    # Just after a record was created, the watch may not have read it and then has no state.
+    # Just after a record was created, the watch may not have read it yet, so it has no state.
     info = None if state is None else state.info
     seen_s = None if state is None else state.seen_s
     told = () if info is None else info.capabilities.items()
@@ -163,7 +163,7 @@ async def create_all_at_once(call: Call) -> Answer:
             reason = "sets min_count and max_count; omit these two, or omit num_instances"
             raise InvalidInputError("server.num_instances", reason)
         server.min_count = whole(server.num_instances, "server.num_instances", low=1)
-    # From here on the request is that of POST /servers, with the fields of all microversions.
+    # From here on the request is processed like POST /servers, with fields of all microversions.
     plain = NewServerBody(server=server, hints=body.hints, other_hints=body.other_hints)
     asked = await read_order(call, None, plain)
     try:

@@ -64,7 +64,7 @@ OPERATIONS = (
             body=NewTreeServersBody,
             answers=ReservationAnswer,
         )
-        # `/zones/boot` is the operation's first name, in the API of 2011.
+        # `/zones/boot` is the operation's original path, in the API of 2011.
         for path in ("/zones/servers", "/zones/boot")
     ),
     ApiOperation("GET", "/zones", handlers.list_zones, role=_ADMIN, answers=ZoneLinesAnswer),

@@ -68,7 +68,7 @@ class ChildZoneView(ZoneLine):
     """A child zone with all fields except its password.
 
     `failures` counts the latest polls that failed in a row, and `seen_at` is the time of the last
-    answer, or null. `capabilities` and `ranges` are what the zone publishes about itself.
+    successful poll, or null. `capabilities` and `ranges` are what the zone publishes about itself.
     """
 
     username: str
@@ -82,25 +82,25 @@ class ChildZoneView(ZoneLine):
 
 
 class ZoneAnswer(View):
-    """One child zone."""
+    """The response with one child zone."""
 
     zone: ChildZoneView
 
 
 class ZoneLinesAnswer(View):
-    """All child zones without details."""
+    """The response with all child zones, without details."""
 
     zones: list[ZoneLine]
 
 
 class ZoneViewsAnswer(View):
-    """All child zones with all fields."""
+    """The response with all child zones and all their fields."""
 
     zones: list[ChildZoneView]
 
 
 class ZoneInfoAnswer(View):
-    """The information that a zone publishes about itself."""
+    """The response with the information that a zone publishes about itself."""
 
     zone: ZoneInfo
 
@@ -122,6 +122,6 @@ class NewTreeServersBody(
 
 
 class ReservationAnswer(View):
-    """The reservation id that all servers of a request share."""
+    """The response with the reservation id that all servers of a request share."""
 
     reservation_id: str

@@ -71,7 +71,7 @@ def replay(
     """
     # Wrong usage is reported before the imports, which take a second.
     if (trace is None) == (workload is None):
-        raise click.UsageError("give one of --trace and --workload")
+        raise click.UsageError("give exactly one of --trace and --workload")
     from berth.cli.demo import demo_run  # noqa: PLC0415 - keeps `berth --help` fast
     from berth.lab.service_client import ServiceConnection  # noqa: PLC0415 - as above
     from berth.lab.workload_replay import ReplayOptions  # noqa: PLC0415 - as above

@@ -35,7 +35,7 @@ def show(api: ApiConnection, *, as_json: bool) -> None:
 @json_option
 @connected
 def reload(api: ApiConnection, *, as_json: bool) -> None:
-    """Reload the policy file now; an invalid file changes nothing and exits with 1."""
+    """Reload the policy file now; if it is invalid, exit with 1 and change nothing."""
     answer = api.ask("POST", f"{_PATH}/reload")
     if as_json:
         print_json(answer)

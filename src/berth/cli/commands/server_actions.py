@@ -217,7 +217,7 @@ def unshelve(
     """Unshelve servers, which starts them again."""
     args: Json = {}
     if az is not None:
-        # An empty option becomes null, which removes the zone that the server is pinned to.
+        # An empty option becomes null, which unpins the server from its availability zone.
         args["availability_zone"] = az or None
     if host is not None:
         args["host"] = host
@@ -260,7 +260,7 @@ def reset_state(api: ApiConnection, *, server: tuple[str, ...], state: str) -> N
 @connected
 def actions(api: ApiConnection, *, server: str, as_json: bool) -> None:
     """List the actions on SERVER with their steps, newest first."""
-    # The list omits the steps, so each action is fetched for its steps.
+    # The list omits the steps, so each action is fetched separately.
     path = f"{PATH}/{segment(find_server(api, server)['id'])}/os-instance-actions"
     found = [
         part(api.get(f"{path}/{segment(one['request_id'])}"), "instanceAction")

@@ -16,8 +16,8 @@ from berth.cli.failures import CommandError, ExitCode
 F = TypeVar("F", bound=Callable[..., object])
 
 _VARIABLE = "BERTH_ZONE_PASSWORD"
-# The longest line that is read from a password file. No password is as long; the limit matters if
-# the option names a large file by mistake.
+# The longest line that is read from a password file. No password is that long; the limit matters
+# if the option names a large file by mistake.
 _BYTES_MAX = 8 * 1024
 
 

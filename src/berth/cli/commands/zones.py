@@ -150,7 +150,9 @@ def set_zone(
     """Change the settings of a child zone; options that are omitted change nothing."""
     is_new = new_password or zone_password_file is not None
     if no_account and (is_new or zone_user is not None):
-        raise click.UsageError("--no-account excludes --zone-user and passwords; omit one")
+        raise click.UsageError(
+            "--no-account cannot be combined with --zone-user or a password; omit one"
+        )
     fields = {
         "api_url": api_url,
         # An empty string removes the value. None is not sent, so the value is kept.

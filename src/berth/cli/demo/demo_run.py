@@ -116,7 +116,9 @@ def read_workload(trace: Path | None, variant: str, file: Path | None) -> Worklo
     if trace is not None:
         return read_openb(trace, variant=variant)
     if file is None:
-        raise InvalidInputError("workload", "give the folder of a trace or a workload file")
+        raise InvalidInputError(
+            "workload", "is missing; give the folder of a trace or a workload file"
+        )
     try:
         return msgspec.json.decode(file.read_bytes(), type=Workload)
     except msgspec.DecodeError as error:

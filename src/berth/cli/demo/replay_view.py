@@ -27,7 +27,7 @@ def progress_bar(
     """Show a progress bar while the body runs; yield the callback that updates it.
 
     Args:
-        console: output console; if it is not a terminal, a line is printed at every tenth.
+        console: output console; if it is not a terminal, about ten lines are printed instead.
         total: expected number of items.
         doing: label of the bar.
         of: plural noun for the items.

@@ -46,7 +46,7 @@ class FailureCause(OpenName):
 # Neither an assignment that does not fit nor a request that no host can build says anything about
 # the health of the host.
 _NOT_THE_HOST: Final = frozenset({FailureCause.CLAIM, FailureCause.GUEST})
-# Either the host or the tenant may be at fault, so one tenant alone proves nothing.
+# Either the host or the tenant may be at fault, so failures of one tenant alone prove nothing.
 _DOUBTFUL: Final = frozenset({FailureCause.IMAGE})
 
 
@@ -86,8 +86,8 @@ def with_failure(
 ) -> tuple[FailureCount, ...]:
     """Return the counts of a host after one more failed build.
 
-    If this makes more than `TENANTS_MAX` tenants, the one whose last failure is the oldest is
-    merged into the shared count.
+    If the host then counts more than `TENANTS_MAX` tenants separately, the one whose last failure
+    is the oldest is merged into the shared count.
 
     Args:
         counts: the counts before.
@@ -107,7 +107,7 @@ def with_failure(
     for one in kept.values():
         if one.project_id is not None:
             tenants[one.project_id] = max(tenants[one.project_id], one.at_s)
-    # The tenant that has just failed is the newest and is never merged into the shared count.
+    # The tenant whose build has just failed is the newest, so it is never merged.
     tenants.pop(project_id, None)
     if len(tenants) >= TENANTS_MAX:
         # Ties are broken by project id, so every process merges the same tenant.

@@ -15,7 +15,7 @@ its own decision for the instances that it received."""
 
 
 class Verdict(StrEnum):
-    """The outcome of a decision."""
+    """Whether a decision placed all instances of a request or refused the request."""
 
     PLACED = "placed"
     REFUSED = "refused"
@@ -40,7 +40,7 @@ class RefusalCode(OpenName):
 
 @dataclass(frozen=True, slots=True)
 class FilterCount:
-    """One filter of the chain: its host counts before and after, and examples that it removed."""
+    """One filter of the chain: how many hosts it got and kept, and examples that it removed."""
 
     name: str
     before: int
@@ -99,7 +99,7 @@ class ScorePart:
 
     @property
     def score(self) -> float:
-        """The weigher's contribution to the score of the host."""
+        """The amount that the weigher adds to the score of the host."""
         return self.multiplier * self.normalised
 
 

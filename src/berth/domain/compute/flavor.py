@@ -44,8 +44,8 @@ class Flavor:
 class Image:
     """The id of an image and the properties that rules read (`hw_architecture`, `trait:...`).
 
-    `min_memory_mb` (MiB) and `min_disk_gb` (GiB) are the least memory and root disk that a flavor
-    needs for the image; 0 is no limit.
+    `min_memory_mb` (MiB) and `min_disk_gb` (GiB) are the smallest memory and root disk of a flavor
+    with which the image can be used; 0 means no limit.
     """
 
     image_id: str

@@ -44,7 +44,7 @@ class Attestation:
             raise InvalidInputError("valid_until_s", f"{self.valid_until_s} is not a finite number")
 
     def level_at(self, now_s: float) -> str:
-        """Return the trust level at a given time: `unknown` once the attestation has expired."""
+        """Return the trust level at `now_s` (Unix seconds): `unknown` after `valid_until_s`."""
         return self.level if now_s <= self.valid_until_s else UNKNOWN_LEVEL
 
 
@@ -125,7 +125,8 @@ class Host:
         """Reject ratios out of range, contradictory hardware, and invalid or too many metrics.
 
         Raises:
-            InvalidInputError: a value is invalid; the error names the ratio, metric, cell or pool.
+            InvalidInputError: a value is invalid; the error names the ratio, metric, NUMA cell or
+                pool.
         """
         for field_name, ratios in _ratios_of(self).items():
             for name, ratio in ratios.items():
@@ -158,12 +159,12 @@ def _ratios_of(host: Host) -> dict[str, Mapping[str, float]]:
 class Service:
     """The compute service of one host: its availability for new instances and its health.
 
-    `host` is the key. `last_seen_s` is the agent's last heartbeat and `failed_at_s` the newest
-    failed build, both in Unix seconds. `failed_builds` counts the failed builds since the last
-    successful one (nova-behaviour.md 5.2); `build_failures` counts them by cause and tenant, and
-    `failure_level` is their current weight against the host, at least 0. `attestations` maps each
-    node name to the attestation of the node. `audit` contains the findings and repairs of the
-    agent.
+    `host` is the key. `last_seen_s` is the time of the agent's last heartbeat, and `failed_at_s` is
+    the time of the newest failed build, both in Unix seconds. `failed_builds` counts the failed
+    builds since the last successful one (nova-behaviour.md 5.2); `build_failures` counts them by
+    cause and tenant, and `failure_level` is their current weight against the host, at least 0.
+    `attestations` maps each node name to the attestation of the node. `audit` contains the findings
+    and repairs of the agent.
     """
 
     host: str

@@ -154,15 +154,15 @@ def has_creation(instance: Instance, actions: Iterable[Action]) -> bool:
         instance: the instance.
         actions: the stored actions of the instance.
     """
-    # The creation keeps the request id of the instance, so the id identifies it among the actions.
+    # Only the creation has the request id of the instance; every other action has one of its own.
     return any(one.request_id == instance.request_id for one in actions)
 
 
 def creation_of(instance: Instance) -> Action:
     """Return the creation of an instance as an action.
 
-    The action ends with the first launch, or with the fault that prevented it. It is derived from
-    the instance, because a creation is stored as an action only before a second launch.
+    The action ends with the first launch, or with the fault that prevented it. Until a
+    second launch the creation is not stored as an action, but derived from the instance.
     """
     is_building = instance.status is Status.BUILD and instance.task in {
         Task.SCHEDULING,

@@ -38,7 +38,7 @@ class Action:
 
     @property
     def key(self) -> str:
-        """The key of the record, unique because one request starts one action on an instance."""
+        """The key of the record, unique because a request starts one action per instance."""
         return f"{self.instance_uuid} {self.request_id}"
 
 

@@ -1,8 +1,8 @@
 """Migrations: moves of instances between hosts, as a state machine (docs/adr/0018-moves.md).
 
-The migration is itself a consumer. It holds the allocations on the source, until the source has
-been cleaned up, while the instance holds those on the destination. If the instance stays on the
-source or is deleted, the migration holds those that are left to clean up.
+The migration is itself a consumer. It holds the allocations on the source until the source has been
+cleaned up, while the instance holds those on the destination. If the instance stays on the source
+or is deleted, the migration holds the allocations of the side that must still be cleaned up.
 """
 
 from collections.abc import Mapping

@@ -69,7 +69,7 @@ def needs_of(flavor: Flavor, image_traits: Mapping[str, str] | None = None) -> N
 
     Args:
         flavor: the requested flavor.
-        image_traits: the image's `trait:NAME` properties, with the same values.
+        image_traits: the image's `trait:NAME` properties, each `required` or `forbidden`.
 
     Raises:
         InvalidInputError: an extra spec is invalid; the error names its key.
@@ -77,7 +77,7 @@ def needs_of(flavor: Flavor, image_traits: Mapping[str, str] | None = None) -> N
     disk_mb = (flavor.root_gb + flavor.ephemeral_gb) * _MB_PER_GB + flavor.swap_mb
     if disk_mb > AMOUNT_MAX:
         raise InvalidInputError(
-            "disk", f"root, ephemeral and swap together exceed {AMOUNT_MAX} MiB"
+            "disk", f"root, ephemeral and swap together exceed {AMOUNT_MAX} MiB; reduce one"
         )
     amounts = {
         VCPU: flavor.vcpus,
@@ -125,7 +125,7 @@ def with_hardware(needs: Needs, flavor: Flavor, image: Image | None) -> Needs:
     topology = topology_of(specs)
     policy = device_policy(specs)
     devices = device_needs(flavor.extra_specs, policy)
-    # Most requests ask for no hardware, and then the needs are not copied.
+    # Most requests ask for no hardware, and returning the same needs saves a copy.
     if topology is None and policy is None and not devices:
         return needs
     required, forbidden = set(needs.traits_required), set(needs.traits_forbidden)

@@ -20,7 +20,7 @@ _PAIRS = tuple(low + high for high in _LETTERS for low in _LETTERS)
 
 
 def instance_uuid_of(request_id: str, index: int) -> str:
-    """Return the UUID of the instance at an index of a request; it is always the same."""
+    """Return the UUID of a request's instance by its index; equal arguments give equal UUIDs."""
     # The UUID is derived rather than random because a request may be submitted or decided twice:
     # the ledger then recognises the instances that it already has
     # (docs/adr/0004-commands-are-states.md).
@@ -30,7 +30,7 @@ def instance_uuid_of(request_id: str, index: int) -> str:
 def reservation_id_of(request_id: str) -> str:
     """Return the reservation id of all instances of a request: `r-` and eight base-36 digits."""
     number = int.from_bytes(hashlib.sha256(request_id.encode()).digest()[:8], "big")
-    # Each division yields two digits, because the id is computed for every create.
+    # Two digits per division halve the cost, because the id is computed for every create.
     number, first = divmod(number, len(_PAIRS))
     number, second = divmod(number, len(_PAIRS))
     number, third = divmod(number, len(_PAIRS))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class CellShare:
-    """The resources of one host NUMA cell that are given to one guest cell.
+    """The resources of one host NUMA cell that are given to one guest NUMA cell.
 
     `pinned` are (guest CPU, host CPU) pairs. `emulator_cpus` run the hypervisor's own threads.
     `idle_cpus` are kept unused because a sibling thread is in use and the guest's thread policy is
@@ -25,7 +25,7 @@ class CellShare:
 
     @property
     def taken_cpus(self) -> frozenset[int]:
-        """The host's dedicated CPUs that the guest cell takes; no other guest may use them."""
+        """The host's dedicated CPUs that the guest NUMA cell takes; no other guest may use them."""
         return frozenset(cpu for _, cpu in self.pinned) | self.emulator_cpus | self.idle_cpus
 
 
@@ -46,7 +46,7 @@ class Assignment:
     `allocations` are amounts by provider UUID, for providers of the host's tree other than the
     root. `root` are the amounts taken from the root provider; None if they equal the request's
     amounts. `mappings` list the providers that satisfy each group of the request, by group suffix
-    (nova-behaviour.md 6.4). `numa` has one share per guest cell, in the order of the guest's cells.
+    (nova-behaviour.md 6.4). `numa` has one share per guest NUMA cell, in the guest's order.
     `devices` are PCI devices by pool.
     """
 
@@ -66,7 +66,7 @@ class Assignment:
         set `root`, and at most one may set `numa`.
 
         Raises:
-            ValueError: two parts set `root` or `numa`, or map the same group.
+            ValueError: two parts set `root`, set `numa`, or map the same group.
         """
         given = [part for part in parts if part != _NOTHING]
         # Nearly every request has at most one assignment, which is returned without a copy.
@@ -78,14 +78,14 @@ class Assignment:
         cells = [part.numa for part in given if part.numa]
         for part in given:
             if not mappings.keys().isdisjoint(part.mappings):
-                raise ValueError("two filters assign the same group of a request")
+                raise ValueError("two filters map the same resource group; only one may")
             mappings |= part.mappings
             for uuid, amounts in part.allocations.items():
                 allocations[uuid] = dict(Counter(allocations.get(uuid, {})) + Counter(amounts))
         if len(roots) > 1:
-            raise ValueError("two filters assign amounts of the root provider")
+            raise ValueError("two filters set the amounts on the root provider; only one may")
         if len(cells) > 1:
-            raise ValueError("two filters assign NUMA cells")
+            raise ValueError("two filters assign NUMA cells; only one may")
         return cls(
             allocations,
             mappings,

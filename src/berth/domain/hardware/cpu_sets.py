@@ -13,7 +13,7 @@ _CHARS_MAX = 4096
 
 
 def parse_cpus(text: str, field: str) -> frozenset[int]:
-    """Return the CPUs that a string names by ids, ranges and, after `^`, exclusions, in any order.
+    """Return the CPU ids in a string of ids, ranges and exclusions (after `^`) in any order.
 
     Args:
         text: the string, such as `0-3,^2,8`; empty parts are ignored.

@@ -34,9 +34,9 @@ class PageSizeClass(StrEnum):
     """A page size requested by class instead of size."""
 
     SMALL = "small"
-    """The smallest page size of the cell."""
+    """The smallest page size of the NUMA cell."""
     LARGE = "large"
-    """Any page size of the cell but the smallest."""
+    """Any page size of the NUMA cell but the smallest."""
     ANY = "any"
 
 
@@ -55,13 +55,13 @@ class GuestCell:
 
 @dataclass(frozen=True, slots=True)
 class GuestTopology:
-    """The NUMA requirements of one instance; each guest cell gets a host cell of its own.
+    """The NUMA requirements of one instance; each of its NUMA cells gets its own on the host.
 
-    `isolates_emulator` requests one more dedicated CPU, on the host cell of guest cell 0, for the
-    hypervisor's own threads. `wants_threads` requires a host on which some core has several
-    threads, whether or not the guest gets such a core: this is how Nova treats an image that
-    requires siblings with a flavor that only prefers them. A `thread_policy` of None means
-    `PREFER`.
+    `isolates_emulator` requests one more dedicated CPU for the hypervisor's own threads, on the
+    NUMA cell of the host that the guest's NUMA cell 0 gets. `wants_threads` requires a host on
+    which some core has several threads, whether or not the guest gets such a core: this is how Nova
+    treats an image that requires siblings with a flavor that only prefers them. A `thread_policy`
+    of None means `PREFER`.
     """
 
     cells: tuple[GuestCell, ...]
@@ -75,11 +75,11 @@ class GuestTopology:
 def split_evenly(
     key: str, count: int, vcpus: int, memory_mb: int, dedicated: frozenset[int]
 ) -> tuple[GuestCell, ...]:
-    """Return guest cells of equal size.
+    """Return guest NUMA cells of equal size.
 
     Args:
-        key: the spec or property that sets the number of cells, for errors.
-        count: number of cells.
+        key: the spec or property that sets the number of NUMA cells, for errors.
+        count: number of NUMA cells.
         vcpus: number of CPUs of the whole guest.
         memory_mb: memory of the whole guest in MiB.
         dedicated: the guest's dedicated CPUs.
@@ -91,7 +91,7 @@ def split_evenly(
         if amount % count:
             reason = f"{amount} {name} are not divisible by {count}"
             raise InvalidInputError(
-                key, f"{reason}; set hw:numa_cpus.N and hw:numa_mem.N for each cell"
+                key, f"{reason}; set hw:numa_cpus.N and hw:numa_mem.N for each NUMA cell"
             )
     size = vcpus // count
     parts = [frozenset(range(first * size, (first + 1) * size)) for first in range(count)]
@@ -101,18 +101,18 @@ def split_evenly(
 def check_split(
     cpus: Mapping[str, frozenset[int]], memory_mb: Mapping[str, int], vcpus: int, total_mb: int
 ) -> None:
-    """Reject cells that do not add up to the guest.
+    """Reject guest NUMA cells that do not add up to the guest.
 
     Args:
-        cpus: the CPUs of each cell, by the key that sets them (`hw:numa_cpus.0`).
-        memory_mb: the memory of each cell in MiB, by the key that sets it (`hw:numa_mem.0`).
+        cpus: the CPUs of each NUMA cell, by the key that sets them (`hw:numa_cpus.0`).
+        memory_mb: the memory of each NUMA cell in MiB, by the key that sets it (`hw:numa_mem.0`).
         vcpus: number of CPUs of the whole guest.
         total_mb: memory of the whole guest in MiB.
 
     Raises:
-        InvalidInputError: a CPU of a cell does not exist in the guest or is also in another cell, a
-            CPU is in no cell, or the sum of the memory differs from `total_mb`. The error names the
-            key of the cell, or the common part of the keys.
+        InvalidInputError: a CPU does not exist in the guest, is in two NUMA cells or in none, or
+            the sum of the memory differs from `total_mb`. The error names the key of the NUMA cell,
+            or the common part of the keys.
     """
     left = set(range(vcpus))
     for key, part in cpus.items():
@@ -123,32 +123,32 @@ def check_split(
                 )
                 raise InvalidInputError(key, reason)
             if cpu not in left:
-                reason = f"CPU {cpu} is also in another cell; assign each CPU to one cell"
+                reason = f"CPU {cpu} is also in another NUMA cell; assign each CPU to one"
                 raise InvalidInputError(key, reason)
             left.remove(cpu)
     if left:
         raise InvalidInputError(
-            _stem(cpus), f"CPU {min(left)} is in no cell; assign each CPU to one cell"
+            _stem(cpus), f"CPU {min(left)} is in no NUMA cell; assign each CPU to one"
         )
     sum_mb = sum(memory_mb.values())
     if sum_mb != total_mb:
-        reason = f"the cells have {sum_mb} MiB, but the flavor has {total_mb} MiB"
+        reason = f"the NUMA cells have {sum_mb} MiB, but the flavor has {total_mb} MiB"
         raise InvalidInputError(_stem(memory_mb), f"{reason}; make the two equal")
 
 
 def _stem(keys: Iterable[str]) -> str:
-    """Return the common part of the keys of all cells (`hw:numa_cpus`)."""
+    """Return the common part of the keys of all NUMA cells (`hw:numa_cpus`)."""
     return next(iter(keys)).rpartition(".")[0]
 
 
 def cells_of(
     cpus: Sequence[frozenset[int]], memory_mb: Sequence[int], dedicated: frozenset[int]
 ) -> tuple[GuestCell, ...]:
-    """Return guest cells with the given CPUs and memory.
+    """Return guest NUMA cells with the given CPUs and memory.
 
     Args:
-        cpus: the CPUs of each cell.
-        memory_mb: the memory of each cell in MiB.
+        cpus: the CPUs of each NUMA cell.
+        memory_mb: the memory of each NUMA cell in MiB.
         dedicated: the guest's dedicated CPUs.
     """
     return tuple(

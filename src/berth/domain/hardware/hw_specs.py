@@ -35,7 +35,7 @@ SOCKET_AFFINITY = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
 """Trait of hosts that report the sockets of their NUMA cells."""
 
 NODES_MAX = 128
-"""Maximum number of guest cells."""
+"""Maximum number of NUMA cells of one guest."""
 
 _TRUE = ("1", "t", "true", "on", "y", "yes")
 # Nova also accepts sizes in bits (`b`, `bit`); `B` is bytes.
@@ -104,7 +104,7 @@ class HardwareSpecs:
 def topology_of(specs: HardwareSpecs) -> GuestTopology | None:
     """Return the topology that flavor and image request; None if they request none.
 
-    Cells, a page size, persistent memory and dedicated CPUs each imply a topology.
+    NUMA cells, a page size, persistent memory and dedicated CPUs each imply a topology.
 
     Raises:
         InvalidInputError: a value is invalid, or two values contradict each other.
@@ -245,7 +245,7 @@ def _policy(specs: HardwareSpecs, *, isolates: bool) -> CpuPolicy:
 
 
 def asked_cpus(extra_specs: Mapping[str, str]) -> dict[str, int]:
-    """Return the VCPU and PCPU that all groups request together; an invalid amount counts as 0."""
+    """Return the VCPU and PCPU amounts of all resource groups together; invalid ones count as 0."""
     asked = {"VCPU": 0, "PCPU": 0}
     for key, value in extra_specs.items():
         found = _CPU_CLASS.fullmatch(key)
@@ -272,7 +272,8 @@ def _threads(specs: HardwareSpecs) -> ThreadPolicy | None:
 
 
 def _wants_threads(specs: HardwareSpecs) -> bool:
-    # The requirement of the image remains a requirement on the host (see `GuestTopology`).
+    # An image that requires siblings restricts the host even if the flavor only prefers them, as in
+    # Nova (see `GuestTopology`).
     is_dedicated = CpuPolicy.DEDICATED in specs.both("cpu_policy")
     return is_dedicated and ThreadPolicy.REQUIRE in specs.both("cpu_thread_policy")
 
@@ -351,7 +352,7 @@ def _check_policy(
     ):
         if given:
             raise InvalidInputError(
-                key, "requires hw:cpu_policy=dedicated or mixed; set it, or remove this"
+                key, f"requires hw:cpu_policy=dedicated or mixed; set it, or remove {key}"
             )
 
 
@@ -439,8 +440,8 @@ def _cells(specs: HardwareSpecs, count: int, own: frozenset[int]) -> tuple[Guest
     for key, texts in ((cpu_key, cpu_texts), (memory_key, memory_texts)):
         if len(texts) != count:
             reason = (
-                f"is set for {len(texts)} cells, but the guest has {count}; set the CPUs and the "
-                "memory of each cell"
+                f"is set for {len(texts)} NUMA cells, but the guest has {count}; set the CPUs and "
+                "the memory of each"
             )
             raise InvalidInputError(key, reason)
     cpus = {
@@ -468,7 +469,7 @@ _READERS: Final[Mapping[str, Callable[[str, str], object]]] = {
 
 
 def check_values(extra_specs: Mapping[str, str]) -> None:
-    """Validate each `hw:` extra spec on its own.
+    """Validate the policies, number of NUMA nodes and page size in `hw:` specs, each on its own.
 
     Contradictions between specs, or with an image, are detected when a request combines them.
 

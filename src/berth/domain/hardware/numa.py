@@ -3,6 +3,7 @@
 Source: nova-behaviour.md 6.2.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ CELLS_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class MemoryPages:
-    """The memory pages of one size in a cell: their number, and how many of them are reserved.
+    """The memory pages of one size in a NUMA cell: their number, and how many of them are reserved.
 
     `size_kb` is in KiB.
     """
@@ -46,8 +47,8 @@ class MemoryPages:
 class NumaCell:
     """One NUMA cell of a host as its agent reports it, without its usage.
 
-    `cpuset` are the CPUs shared by floating guest CPUs, `pcpuset` those of which each is dedicated
-    to one guest. Hosts that do not distinguish them report one set as both; only the PCPU inventory
+    `cpuset` are the CPUs shared by floating guest CPUs, `pcpuset` those that are each dedicated to
+    one guest. Hosts that do not distinguish them report one set as both; only the PCPU inventory
     then separates the two uses. Each set in `siblings` contains the threads of one core; if
     `siblings` is empty, every CPU is a core of its own. `memory_mb` is the cell's total memory in
     MiB, and `mempages` optionally divides it by page size. `socket` is None if unknown.
@@ -78,33 +79,41 @@ class NumaCell:
         threads = [cpu for core in self.siblings for cpu in core]
         check_cpus((*self.cpuset, *self.pcpuset, *threads), where)
         if len(set(threads)) < len(threads):
-            raise InvalidInputError(where, "a CPU is in two sets of siblings; list each CPU in one")
-        if len({pages.size_kb for pages in self.mempages}) < len(self.mempages):
-            raise InvalidInputError(
-                where, "a page size is listed twice; add up its pages in one entry"
-            )
+            reason = f"CPU {_most_common(threads)} is in two sets of siblings; list each CPU in one"
+            raise InvalidInputError(where, reason)
+        sizes_kb = [pages.size_kb for pages in self.mempages]
+        if len(set(sizes_kb)) < len(sizes_kb):
+            size_kb = _most_common(sizes_kb)
+            reason = f"the {size_kb} KiB page size is listed twice; add up its pages in one entry"
+            raise InvalidInputError(where, reason)
+
+
+def _most_common(values: Iterable[int]) -> int:
+    ((value, _),) = Counter(values).most_common(1)
+    return value
 
 
 def check_cells(cells: Iterable[NumaCell]) -> None:
-    """Reject cells that cannot be on one host together.
+    """Reject NUMA cells that cannot all be on one host.
 
     Raises:
-        InvalidInputError: there are too many cells, or two have the same id or a common CPU.
+        InvalidInputError: there are too many, or two have the same id or a common CPU.
     """
     ids: set[int] = set()
     cpus: set[int] = set()
     for cell in cells:
         where = f"numa_cells[{cell.cell_id}]"
         if cell.cell_id in ids:
-            raise InvalidInputError(where, "duplicate cell_id; give each cell its own")
-        # Within one cell a CPU may be both shared and dedicated (see `NumaCell`). It may not be in
-        # two cells, because guests of both cells would be pinned to it.
+            raise InvalidInputError(where, "duplicate cell_id; give each NUMA cell its own")
+        # A CPU may be both shared and dedicated (see `NumaCell`), but only within one NUMA cell:
+        # otherwise guests of both NUMA cells would be pinned to it.
         mine = cell.cpuset | cell.pcpuset
         if not cpus.isdisjoint(mine):
             raise InvalidInputError(
-                where, f"CPU {min(cpus & mine)} is also in another cell; list it in one cell"
+                where, f"CPU {min(cpus & mine)} is also in another NUMA cell; list it in one"
             )
         ids.add(cell.cell_id)
         cpus |= mine
     if len(ids) > CELLS_MAX:
-        raise InvalidInputError("numa_cells", f"{len(ids)} cells exceed the maximum of {CELLS_MAX}")
+        reason = f"{len(ids)} NUMA cells exceed the maximum of {CELLS_MAX}"
+        raise InvalidInputError("numa_cells", reason)

@@ -37,13 +37,13 @@ class NumaPolicy(StrEnum):
     """How close a device must be to the guest's NUMA cells."""
 
     REQUIRED = "required"
-    """On one of the guest's own cells."""
+    """On one of the guest's own NUMA cells."""
     LEGACY = "legacy"
-    """On one of the guest's cells, or a device whose cell the host does not report."""
+    """On one of the guest's NUMA cells, or a device whose NUMA cell the host does not report."""
     PREFERRED = "preferred"
     """Anywhere, close devices first."""
     SOCKET = "socket"
-    """On a cell in the same socket as one of the guest's cells."""
+    """On a NUMA cell in the same socket as one of the guest's NUMA cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class PciAlias:
 
 
 def check_pools(pools: Sequence[PciPool]) -> None:
-    """Reject pools that cannot be on one host together.
+    """Reject PCI pools that cannot all be on one host.
 
     Raises:
         InvalidInputError: there are too many pools, or two have the same key.
@@ -143,7 +143,7 @@ def device_needs(
 
     Args:
         extra_specs: the extra specs of the flavor.
-        numa_policy: the policy for all devices; None uses that of each alias.
+        numa_policy: the policy for all devices; None means that of each device's alias.
 
     Raises:
         InvalidInputError: a part is not ALIAS:COUNT, or too many devices are requested.
@@ -189,11 +189,13 @@ def aliases_of(tables: Iterable[Mapping[str, str]]) -> tuple[PciAlias, ...]:
             continue
         if other.numa_policy is not alias.numa_policy:
             raise ValueError(
-                f"pci_aliases[{index}]: {alias.name} has another numa_policy in an earlier table"
+                f"pci_aliases[{index}]: {alias.name} has another numa_policy in an earlier table; "
+                "make the two equal"
             )
         if other.specs[0].dev_type is not alias.specs[0].dev_type:
             raise ValueError(
-                f"pci_aliases[{index}]: {alias.name} has another device_type in an earlier table"
+                f"pci_aliases[{index}]: {alias.name} has another device_type in an earlier table; "
+                "make the two equal"
             )
         found[alias.name] = PciAlias(alias.name, other.specs + alias.specs, alias.numa_policy)
     return tuple(found[name] for name in sorted(found))

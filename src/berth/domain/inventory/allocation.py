@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """The amounts that one consumer (an instance, say) holds on one provider, by resource class."""
+    """The amounts that a consumer, such as an instance, holds on a provider, by resource class."""
 
     consumer_uuid: str
     provider_uuid: str
@@ -28,7 +28,7 @@ class Claim:
 
 
 class ShortageRule(StrEnum):
-    """The rule of an inventory that an amount violates."""
+    """The reason why a provider cannot provide an amount."""
 
     NO_PROVIDER = "no_provider"
     """The provider does not exist."""

@@ -37,7 +37,7 @@ class ResourceGroup:
 
 @dataclass(slots=True)
 class ResourceGroupBuilder:
-    """A mutable group, filled while the extra specs are read one by one."""
+    """A mutable resource group, filled while the extra specs are read one by one."""
 
     suffix: str = ""
     amounts: dict[str, int] = field(default_factory=dict[str, int])
@@ -45,7 +45,7 @@ class ResourceGroupBuilder:
     forbidden: set[str] = field(default_factory=set[str])
 
     def add_trait(self, key: str, name: str, value: str) -> None:
-        """Add a trait to the required or the forbidden ones.
+        """Add a required or forbidden trait.
 
         Args:
             key: the extra spec, for errors.
@@ -60,7 +60,7 @@ class ResourceGroupBuilder:
         (self.required if value == "required" else self.forbidden).add(check_name(name, key))
 
     def group(self) -> ResourceGroup:
-        """Return the group, without classes of amount 0.
+        """Return the finished resource group, without classes of amount 0.
 
         Raises:
             InvalidInputError: a trait is both required and forbidden.
@@ -151,10 +151,11 @@ def is_isolated(specs: Mapping[str, str], groups: int) -> bool:
 
 
 def whole_number(text: str, key: str) -> int:
-    """Return an amount as an integer.
+    """Return the amount that a string denotes.
 
     Raises:
-        InvalidInputError: the string is not a whole number between 0 and AMOUNT_MAX.
+        InvalidInputError: the string is not a whole number between 0 and AMOUNT_MAX; the error
+            names `key`.
     """
     # The length is checked before `int`, which is slow for very long strings.
     short = text.isascii() and text.isdigit() and len(text) <= len(str(AMOUNT_MAX))

@@ -76,7 +76,8 @@ class Inventory:
             if not 0 <= value <= AMOUNT_MAX:
                 raise InvalidInputError(field, f"{value} must be between 0 and {AMOUNT_MAX}")
         if self.min_unit < 1 or self.step_size < 1:
-            raise InvalidInputError("min_unit, step_size", "must both be at least 1")
+            reason = f"{self.min_unit} and {self.step_size} must both be at least 1"
+            raise InvalidInputError("min_unit, step_size", reason)
         ratio = self.allocation_ratio
         # The comparison is negated so that NaN, for which every comparison is false, is rejected.
         if not abs(ratio) <= RATIO_BOUND:
@@ -86,7 +87,7 @@ class Inventory:
 
     @property
     def capacity(self) -> int:
-        """The limit of the sum of all allocations: (total - reserved) * ratio, rounded towards 0.
+        """The limit on the sum of all allocations: (total - reserved) * ratio, rounded towards 0.
 
         The limit may be negative. It is clamped to ±AMOUNT_MAX so that sums stay exact in JSON, SQL
         and NumPy.

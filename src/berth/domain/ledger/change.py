@@ -33,10 +33,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class HostsAlive:
-    """Heartbeats received in a version, at `at_s` Unix seconds.
+    """The heartbeats that one version records, received at `at_s` (Unix seconds).
 
-    A version that changed nothing that followers keep has one such event without hosts, so the feed
-    has every version, and a gap always means lost events.
+    A version without changes for followers has one such event without hosts. The feed therefore has
+    every version, and a gap always means lost events.
     """
 
     hosts: tuple[str, ...]
@@ -45,7 +45,7 @@ class HostsAlive:
 
 @dataclass(frozen=True, slots=True)
 class RecordRemoved:
-    """The removal of a record."""
+    """The removal of the record with this kind and key."""
 
     kind: Kind
     key: str

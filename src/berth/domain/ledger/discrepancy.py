@@ -71,7 +71,7 @@ class Repair(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RepairOutcome:
-    """The outcome of a repair in words, and the version of the repair; None if it was not made."""
+    """The outcome of a repair in words, and the version that made it; None if it was not made."""
 
     text: str
     version: int | None = None
@@ -84,8 +84,8 @@ class Discrepancy:
     `kind` and `key` identify the record concerned. `since_s` is Unix seconds, or None if unknown.
     `lost` are the amounts that no instance can use because of the discrepancy, by resource class.
     `held` and `needed` are amounts by provider and class, if the discrepancy concerns allocations.
-    `mend` is the possible automatic repair; None if only an operator can repair it. `advice` is for
-    operators.
+    `mend` is the repair that an audit can make; None if the discrepancy requires an operator.
+    `advice` is for operators.
     """
 
     code: DiscrepancyCode

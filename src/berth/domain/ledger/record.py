@@ -212,7 +212,7 @@ KINDS: Final[Mapping[type[Record], Kind]] = {noun: kind for kind, noun in RECORD
 
 
 def kind_of(record: Record) -> Kind:
-    """Return the kind of a record."""
+    """Return the kind of a record, by its type."""
     return KINDS[type(record)]
 
 

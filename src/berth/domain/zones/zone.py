@@ -61,14 +61,15 @@ def check_zone_name(name: str, field_name: str) -> str:
         InvalidInputError: the name is empty, too long, or contains invalid characters.
     """
     if not 0 < len(name) <= NAME_MAX or not _NAME_CHARACTERS.issuperset(name):
-        reason = f"must consist of 1 to {NAME_MAX} characters from a-z, 0-9, '-', '_' and '.'"
+        rule = f"must consist of 1 to {NAME_MAX} characters from a-z, 0-9, '-', '_' and '.'"
+        reason = f"{name[:80]!r} {rule}"
         raise InvalidInputError(field_name, reason)
     return name
 
 
 @dataclass(frozen=True, slots=True)
 class ZoneInfo:
-    """The description of itself that a zone sends to its parents.
+    """A zone's description of itself for its parents.
 
     `capabilities` are values by name from the zone's settings. `ranges` are the minimum and maximum
     of values that its hosts report, for the names that the settings disclose.
@@ -98,12 +99,12 @@ class RemoteInstance:
 
     The record is written before the child is asked, because a build whose answer is lost may have
     succeeded (docs/adr/0025-zones.md). `sent_ms` is the time of sending, in Unix milliseconds by
-    the clock of the zone that received the request. `counts_as` is charged to the project's quota,
-    as (virtual CPUs, MiB of memory), once this zone has no record of the instance itself, and None
-    before that. During a resize it is the larger of both sizes, and `resize` contains the sizes
-    before and after. Until `asking_until_s` (Unix seconds) a request to resize the instance, or to
-    end a resize, is in progress at the child. `group_uuid` is the server group, empty for none, and
-    None in records that predate the field.
+    the clock of the zone that received the request. `counts_as` (virtual CPUs, MiB of memory) is
+    charged to the project's quota, unless this zone has a record of the instance itself, which is
+    charged instead; None once the owner has deleted the instance. During a resize it is the larger
+    of both sizes, and `resize` contains the sizes before and after. Until `asking_until_s` (Unix
+    seconds) a request to resize the instance, or to end a resize, is in progress at the child.
+    `group_uuid` is the server group, empty for none, and None in records that predate the field.
     """
 
     instance_uuid: str
@@ -125,8 +126,7 @@ class RemoteInstance:
 def remote_footprint(instance: RemoteInstance) -> Footprint | None:
     """Return the quota footprint of a remote instance.
 
-    It is None while the instance is being withdrawn, and while this zone has its own record of the
-    instance, which is charged instead.
+    It is None while the instance is being withdrawn, and once its owner has deleted it.
     """
     if instance.counts_as is None or instance.stage is RemoteInstanceStage.WITHDRAWING:
         return None

@@ -23,8 +23,8 @@ class UnusedOffers:
 class SelectOrder:
     """A request for one offer per instance, or for as many offers as the zone can make.
 
-    `audience` is the name of the requesting parent. Each blob is to have `blob_bytes` bytes, and
-    the answer is due at `deadline_s`, Unix seconds. `group` is the server group of the request,
+    `audience` is the name of the requesting parent. Each blob must have `blob_bytes` bytes, and
+    the answer is due at `deadline_s` (Unix seconds). `group` is the server group of the request,
     which the zone may not know. With `hold` the zone reserves the offered capacity. `surplus` are
     earlier offers that the parent releases first. `marks` identify the zones through which the
     request came, so a zone recognises its own request in a loop.
@@ -60,8 +60,8 @@ class Offers:
 class BuildItem:
     """One instance to build, and the offer that it uses.
 
-    `sent_ms` is the time at which the zone that received the request sent it, in Unix milliseconds.
-    An instance that was withdrawn at this time or later is not built.
+    `sent_ms` is when the zone that received the tenant's request sent the instance, in Unix
+    milliseconds. An instance that was withdrawn at this time or later is not built.
     """
 
     instance: Instance
@@ -84,7 +84,7 @@ class BuildOrder:
 
 @dataclass(frozen=True, slots=True)
 class BuildOutcome:
-    """The outcome of one item: `flaw` is None if the build has started, else why it was refused."""
+    """The outcome of one item: `flaw` is the reason for a refusal, None if it is being built."""
 
     instance_uuid: str
     flaw: OfferRefusalReason | None = None

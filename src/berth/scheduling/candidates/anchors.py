@@ -29,7 +29,7 @@ class Anchors:
 
 
 def anchors_of(table: ProviderTable, query: CandidateQuery, masks: QueryMasks) -> Anchors:
-    """Return the trees that pass the necessary tests for serving a query."""
+    """Return the anchors of a query: the trees that pass cheap, necessary tests for serving it."""
     reach = Reach(table, masks.slots)
     viable = reach.of_slots(masks)
     # These tests are necessary, not sufficient. They cost a few passes over arrays and exclude most
@@ -60,7 +60,7 @@ class Reach:
     def __init__(self, table: ProviderTable, slots: Sequence[Slot]) -> None:
         self._table = table
         self._sizes = table.forest().sizes
-        # In a fleet without children every tree is one row, and masks are already per tree.
+        # In a fleet without children, every tree is one row, so masks are already per tree.
         self._is_flat = not bool((self._sizes > 1).any())
         self._anchors = table.sharing().anchors
         self._sharing = [
@@ -70,7 +70,7 @@ class Reach:
         ]
 
     def of_slots(self, masks: QueryMasks) -> Mask:
-        """Return for each row whether it is a root at which every slot has a provider.
+        """Return, for each row, whether it is a root at which every slot has a provider.
 
         The providers of the unsuffixed group must together have its traits.
         """
@@ -88,7 +88,7 @@ class Reach:
         return viable
 
     def of_slot(self, slot: Slot, among: Mask | None = None) -> Mask:
-        """Return for each row whether it is a root at which some provider can satisfy a slot.
+        """Return, for each row, whether it is a root at which some provider can satisfy a slot.
 
         Args:
             slot: the slot.
@@ -106,21 +106,22 @@ class Reach:
         return reached
 
     def has_enough(self, name: str, amount: int, slots: Sequence[Slot]) -> Mask:
-        """Return for each root whether the providers of the slots together have the amount."""
+        """Return, for each root, whether the slots' possible providers have the amount in total."""
         columns = self._table.resource(name)
         if columns is None:
             return no_rows(self._table)
-        # Room is clipped to the amount: more does not matter, and the sums cannot overflow.
+        # More room than the amount makes no difference, and clipping it keeps the sums from
+        # overflowing.
         room = columns.room[self._table.all_rows].clip(0, amount)
         return self._sums(room, slots) >= amount
 
     def has_as_many(self, slots: Sequence[Slot]) -> Mask:
-        """Return for each root whether at least as many providers as slots can satisfy a slot."""
+        """Return, for each root, whether there are at least as many suitable providers as slots."""
         ones = np.ones(len(self._table), dtype=np.int64)
         return self._sums(ones, slots) >= len(slots)
 
     def is_alone(self, rows: Rows) -> Mask:
-        """Return for each of the roots whether it alone serves its tree; see `Anchors.is_alone`."""
+        """Return whether each root alone serves its tree; see `Anchors.is_alone`."""
         alone: Mask = self._sizes[rows] == 1
         if self._sharing:
             reached = no_rows(self._table)
@@ -130,7 +131,7 @@ class Reach:
         return alone
 
     def _sums(self, values: Ints, slots: Sequence[Slot]) -> Ints:
-        """Return for each root the sum of values of all providers that could satisfy a slot."""
+        """Return, for each root, the sum of values of all providers that could satisfy a slot."""
         able = no_rows(self._table)
         for slot in slots:
             able |= slot.own
@@ -139,7 +140,7 @@ class Reach:
         sums: Ints = totals.astype(np.int64)
         for roots, sharing in self._by_roots(self._sharing_for(slots)):
             # The anchors of a sharing provider include its own root, whose total already contains
-            # the provider if it can satisfy a slot there. So it is subtracted there once.
+            # the provider if it can satisfy a slot there. It is therefore subtracted there once.
             sums[roots] += values[sharing].sum()
             np.subtract.at(sums, self._table.root[sharing], values[sharing])
         return sums

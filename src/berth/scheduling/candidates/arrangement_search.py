@@ -2,7 +2,7 @@
 
 The search is depth first, starts with the slot that has the fewest choices, and undoes one choice
 at a time. It remembers dead ends by the part of the state that matters, in which equivalent rows
-are interchangeable, so of many equal devices it tries only one. After dead ends it looks ahead
+are interchangeable, so of many equal devices it tries only one. After dead ends, it looks ahead
 before each choice. If it has found nothing after many dead ends, it restarts with the slots that
 were most often involved. Without constraints, every combination of choices is an arrangement.
 """
@@ -151,7 +151,7 @@ class _Search:
         Args:
             order: the slots of the query, in the order of the search.
             patience: the number of remembered dead ends after which the search gives up if it has
-                found nothing; with infinity it never gives up.
+                found nothing; it never gives up if this is infinite.
         """
         depth, last, is_found = 0, len(self._choices) - 1, False
         depths = [order.index(slot) for slot in range(len(order))]

@@ -1,7 +1,7 @@
 """The capacity constraint: one provider must have room for all slots that it satisfies.
 
-The constraint also covers groups that need a provider to themselves: each takes 1 of a pseudo-class
-of which every provider has 1.
+The constraint also covers groups that need a provider to themselves: each takes 1 unit of a
+pseudo-class, and every provider has 1 unit of it.
 """
 
 from bisect import bisect_right
@@ -127,7 +127,7 @@ class CapacityConstraint:
         ) and all(
             self._fit(place, wanted[:count], amounts[:count], open_rows)
             # Amounts differ, so the matching is tested for the two largest slots, then the three
-            # largest, and so on, skipping prefixes that end amid equal amounts.
+            # largest, and so on, skipping prefixes that end between equal amounts.
             for count in range(2, len(slots) + 1)
             if count == len(slots) or amounts[count] < amounts[count - 1]
         )
@@ -175,7 +175,8 @@ class CapacityConstraint:
         if key not in self._sums:
             self._sums[key] = self._sums_from(depth, place)
         sums = self._sums[key]
-        # Capacities between two adjacent sums are equivalent, so many more states are equal.
+        # Capacities between two adjacent sums are equivalent. Treating them as equal makes many
+        # more states equal, so the search remembers more dead ends.
         return left if sums is None or left < 0 else sums[bisect_right(sums, left) - 1]
 
     def _sums_from(self, depth: int, place: int) -> list[int] | None:

@@ -1,4 +1,4 @@
-"""The constraints of a query, built anew for each anchor."""
+"""The constraints of a query, built for each anchor separately."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -26,7 +26,7 @@ from berth.tables.provider.providers import ProviderTable
 # row are held in a Python integer.
 _WORD_BITS: Final = 63
 
-# With more choices than this, the choices in trees that lack one for some slot are dropped first.
+# If there are more choices than this, those in trees without a choice for every slot are dropped.
 _FEW: Final = 32
 
 
@@ -120,7 +120,7 @@ class ConstraintBuilder:
 
 
 def _bits_of(masks: Sequence[Mask], count: int) -> NDArray[Any]:
-    """Return for each of `count` rows the masks that are True for it, as bits."""
+    """Return, for each of `count` rows, the masks that are True for it, as bits."""
     words = np.int64 if len(masks) < _WORD_BITS else object
     bits: NDArray[Any] = np.zeros(count, dtype=words)
     for place, mask in enumerate(masks):
@@ -146,10 +146,10 @@ def subtree_of(
     *,
     are_apart: bool = False,
 ) -> Subtree:
-    """Return the constraint that some slots are satisfied within one subtree.
+    """Return the constraint that the slots of some depths are satisfied within one subtree.
 
-    A top is a choice such that every one of these slots has a choice that is the top or below the
-    top. A tree in which some slot has no choice has no tops. Most trees of sharing providers are
+    A top is a choice that is equal to, or an ancestor of, at least one choice of each of these
+    slots. A tree in which some slot has no choice has no tops. Most trees of sharing providers are
     such trees.
     """
     inside = [mine for is_inside, mine in zip(depths, choices, strict=True) if is_inside]
@@ -171,7 +171,7 @@ def subtree_of(
 
 
 def later_bits(depths: Sequence[bool], choices: RowsBySlot, bits: Mapping[int, int]) -> list[int]:
-    """Return by depth the combined bits of all choices of later slots that `depths` selects."""
+    """Return, for each depth, the combined bits of all choices at later depths in `depths`."""
     later = [0] * len(choices)
     found = 0
     for depth in range(len(choices) - 1, -1, -1):

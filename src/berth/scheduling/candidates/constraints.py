@@ -162,11 +162,11 @@ class Subtree:
         return above, above & chosen
 
     def row_class(self, row: int) -> Hashable:
-        """Return the tops of a row and its own bit, which are its position in the tree."""
+        """Return the tops of a row and its own bit, which identify its position in the tree."""
         return self._under.get(row, 0), self._tops.get(row, 0)
 
     def narrow(self, depth: int, open_rows: OpenRows) -> bool:
-        """Exclude rows below no possible common top; return whether there is such a top."""
+        """Exclude rows that are below no possible common top; return whether such a top is left."""
         inside = [at for at in range(depth, len(self._depths)) if self._depths[at]]
         if not inside:
             return True

@@ -116,8 +116,8 @@ def _of_group(
         before = after
     first, first_before = slot, before
     for name, amount in group.amounts.items():
-        # Each class of an unsuffixed group may come from a different provider, so its steps begin
-        # anew.
+        # Each class of an unsuffixed group may come from a different provider, so its steps start
+        # with what the other constraints leave.
         if is_spread(group):
             slot, before = first, first_before
         for fit in _fits(table, name, amount):

@@ -39,7 +39,7 @@ class OpenRows:
         return union(map(self.bit_of.__getitem__, rows))
 
     def row_of(self, bit: int) -> int:
-        """Return the row of a bit."""
+        """Return the row to which a bit belongs."""
         return self._rows[bit.bit_length() - 1]
 
 

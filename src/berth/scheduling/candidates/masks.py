@@ -145,7 +145,8 @@ def filters_of(
     if group.forbidden:
         mask = ~has_any(table, group.forbidden)
         yield GroupMask(ConstraintKind.FORBIDDEN, tuple(sorted(group.forbidden)), mask)
-    # As in Placement, a group that requests none of these matches no provider.
+    # As in Placement, a group without amounts, required traits and required aggregates matches
+    # nothing.
     if not (group.amounts or group.required or group.member_of):
         yield GroupMask(ConstraintKind.NAMED, (), no_rows(table))
 
@@ -156,25 +157,25 @@ def is_spread(group: CandidateGroup) -> bool:
 
 
 def fits(table: ProviderTable, name: str, amount: int) -> Mask:
-    """Return for each row whether it could supply an amount of a class in one allocation."""
+    """Return, for each row, whether it could supply an amount of a class in one allocation."""
     columns = table.resource(name)
     return no_rows(table) if columns is None else columns.fits(amount, table.all_rows)
 
 
 def has_any(table: ProviderTable, traits: Iterable[str]) -> Mask:
-    """Return for each row whether it has any of the traits."""
+    """Return, for each row, whether it has any of the traits."""
     return table.traits.has_any(traits, table.all_rows)
 
 
 def is_member(table: ProviderTable, uuids: Iterable[str]) -> Mask:
-    """Return for each row whether it is in any aggregate; an unknown aggregate has no members."""
+    """Return, for each row, whether it is in any aggregate; an unknown aggregate has no members."""
     numbers = table.aggregate_numbers
     known = [numbers[uuid] for uuid in uuids if uuid in numbers]
     return table.aggregates.has_any(known, table.all_rows)
 
 
 def with_root(table: ProviderTable, mask: Mask) -> Mask:
-    """Return for each row whether the mask is True for it or for the root of its tree."""
+    """Return, for each row, whether the mask is True for it or for the root of its tree."""
     either: Mask = mask | mask[table.root]
     return either
 
@@ -188,8 +189,8 @@ def all_of(masks: Iterable[Mask]) -> Mask:
     """Return the conjunction of one or more masks; for a single mask, the same array."""
     first, *others = masks
     if others:
-        # The first operation creates a new array. The arguments must not change, because they
-        # belong to the table or to other slots.
+        # The first operation creates a new array, because the arguments belong to the table or to
+        # other slots and must not change.
         first = first & others[0]
         for mask in others[1:]:
             first &= mask
@@ -197,7 +198,7 @@ def all_of(masks: Iterable[Mask]) -> Mask:
 
 
 def roots_allowed(table: ProviderTable, query: CandidateQuery) -> Mask | None:
-    """Return for each row whether its traits permit it as an anchor; None if all rows may be."""
+    """Return, for each row, whether its traits permit it as an anchor; None if all rows may be."""
     masks = [has_any(table, (trait,)) for trait in query.root_required]
     if query.root_forbidden:
         masks.append(~has_any(table, query.root_forbidden))
@@ -232,7 +233,7 @@ def _spread(table: ProviderTable, group: CandidateGroup, place: int) -> Iterator
 
 
 def _in_tree(table: ProviderTable, group: CandidateGroup, *, is_shared: bool) -> Mask:
-    """Return for each row whether it satisfies the group's `in_tree`."""
+    """Return, for each row, whether it satisfies the group's `in_tree`."""
     row = table.row_of(group.in_tree or "")
     if row is None or (is_shared and not group.suffix):
         return no_rows(table)

@@ -40,7 +40,10 @@ class CandidateGroup:
             ValueError: an amount is below 1, or an unsuffixed group has no amounts.
         """
         if any(amount < 1 for amount in self.amounts.values()):
-            raise ValueError(f"group {self.suffix!r}: each amount must be at least 1")
+            raise ValueError(
+                f"group {self.suffix!r}: each amount must be at least 1,"
+                f" not {min(self.amounts.values())}"
+            )
         if not (self.amounts or self.suffix):
             raise ValueError("the unsuffixed group must request a resource class")
 
@@ -80,11 +83,13 @@ class CandidateQuery:
         """
         suffixes = {group.suffix for group in self.groups}
         if not self.groups or len(suffixes) != len(self.groups):
-            raise ValueError("a query must have at least one group, and suffixes must be distinct")
+            given = [group.suffix for group in self.groups]
+            raise ValueError(f"groups: must be at least one, with distinct suffixes, not {given}")
         if not any(group.amounts for group in self.groups):
             raise ValueError("at least one group must request a resource class")
         known = suffixes - {UNSUFFIXED}
         if not all(together and together <= known for together in self.same_subtree):
-            raise ValueError("each set of same_subtree must name suffixes of this query")
+            sets = [sorted(together) for together in self.same_subtree]
+            raise ValueError(f"same_subtree: each set must be some of {sorted(known)}, not {sets}")
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit: must be at least 1, not {self.limit}")

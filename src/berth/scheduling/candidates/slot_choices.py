@@ -72,7 +72,7 @@ class SlotChoices:
         return list(zip(*(own.first_of(roots) for own in self._own), strict=True))
 
     def _by_slot(self, sharing: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Return for each slot the sharing providers that could satisfy it."""
+        """Return, for each slot, the sharing providers that could satisfy it."""
         by_slot = self._sharing_by_slot.get(sharing)
         if by_slot is None:
             by_slot = self._sharing_by_slot[sharing] = [
@@ -85,7 +85,7 @@ class SlotChoices:
     ) -> tuple[frozenset[int], ...]:
         if not self._sharing or not (sharing or root in self._roots_of_sharing):
             return self._nobody
-        # In these cases the result depends on the tree, so it is not cached by sharing providers.
+        # In these cases, the result depends on the tree, so it is not cached by sharing providers.
         if root in self._roots_of_sharing or self._is_particular:
             return tuple(self._sharing.intersection(rows) for rows in found)
         shared = self._shared.get(sharing)

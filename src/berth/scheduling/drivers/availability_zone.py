@@ -1,7 +1,7 @@
-"""The availability zone scheduler: a random host of the requested zone.
+"""The availability zone scheduler: a random host of the requested availability zone.
 
-Nova's scheduler of this name (2011) checked only zone and heartbeat (nova-behaviour.md 1.1). This
-one also applies the policy's filters.
+Nova's scheduler of this name (2011) checked only the availability zone and the heartbeat
+(nova-behaviour.md 1.1). This one also applies the policy's filters.
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class AvailabilityZoneScheduler:
-    """Chooses a random host of the request's zone, or of any zone if the request names none."""
+    """Chooses a random host of the request's availability zone, or of any if it names none."""
 
     zone: Filter
     name: str = "availability_zone"
@@ -29,9 +29,10 @@ class AvailabilityZoneScheduler:
         return ChanceScheduler().plan(hosts, request, whole, now_s=now_s, seed=seed)
 
     def effective(self, policy: Policy, operation: Operation) -> Policy:
-        """See `FilteringDriver.effective`: adds the missing filters for heartbeat and zone."""
+        """See `FilteringDriver.effective`: adds missing heartbeat and availability zone filters."""
         del operation
-        # Filters are compared by name, so that one of the policy keeps its own options.
+        # Filters are compared by name, so that a filter that the policy already has keeps its
+        # options.
         names = {rule.name for rule in policy.filters}
         added = [one for one in (service_is_up.build(), self.zone) if one.name not in names]
         return replace(policy, filters=(*added, *policy.filters)) if added else policy
@@ -41,8 +42,8 @@ def build(*, default_availability_zone: str = "nova") -> AvailabilityZoneSchedul
     """Build the driver.
 
     Args:
-        default_availability_zone: the zone of hosts whose aggregates set none. A policy with
-            AvailabilityZoneFilter uses the option of that filter instead.
+        default_availability_zone: the availability zone of hosts whose aggregates set none. A
+            policy with AvailabilityZoneFilter uses the option of that filter instead.
     """
     zone = in_availability_zone.build(default_availability_zone=default_availability_zone)
     return AvailabilityZoneScheduler(zone)

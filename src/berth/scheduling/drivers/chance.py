@@ -20,7 +20,7 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class ChanceScheduler:
-    """Chooses a host at random; weighers play no part."""
+    """Chooses a host at random and ignores the weighers."""
 
     name: str = "chance"
 

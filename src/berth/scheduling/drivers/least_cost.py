@@ -26,7 +26,7 @@ from berth.tables.host.hosts import HostTable
 
 @dataclass(frozen=True, slots=True)
 class LeastCostScheduler:
-    """Chooses the host with the lowest sum of the policy's costs; weighers play no part."""
+    """Chooses the host with the lowest sum of the policy's costs, and ignores the weighers."""
 
     name: str = "least_cost"
 
@@ -65,7 +65,9 @@ def add_up(
         raw = cost.cost(hosts, query, rows)
         # NaN is neither lower nor higher than any number, so the order would be arbitrary.
         if not np.isfinite(raw).all():
-            raise ValueError(f"cost function {cost.name} returned a number that is not finite")
+            raise ValueError(
+                f"cost function {cost.name} returned a number that is not finite; correct it"
+            )
         # If all costs are 0, the hosts are equal and there is nothing to divide by.
         greatest = float(raw.max())
         normalised: Scores = raw / greatest if divides and greatest > 0 else raw

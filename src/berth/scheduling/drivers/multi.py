@@ -79,9 +79,11 @@ def build(
             raise ValueError(f"routes.{name}: unknown operation; use one of {sorted(known)}")
         # A route to itself would recurse without end.
         if driver == "multi":
-            raise ValueError(f"routes.{name}: multi cannot pass requests to itself")
+            raise ValueError(
+                f"routes.{name}: multi cannot pass requests to itself; name another driver"
+            )
     if default == "multi":
-        raise ValueError("default: multi cannot pass requests to itself")
+        raise ValueError("default: multi cannot pass requests to itself; name another driver")
     made = MultiScheduler(
         {Operation(key): name for key, name in (routes or {}).items()}, default, options or {}
     )

@@ -26,7 +26,7 @@ _LIMIT = "max_cores"
 
 @dataclass(frozen=True, slots=True)
 class SimpleScheduler:
-    """Chooses the host with the least use of a resource class; weighers play no part.
+    """Chooses the host with the least use of a resource class, and ignores the weighers.
 
     A host that would exceed `max_cores` of that class is not chosen.
     """

@@ -23,7 +23,7 @@ from berth.scheduling.rules.rule import Filter, Query, Weigher
 from berth.tables.columnar.journal import GROUPS
 from berth.tables.host.hosts import HostTable
 
-# All cached profiles together have at most this many rows. At about 11 bytes per row and profile
+# All cached profiles together have at most this many rows. At about 11 bytes per row and profile,
 # this bounds the cache to some 370 MB, unless `_PROFILES_MIN` profiles of a very large fleet take
 # more.
 _KEPT_ROWS: Final = 1 << 25
@@ -42,8 +42,8 @@ _PROBATION_MAX: Final = 4
 # The engine remembers this many keys as requested before; a key costs far less than a profile.
 _KEYS_MAX: Final = 4_096
 
-# A table keeps the engines of at most this many policies, so a reload does not leave the engine of
-# the replaced policy in memory for good.
+# A table keeps the engines of at most this many policies, so that the engine of a policy that was
+# replaced by a reload is eventually freed.
 _POLICIES_MAX: Final = 4
 
 _CACHE: Final = "engine"
@@ -116,7 +116,8 @@ class Engine:
         except (AttributeError, TypeError):
             return None
         # Readings are updated before profiles, because a profile checks their epoch before it uses
-        # their lines. So are timed verdicts, because a profile reads changed rows from their logs.
+        # their lines. Timed verdicts are, too, because a profile reads changed rows from their
+        # logs.
         self._drop_after_membership_change()
         self._readings.catch_up(query)
         for timed in self._timed.values():
@@ -145,7 +146,7 @@ class Engine:
     def _concerns_uncacheable_rule(self, query: Query) -> bool:
         """Return whether an uncacheable rule applies to a request."""
         policy, none = self.policy, np.zeros(0, dtype=np.intp)
-        # Whether a rule applies depends on the request alone, so an empty selection will do.
+        # Whether a rule applies depends on the request alone, so an empty selection suffices.
         for rule in self._uncacheable:
             if isinstance(rule, Filter):
                 if rule.keep(self._hosts, query, none) is not None:

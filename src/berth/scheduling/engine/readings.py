@@ -41,8 +41,8 @@ class Readings:
 
     Many weighers have the same value for every host of a fleet. Under Nova's normalisation, and if
     its scale has no fixed end, such a weigher adds nothing to any score, so it is *idle*: no line
-    is stored until the value of some host differs. It then remains awake for good: each time that
-    it became idle again, the lines would change, and all profiles would have to be created anew.
+    is stored until the value of some host differs. It then stays awake permanently: each time it
+    became idle again, the lines would change, and all profiles would have to be rebuilt.
 
     Attributes:
         values: (W, N) float64, one line per awake weigher, in the order of the policy.
@@ -177,7 +177,7 @@ class Readings:
         self._lines, self._idle = lines, idle
         self.values = np.array(found, dtype=np.float64).reshape(len(found), len(self._hosts))
         self._of_one.clear()
-        # The lines are views, because setting an element of a line is faster than one of a matrix.
+        # The lines are views, because setting an element of a line is faster than of a matrix.
         self._each = list(self.values)
         return positions
 

@@ -34,19 +34,19 @@ _SCORED_MAX: Final = 256
 # For a request of several instances, one call computes the own values of this many best hosts.
 _AHEAD: Final = 32
 
-# After this many decisions on drifted scores all scores are rescaled, because each such decision
+# After this many decisions on drifted scores, all scores are rescaled, because each such decision
 # evaluates some hosts exactly.
 _DRIFTED_MAX: Final = 16
 
 # With up to this many hosts, rescaling in the kernel is faster than searching drifted scores.
 _SOON_SCALED: Final = 8_192
 
-# If more than about 1/4 of the rows have changed, the profile is created anew.
+# If more than about 1/4 of the rows have changed, the profile is rebuilt.
 _CHANGED_SHARE: Final = 4
 
 
 class StaleProfileError(Exception):
-    """The profile cannot be updated, or not cheaply: create it anew."""
+    """The profile cannot be updated at all, or only at a high cost, so it must be rebuilt."""
 
 
 class RequestProfile:
@@ -92,7 +92,7 @@ class RequestProfile:
         """Update the profile for the rows that have changed in the table.
 
         Raises:
-            StaleProfileError: the profile must be created anew.
+            StaleProfileError: the profile must be rebuilt.
             NonFiniteValueError: a value or score is not finite; evaluate the request in full.
         """
         # If the readings have gained or lost a line, the line indices of this profile are outdated.
@@ -145,7 +145,8 @@ class RequestProfile:
         if settled:
             self.stages.update_settled(query, np.array(list(settled), dtype=np.intp))
             # Own values of weighers that read nothing volatile are reused for rows that changed in
-            # volatile columns only (`own_values_of_one`). After other changes they may be outdated.
+            # volatile columns only (`own_values_of_one`). After other changes, they may be
+            # outdated.
             self._own.clear()
         own = self._own_values(query, rows)
         self._forget(rows)
@@ -186,7 +187,7 @@ class RequestProfile:
         The best host is first; hosts with equal scores are in the order of names.
         """
         now = self._scoring.scales()
-        # On unchanged scales the stored scores are exact.
+        # On unchanged scales, the stored scores are exact.
         if now == self._reference.all:
             return self._top_rows(count)
         compiled = self._compiled

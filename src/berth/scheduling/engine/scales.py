@@ -47,7 +47,7 @@ def prepared(weighers: Sequence[Weigher], scales: tuple[Scale, ...]) -> Scales:
 
 
 def ends_of(weighers: Sequence[Weigher], scales: tuple[Scale, ...]) -> tuple[Ends, ...]:
-    """Return the bounds of values and the scale of each weigher."""
+    """Return (floor, ceiling, low, span, factor) for each weigher; see `Board.set_ends`."""
     return tuple(
         (
             -math.inf if weigher.floor is None else weigher.floor,

@@ -46,7 +46,7 @@ class Scoring:
         measures: the values of the weighers that are not idle.
         plain_factors: the policy's multipliers of all weighers, which an aggregate may override.
         reference: the scales of the stored scores.
-        slack: more than the rounding error of any score.
+        slack: an upper bound of the rounding error of any score.
         varies: whether multipliers may differ between hosts, because an aggregate overrides one.
         by_share: whether values are shares in [0, 1]; extremes are then not tracked.
     """
@@ -338,7 +338,7 @@ def _on_scales(
 def _summed(gains: Matrix) -> Scores:
     """Return the sum of lines in order from first to last, as `weighing` adds them."""
     if gains.shape[1] == 1:
-        # For a single column NumPy sums pairwise, which rounds differently.
+        # For a single column, NumPy sums pairwise, which rounds differently.
         return np.array([_sum_of(gains[:, 0].tolist())])
     total: Scores = np.add.reduce(gains, axis=0, initial=0.0)
     return total

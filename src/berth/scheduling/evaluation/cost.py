@@ -1,4 +1,4 @@
-"""Costs, of which the least-cost scheduler minimises the sum (nova-behaviour.md 1.2)."""
+"""Costs, whose sum the least-cost scheduler minimises (nova-behaviour.md 1.2)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

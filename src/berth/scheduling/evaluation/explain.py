@@ -52,7 +52,7 @@ def explain_refusal(
 
     Every filter runs on every host. A host that exactly one filter removes would pass after a
     single change to the request, and that filter may propose the change. Each change is for this
-    one instance: in a request for several, it makes one more fit.
+    one instance: in a request for several, it makes one more instance fit.
 
     Args:
         hosts: the table, with the request's earlier instances on it.

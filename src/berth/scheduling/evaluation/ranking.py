@@ -1,4 +1,4 @@
-"""Rankings: hosts with scores, of which the best few are found without sorting all."""
+"""Rankings: hosts with scores; the best few are found without sorting all of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -43,7 +43,7 @@ def weigh(
 ) -> FullRanking:
     """Return hosts with their scores: the sum over weighers of multiplier x normalised value.
 
-    By Nova's rule a single host is not weighed and scores 0: it has nothing to compare with.
+    By Nova's rule, a single host is not weighed and scores 0: there is nothing to compare it with.
 
     Args:
         hosts: the table.
@@ -96,12 +96,12 @@ def reader_of(weigher: Weigher, normalisation: Normalisation) -> Raw:
     if normalisation is Normalisation.NOVA:
         return weigher.raw
     if weigher.share is None:
-        raise ValueError(f"{weigher.name} has no form as a share of the host's capacity")
+        raise ValueError(f"{weigher.name} cannot be measured as a share of a host")
     return weigher.share
 
 
 def reader_of_one(weigher: Weigher, normalisation: Normalisation) -> OfOne | None:
-    """Return the function that makes a weigher's reader of one row, or None if there is none."""
+    """Return the function that creates a weigher's reader of one row, or None if it has none."""
     is_nova = normalisation is Normalisation.NOVA
     of_one = weigher.raw_of_one if is_nova else weigher.share_of_one
     rule = weigher.raw if is_nova else weigher.share

@@ -1,1 +1,1 @@
-"""Filters: hard rules. `build` functions make them; a module has one filter or a few alike."""
+"""Filters: hard rules. `build` functions make them; a module has one or a few similar ones."""

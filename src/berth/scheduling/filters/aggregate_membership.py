@@ -81,11 +81,12 @@ def build_tenant(
 
 
 def build_zone() -> Filter:
-    """Build AvailabilityZoneAggregateFilter: the host is in an aggregate of the requested zone.
+    """Build AvailabilityZoneAggregateFilter: the host is in the requested zone's aggregates.
 
     The filter does what Nova's pre-filter `map_az_to_placement_aggregate` does. It does not
-    restrict requests for a zone without an aggregate, such as the default zone: they may land in
-    any zone. AvailabilityZoneFilter handles the default zone. The filter has no options.
+    restrict requests for an availability zone without an aggregate, such as the default one: they
+    may land anywhere. AvailabilityZoneFilter handles the default availability zone. The filter has
+    no options.
     """
     return Filter(
         name=_ZONE,
@@ -103,8 +104,8 @@ def _keep_zone(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         return None
     mine = zone_aggregates(hosts, query)
     if not mine:
-        # None would say that the filter ignores the query on every table, but here the table
-        # decides.
+        # All hosts pass here only because this table has no such aggregate. None would mean that
+        # the filter ignores the query on every table.
         return np.ones(count_of(rows), dtype=np.bool_)
     return hosts.memberships.has_any(mine, rows)
 

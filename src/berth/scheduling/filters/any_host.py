@@ -11,7 +11,7 @@ NAME = "AllHostsFilter"
 
 
 def build() -> Filter:
-    """Build the filter, which has no options."""
+    """Build the filter; it has no options."""
     return Filter(
         name=NAME,
         keep=_keep,

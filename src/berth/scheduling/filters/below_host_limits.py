@@ -132,7 +132,7 @@ def _limit_filter(
         return f"{counted.has} {count:,} {noun}, and {counted.key} is {is_limit}{where}"
 
     def relax(hosts: HostTable, _query: Query, rows: Rows) -> Sequence[Relaxation]:
-        # A host must stay below its limit, so the raise is the next whole number above the gap.
+        # A host passes only below its limit, so its limit must rise by more than the gap.
         raises = np.floor(counted.on(hosts)[rows] - limits(hosts, rows)) + 1
         least = raises.min()
         winners = rows[raises == least]

@@ -152,7 +152,7 @@ def build_ephemeral_encryption() -> Filter:
     return trait_filter("EphemeralEncryptionFilter", demands, request=_FLAVOR_AND_IMAGE)
 
 
-# ---- what they share ------------------------------------------------------------------------
+# ---- helpers --------------------------------------------------------------------------------
 
 
 def trait_filter(name: str, demands: Demands, *, request: tuple[str, ...]) -> Filter:

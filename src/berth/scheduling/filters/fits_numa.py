@@ -18,11 +18,12 @@ NAME = "NUMATopologyFilter"
 def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool = True) -> Filter:
     """Build the filter.
 
-    A guest that requests devices gets cells near them, as the NUMA policy of its devices requires.
+    A guest that requests devices gets NUMA cells near them, as the NUMA policy of its devices
+    requires.
 
     Args:
         pci_aliases: the aliases by which flavors request kinds of PCI devices.
-        numa_packing: True prefers the host's fullest cells, False its emptiest.
+        numa_packing: True prefers the host's fullest NUMA cells, False its emptiest.
 
     Raises:
         ValueError: an alias cannot be parsed.
@@ -52,7 +53,7 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
         reads=Reads(
             request=("needs.topology", "needs.devices"), columns=("host", "used", "instances")
         ),
-        # The agent could not build a guest on a forced host without the cells.
+        # The agent could not build a guest on a forced host that lacks the NUMA cells.
         on_forced=True,
         assign=HardwareAssign(aliases, packs=numa_packing),
     )

@@ -27,7 +27,7 @@ _WITHOUT: Mapping[str, str] = {VCPU: "VCPUs", MEMORY_MB: "memory", DISK_GB: "dis
 
 
 def build() -> Filter:
-    """Build the filter, which has no options."""
+    """Build the filter; it has no options."""
     return Filter(
         name=NAME,
         keep=_keep,

@@ -20,7 +20,7 @@ NAME = "GranularGroupsFilter"
 
 
 def build() -> Filter:
-    """Build the filter, which has no options."""
+    """Build the filter; it has no options."""
     return Filter(
         name=NAME,
         keep=_keep,

@@ -33,7 +33,7 @@ _ADDRESS_BITS = "hw:maxphysaddr_bits"
 
 
 def build() -> Filter:
-    """Build the filter, which has no options."""
+    """Build the filter; it has no options."""
     return Filter(
         name=NAME,
         keep=_keep,

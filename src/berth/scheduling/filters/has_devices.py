@@ -25,7 +25,7 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
 
     Args:
         pci_aliases: the aliases by which flavors request kinds of PCI devices.
-        numa_packing: True prefers the host's fullest cells, False its emptiest.
+        numa_packing: True prefers the host's fullest NUMA cells, False its emptiest.
 
     Raises:
         ValueError: an alias cannot be parsed.
@@ -52,7 +52,7 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
         why=why,
         relax=relax,
         reads=Reads(request=("needs.devices",), columns=("host", "used", "instances")),
-        # The agent could not build a guest on a forced host without the devices.
+        # The agent could not build a guest on a forced host that lacks the devices.
         on_forced=True,
         assign=HardwareAssign(aliases, packs=numa_packing),
     )

@@ -1,7 +1,8 @@
 """ExactCoreFilter, ExactRamFilter and ExactDiskFilter: the flavor requests exactly what is free.
 
 These are Nova's filters for bare metal, where one instance takes a whole machine (nova-behaviour.md
-2.6). Free is the physical total minus what is reserved and used; allocation ratios play no part.
+2.6). The free amount is the physical total minus what is reserved and used, without allocation
+ratios.
 """
 
 from collections.abc import Sequence
@@ -44,7 +45,7 @@ def _exact_filter(name: str, quantity: Quantity) -> Filter:
     def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         kept: Mask = _free(hosts, quantity, rows) == quantity.asked(query.request.flavor)
         if quantity is CPUS:
-            # Otherwise a flavor without VCPUs would fit a host that reports none.
+            # Otherwise, a flavor without VCPUs would fit a host that reports none.
             kept &= _has_some(hosts, quantity, rows)
         return kept
 

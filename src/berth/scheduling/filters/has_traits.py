@@ -18,7 +18,7 @@ NAME = "TraitsFilter"
 
 
 def build() -> Filter:
-    """Build the filter, which has no options (nova-behaviour.md 2.8, 6.4)."""
+    """Build the filter; it has no options (nova-behaviour.md 2.8, 6.4)."""
     return Filter(
         name=NAME,
         keep=_keep,

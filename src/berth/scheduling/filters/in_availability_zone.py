@@ -14,7 +14,7 @@ def build(*, default_availability_zone: str = "nova") -> Filter:
     """Build the filter (nova-behaviour.md 2.6).
 
     Args:
-        default_availability_zone: the zone of hosts whose aggregates set none.
+        default_availability_zone: the availability zone of hosts whose aggregates set none.
     """
 
     def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
@@ -36,7 +36,7 @@ def build(*, default_availability_zone: str = "nova") -> Filter:
         why=why,
         relax=_relax,
         reads=Reads(request=("availability_zone",), columns=("aggregates",)),
-        # Placements move no host to another zone.
+        # Placements move no host to another availability zone.
         once_per_request=True,
         options={"default_availability_zone": default_availability_zone},
     )

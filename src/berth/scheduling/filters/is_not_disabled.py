@@ -17,7 +17,7 @@ _TRAIT = "COMPUTE_STATUS_DISABLED"
 
 
 def build() -> Filter:
-    """Build the filter, which has no options."""
+    """Build the filter; it has no options."""
     return Filter(
         name=NAME,
         keep=_keep,

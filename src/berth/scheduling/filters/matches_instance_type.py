@@ -21,7 +21,7 @@ NAME = "InstanceTypeFilter"
 
 
 def build() -> Filter:
-    """Build the filter, which has no options."""
+    """Build the filter; it has no options."""
     return Filter(
         name=NAME,
         keep=_keep,

@@ -26,7 +26,7 @@ Network = IPv4Network | IPv6Network
 
 
 def build() -> Filter:
-    """Build the filter, which has no options (nova-behaviour.md 2.6).
+    """Build the filter; it has no options (nova-behaviour.md 2.6).
 
     The hint `build_near_host_ip` is an address, and `cidr` (`/24`, or a mask such as
     `/255.255.0.0` or `/ffff:ffff::`) sets the size of the network around it. The filter raises
@@ -92,7 +92,7 @@ def _mask_length(text: str) -> int:
     The standard library parses masks of IPv4 only, by the same rule.
 
     Raises:
-        ValueError: the text is not a mask.
+        ValueError: the text is not a network mask.
     """
     bits = int(IPv6Address(text))
     rest = bits ^ ((1 << IPV6LENGTH) - 1)
@@ -100,7 +100,7 @@ def _mask_length(text: str) -> int:
         return IPV6LENGTH - rest.bit_length()
     if bits & (bits + 1) == 0:
         return IPV6LENGTH - bits.bit_length()
-    raise ValueError(f"{text!r} is not a mask")
+    raise ValueError(f"{text!r} is not a network mask")
 
 
 def _hint(query: Query, name: str) -> str:

@@ -13,7 +13,7 @@ NAME = "RetryFilter"
 
 
 def build() -> Filter:
-    """Build the filter, which has no options (nova-behaviour.md 2.6)."""
+    """Build the filter; it has no options (nova-behaviour.md 2.6)."""
     return Filter(
         name=NAME,
         keep=_keep,

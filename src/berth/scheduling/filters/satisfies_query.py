@@ -29,7 +29,7 @@ _SHOWN_MAX = 200
 
 
 def build() -> Filter:
-    """Build the filter, which has no options (nova-behaviour.md 1.2, 2.6)."""
+    """Build the filter; it has no options (nova-behaviour.md 1.2, 2.6)."""
     return Filter(
         name=NAME,
         keep=_keep,

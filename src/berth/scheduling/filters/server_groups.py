@@ -30,7 +30,8 @@ def build_affinity() -> Filter:
         keep=_keep_together,
         why=_why_together,
         relax=_relax_together,
-        # `group_rows`: the placement of the first member changes the verdict on every other row.
+        # `group_rows` is declared because placing the first member changes the verdict on every
+        # row.
         reads=Reads(request=("group", "group_rows"), columns=("instances",)),
     )
 

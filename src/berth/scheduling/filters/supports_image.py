@@ -14,7 +14,7 @@ from berth.tables.host.profiles import Profile
 
 NAME = "ImagePropertiesFilter"
 
-# The present name of each old name, as Nova translates it.
+# The current name for each old name, as in Nova.
 _HYPERVISORS: Mapping[str, str] = {"xapi": "xen", "powervm": "phyp"}
 _MODES: Mapping[str, str] = {"pv": "xen", "hv": "hvm", "baremetal": "hvm"}
 

@@ -33,7 +33,7 @@ def bounds_of(request: TreeRequest, providers: ProviderArrays) -> Bounds:
 
     The verdict on a row depends on that row only.
     """
-    # On unsettled rows only a search finds what the unsuffixed group takes from the children.
+    # On unsettled rows, only a search finds what the unsuffixed group takes from the children.
     certain = ~providers.unsettled
     possible = np.ones(providers.count, dtype=np.bool_)
     for one in _parts(request, providers):
@@ -79,7 +79,7 @@ def _apart(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
     By Hall's theorem, all groups find one if and only if, for every set of kinds, the providers
     that fit at least one of the kinds are at least as many as the groups of these kinds.
     """
-    # With more kinds only some sets of them are tested, which does not prove that all groups fit.
+    # With more kinds, only some sets of them are tested, which does not prove that all groups fit.
     certain = np.full(providers.count, len(kinds) <= KINDS_MAX)
     possible = np.ones(providers.count, dtype=np.bool_)
     children = [providers.children_fit(kind) for kind in kinds]

@@ -16,7 +16,7 @@ from berth.tables.host.hosts import HostTable
 # A message names at most this many suffixes; a flavor may have up to 64.
 _NAMED_MAX = 3
 
-# Changes are sought for at most this many kinds of groups, because each kind costs several passes
+# Changes are searched for at most this many kinds of groups, because each kind costs several passes
 # over the fleet.
 _KINDS_MAX = 8
 

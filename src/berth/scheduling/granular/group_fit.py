@@ -26,12 +26,13 @@ from berth.tables.columnar.class_columns import ClassColumns
 from berth.tables.host.hosts import HostTable
 
 _CACHE: Final = "granular"
-# The cache is cleared when it has this many requests. Each request is then prepared once again.
+# The cache is cleared when it has this many requests, each of which is then prepared again when it
+# is next used.
 _KEPT_MAX: Final = 4_096
 
 
 def fits_groups(hosts: HostTable, needs: Needs, rows: Selection, *, exact: bool = True) -> Mask:
-    """Return for each row whether its providers can serve all that an instance needs.
+    """Return, for each row, whether its providers can serve all that an instance needs.
 
     A class of the unsuffixed group that no provider of a row could supply on its own is ignored,
     because ResourcesFilter removes such rows.
@@ -180,7 +181,7 @@ COUNT_MAX = 10_000
 
 
 def counts_of(hosts: HostTable, request: TreeRequest, rows: Iterable[int]) -> list[int]:
-    """Return for each row how many instances fit one after another; at most COUNT_MAX.
+    """Return, for each row, how many instances fit when placed in turn; at most COUNT_MAX.
 
     Each instance takes its best fit. A class that no provider could supply to a single instance is
     ignored, as in `search`.

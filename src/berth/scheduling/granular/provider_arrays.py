@@ -21,7 +21,7 @@ class ProviderArrays:
             in a way that affects other groups, which only a search can decide.
         most: by class, (K,), the greatest amount that the unsuffixed group may take from each root;
             only for classes that it has in common with suffixed groups.
-        least: like `most`, the least amount. On settled rows without a suitable child the two are
+        least: like `most`, the least amount. On settled rows without a suitable child, the two are
             equal.
     """
 
@@ -86,11 +86,11 @@ class ProviderArrays:
         return found
 
     def count_children(self, children: Mask) -> Ints:
-        """Return for each row how many of the given children it has."""
+        """Return, for each row, how many of the given children it has."""
         return np.bincount(self.owners[children], minlength=self.count)
 
     def sum_children(self, values: Ints) -> Ints:
-        """Return for each row the sum of the values of its children."""
+        """Return, for each row, the sum of the values of its children."""
         sums = np.bincount(self.owners, weights=values, minlength=self.count)
         return sums.astype(np.int64)
 

@@ -48,7 +48,7 @@ class TreeRequest:
         return len(self.needs.groups)
 
     def parts(self) -> list[list[GroupKind]]:
-        """Return the kinds in lists, such that kinds with a class in common are in one list."""
+        """Return the kinds in lists; kinds with a class in common are in the same list."""
         parts: list[list[GroupKind]] = []
         for kind in self.kinds:
             # Kinds without a common class do not compete, so each part can be decided separately.

@@ -1,4 +1,4 @@
-"""The demand of a guest cell, without CPU numbers, so that equal guest cells compare equal."""
+"""The demand of a guest NUMA cell, without CPU numbers, so that equal cells compare equal."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _KEPT = 1024
 
 @dataclass(frozen=True, slots=True)
 class CellDemand:
-    """The demand of one guest cell on a host cell.
+    """The demand of one guest NUMA cell on a host NUMA cell.
 
     `shared` and `dedicated` are numbers of CPUs. `emulator` is 1 for the guest cell on whose host
     cell the isolated emulator threads run, and 0 for all others. `memory_mb` is in MiB. `is_pinned`
@@ -33,12 +33,12 @@ class CellDemand:
 
 @lru_cache(maxsize=_KEPT)
 def demands_of(topology: GuestTopology) -> tuple[CellDemand, ...]:
-    """Return the demand of each guest cell, in order."""
+    """Return the demand of each guest NUMA cell, in order."""
     return tuple(
         CellDemand(
             shared=len(cell.shared_cpus),
             dedicated=len(cell.dedicated_cpus),
-            # Isolated emulator threads run on the host cell of guest cell 0, as in Nova.
+            # Isolated emulator threads run on the host NUMA cell of guest cell 0, as in Nova.
             emulator=int(topology.isolates_emulator and not number),
             memory_mb=cell.memory_mb,
             page_size=topology.page_size,

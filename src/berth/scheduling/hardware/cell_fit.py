@@ -1,4 +1,4 @@
-"""Whether a guest cell fits on a host cell, and what it receives (nova-behaviour.md 6.2).
+"""Whether a guest NUMA cell fits on a host NUMA cell, and what it gets (nova-behaviour.md 6.2).
 
 `cell_masks` applies the same rules to many hosts together; change both.
 """
@@ -26,14 +26,14 @@ class OvercommitRatios:
 
     @classmethod
     def of(cls, hosts: HostTable, row: int) -> "OvercommitRatios":
-        """Return the ratios of a row."""
+        """Return the overcommit ratios of a row's host."""
         return cls(_ratio(hosts, VCPU, row), _ratio(hosts, MEMORY_MB, row))
 
 
 def fit_cell(
     cell: FreeCell, demand: CellDemand, guest: GuestCell, ratios: OvercommitRatios
 ) -> CellShare | None:
-    """Return what a guest cell would receive from a host cell; None if it does not fit."""
+    """Return what a guest NUMA cell would get from a host NUMA cell; None if it does not fit."""
     pages = page_size(cell, demand)
     if pages is None:
         return None
@@ -56,8 +56,8 @@ def fit_cell(
 def page_size(cell: FreeCell, demand: CellDemand) -> int | None:
     """Return the page size to use in KiB, or 0 if none was requested.
 
-    The result is None if the cell is short of memory, or if the demand is not a multiple of the
-    page size.
+    The result is None if the host NUMA cell is short of memory, or if the demand is not a multiple
+    of the page size.
     """
     wanted_kb = demand.memory_mb * _KB_PER_MB
     if demand.page_size is None:
@@ -85,10 +85,10 @@ def allowed_pages(cell: FreeCell, demand: CellDemand) -> list[tuple[int, int]]:
 
 
 def free_kb(cell: FreeCell, demand: CellDemand) -> int:
-    """Return the memory in KiB that a guest without a page size may take from a cell.
+    """Return the memory in KiB that a guest without a page size may take from a NUMA cell.
 
-    With dedicated CPUs this is the free memory. Otherwise it is all memory of the cell: memory may
-    then be overcommitted, but no single guest may have more than the cell.
+    With dedicated CPUs, this is the free memory. Otherwise, it is all memory of the cell: memory
+    may then be overcommitted, but no single guest may have more than the cell.
     """
     shape = cell.shape
     if not shape.smallest_kb:
@@ -101,10 +101,11 @@ def free_kb(cell: FreeCell, demand: CellDemand) -> int:
 
 
 def floats(cell: FreeCell, demand: CellDemand, ratios: OvercommitRatios) -> bool:
-    """Return whether a cell has enough shared CPUs and memory within the host's ratios."""
+    """Return whether a NUMA cell has enough shared CPUs and memory within the host's ratios."""
     shape = cell.shape
     return (
-        # Only several guests together may overcommit: one guest never has more CPUs than the cell.
+        # Only several guests together may overcommit: one guest gets no more CPUs than the NUMA
+        # cell has.
         demand.shared <= shape.shared_cpus
         and cell.shared_used + demand.shared <= shape.shared_cpus * ratios.cpus
         and cell.memory_used_mb + demand.memory_mb <= shape.cell.memory_mb * ratios.memory

@@ -2,11 +2,11 @@
 
 Source: nova-behaviour.md 6.2.
 
-Arithmetic on columns decides whether a guest cell fits on a host cell. Hall's theorem decides
-whether all guest cells find different host cells: the members of every set of guest cells must fit
-on at least as many host cells as the set has members. Equal guest cells are counted instead of
-distinguished, so no permutations are tried. `cell_fit` applies the same rules to a single cell;
-change both.
+Arithmetic on columns decides whether a guest NUMA cell fits on a host NUMA cell. Hall's theorem
+decides whether all guest cells find different host cells: the members of every set of guest cells
+must fit on at least as many host cells as the set has members. Equal guest cells are counted
+instead of distinguished, so no permutations are tried. `cell_fit` applies the same rules to a
+single cell; change both.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ from berth.tables.host.hosts import HostTable
 from berth.tables.host.numa import Places
 
 _KB_PER_MB = 1024
-# For a guest with at most this many kinds of cells, every set of kinds is tested, which takes at
-# most 2**5 - 1 array operations. With more kinds, a matching is computed instead.
+# For a guest with at most this many kinds of NUMA cells, every set of kinds is tested, which takes
+# at most 2**5 - 1 array operations. With more kinds, a matching is computed instead.
 _HALL_MAX = 5
 
 UNBOUND = 1e9
@@ -35,10 +35,10 @@ At = Places | slice
 
 
 def enough_cells(fits: Sequence[Mask], counts: Sequence[int]) -> Mask:
-    """Return for each row whether its cells suffice for all guest cells together.
+    """Return, for each row, whether its NUMA cells suffice for all guest cells together.
 
     Args:
-        fits: (K, C) bool for each kind of guest cell: the host cells that it fits on.
+        fits: (K, C) bool for each kind of guest cell: the NUMA cells of the rows that it fits on.
         counts: the number of guest cells of each kind.
 
     Returns:
@@ -60,7 +60,7 @@ def enough_cells(fits: Sequence[Mask], counts: Sequence[int]) -> Mask:
 
 
 def cells_that_fit(hosts: HostTable, demand: CellDemand, rows: Selection) -> Mask:
-    """Return for each cell of the rows whether it can take one guest cell on its own.
+    """Return, for each NUMA cell of the rows, whether it can take one guest cell on its own.
 
     Args:
         hosts: the table.
@@ -73,7 +73,7 @@ def cells_that_fit(hosts: HostTable, demand: CellDemand, rows: Selection) -> Mas
     places = hosts.numa.places(rows)
     if not places.size:
         return np.zeros(places.shape, dtype=np.bool_)
-    # For all rows it is cheaper to evaluate every cell once and then index the result.
+    # For all rows, it is cheaper to evaluate every NUMA cell once and then index the result.
     whole = isinstance(rows, slice)
     at: At = slice(None) if whole else places.ravel()
     fits = _memory_fits(hosts, demand, at)
@@ -87,7 +87,7 @@ def cells_that_fit(hosts: HostTable, demand: CellDemand, rows: Selection) -> Mas
 
 
 def have_threads(hosts: HostTable, rows: Selection) -> Mask:
-    """Return for each of the rows whether one of its cores has several threads: (K,) bool."""
+    """Return, for each row, whether one of its cores has several threads: (K,) bool."""
     places = hosts.numa.places(rows)
     threads = np.where(places >= 0, hosts.numa.columns.threads[places], 0)
     several: Mask = np.count_nonzero(threads > 1, axis=1) > 0
@@ -132,8 +132,8 @@ def _pins(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
     cells, wanted, more = hosts.numa.columns, demand.dedicated, demand.emulator
     fits: Mask = cells.free[at] >= wanted + more
     if more and not wanted:
-        # An emulator CPU is only taken in addition to dedicated CPUs, so a guest cell without any
-        # fails.
+        # An emulator CPU is only taken in addition to dedicated CPUs, so a guest NUMA cell that
+        # requests none of these fails.
         fits[:] = False
     if demand.threads is ThreadPolicy.ISOLATE:
         # On hosts that report one set as both shared and dedicated, Nova keeps siblings idle

@@ -73,9 +73,9 @@ def device_demands(
 
 @dataclass(frozen=True, slots=True)
 class NearCells:
-    """The NUMA cells that a guest receives, and all cells in their sockets.
+    """The NUMA cells that a guest receives, and all NUMA cells in their sockets.
 
-    `in_sockets` is None if the socket of some cell of the host is unknown.
+    `in_sockets` is None if the socket of any NUMA cell of the host is unknown.
     """
 
     cells: frozenset[int]
@@ -90,7 +90,8 @@ def give_devices(
     Args:
         pools: the free devices of the host, in the order in which pools are used.
         demands: served in this order.
-        near: the guest's cells; None for a guest without a topology, which may get any device.
+        near: the host's NUMA cells that the guest receives; None for a guest without a topology,
+            which may get any device.
     """
     shares: list[DeviceShare] = []
     left = {pool.key: pool.free for pool in pools}

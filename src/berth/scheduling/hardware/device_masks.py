@@ -3,8 +3,8 @@
 Source: nova-behaviour.md 6.3.
 
 Columns count free devices by kind. If no kind can serve two of the demands and none excludes
-another, serving the demands in turn is equivalent to comparing sums. Otherwise hosts are evaluated
-one by one (`device_fit.give_devices`).
+another, serving the demands one after another is equivalent to comparing sums. Otherwise hosts are
+evaluated one by one (`device_fit.give_devices`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -52,7 +52,7 @@ def are_independent(sources: Sequence[DeviceSources]) -> bool:
 
 
 def have_enough(hosts: HostTable, sources: Iterable[DeviceSources], rows: Selection) -> Mask:
-    """Return for each of the rows whether it has enough devices for each demand, close or not.
+    """Return, for each row, whether it has enough devices for each demand, on any NUMA cell.
 
     A host that fails never has all devices. A host that passes has them if `are_independent`.
     """
@@ -63,12 +63,12 @@ def have_enough(hosts: HostTable, sources: Iterable[DeviceSources], rows: Select
 
 
 def usable_devices(hosts: HostTable, source: DeviceSources, rows: Selection) -> Ints:
-    """Return the number of free devices for a demand on each of the rows, close or not: (K,)."""
+    """Return the number of free devices for a demand on each row, on any NUMA cell: (K,)."""
     return _sum(hosts, source.usable, rows)
 
 
 def cells_with_devices(hosts: HostTable, sources: Iterable[DeviceSources], rows: Selection) -> Mask:
-    """Return for each cell of the rows whether a guest on that cell alone has close enough devices.
+    """Return, for each NUMA cell of the rows, whether a guest on it alone has devices close enough.
 
     The demands must be independent; see `are_independent`.
 
@@ -91,7 +91,7 @@ class _Layout:
 
     @classmethod
     def of(cls, hosts: HostTable, rows: Selection) -> "_Layout":
-        """Return the layout of rows."""
+        """Return the NUMA layout of the rows."""
         places = hosts.numa.places(rows)
         there = places >= 0
         columns = hosts.numa.columns
@@ -101,7 +101,7 @@ class _Layout:
         )
 
     def available(self, hosts: HostTable, source: DeviceSources, rows: Selection) -> Ints:
-        """Return how many devices a guest on each cell may receive for a demand: (K, C)."""
+        """Return how many devices a guest on each NUMA cell may receive for a demand: (K, C)."""
         count = source.demand.count
         matching = self._near(hosts, source.matching, rows)
         usable = self._near(hosts, source.usable, rows)
@@ -111,7 +111,7 @@ class _Layout:
         # The wider choice applies only where the close devices do not suffice; see `_near_enough`.
         if policy is NumaPolicy.SOCKET:
             return np.where(matching >= count, usable, self._in_socket(usable))
-        # Devices whose cell the host does not report are used only where close ones do not suffice.
+        # Devices without a reported NUMA cell are used only where close ones do not suffice.
         homeless = _homeless(source.matching), _homeless(source.usable)
         wider = matching + _sum(hosts, homeless[0], rows)[:, np.newaxis]
         usable_wider = usable + _sum(hosts, homeless[1], rows)[:, np.newaxis]
@@ -135,7 +135,7 @@ class _Layout:
             same = self.sockets == self.sockets[:, index, np.newaxis]
             found += np.where(same, near[:, index, np.newaxis], 0)
         unknown = ((self.ids >= 0) & (self.sockets < 0)).any(axis=1)
-        # On a host with an unknown socket, no cell is known to be in the same socket as another.
+        # On a host with an unknown socket, no two NUMA cells are known to be in the same socket.
         found[unknown] = 0
         return found
 

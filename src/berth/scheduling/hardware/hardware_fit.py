@@ -1,8 +1,8 @@
 """NUMA cells and PCI devices together: what an instance receives from its host.
 
-Guest cells are matched to host cells, and devices come with the host cells close to them. The
-search enumerates sets of host cells close to requested devices, but no permutations: whether the
-guest fits with a set is a matching problem (see `matching`).
+Guest NUMA cells are matched to host NUMA cells, and devices come with the host cells close to them.
+The search enumerates sets of host cells close to requested devices, but no permutations: whether
+the guest fits with a set is a matching problem (see `matching`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,13 +31,13 @@ from berth.tables.host.pci import FreePool
 SETS_MAX = 4096
 """Maximum number of sets of host cells near devices that are tried on one host."""
 
-# The maximum number of sets that are enumerated, including those skipped for having too many cells.
+# At most this many sets are enumerated, including those skipped for having too many NUMA cells.
 _SETS_LOOKED_AT = 16 * SETS_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class FreeHardware:
-    """The free cells and devices of one host."""
+    """The free NUMA cells and PCI devices of one host."""
 
     cells: tuple[FreeCell, ...]
     pools: tuple[FreePool, ...]
@@ -45,18 +45,18 @@ class FreeHardware:
 
     @classmethod
     def of(cls, hosts: HostTable, row: int) -> "FreeHardware":
-        """Return the free hardware of a row."""
+        """Return the free NUMA cells and devices of a row's host."""
         return cls(hosts.numa.cells(row), hosts.pci.pools(row), OvercommitRatios.of(hosts, row))
 
     @property
     def layout(self) -> Layout:
-        """The id and socket of each cell."""
+        """The id and socket of each NUMA cell."""
         return tuple((cell.cell_id, cell.shape.cell.socket) for cell in self.cells)
 
 
 @dataclass(frozen=True, slots=True)
 class HardwareDemand:
-    """The demand of one instance for cells and devices; `packs` prefers the fullest cells."""
+    """The demand of one instance for NUMA cells and devices; `packs` prefers the fullest cells."""
 
     topology: GuestTopology | None
     devices: tuple[DeviceDemand, ...]
@@ -64,9 +64,9 @@ class HardwareDemand:
 
 
 def fit_hardware(room: FreeHardware, demand: HardwareDemand) -> Assignment | None:
-    """Return the cells and devices for a guest; None if they do not fit.
+    """Return the NUMA cells and devices that a guest gets; None if it does not fit.
 
-    A host without cells cannot take a guest with a topology.
+    A host without NUMA cells cannot take a guest with a topology.
     """
     if demand.topology is None:
         devices = give_devices(room.pools, demand.devices, None)
@@ -95,10 +95,7 @@ def _pairs(room: FreeHardware, topology: GuestTopology) -> list[dict[int, CellSh
 
 
 class CellChoice(NamedTuple):
-    """The host cells that must be used and those that may be, and the devices for the guest.
-
-    Cells are bits by position.
-    """
+    """The NUMA cells that must be used and may be used, as bits by position, and the devices."""
 
     required: int
     allowed: int
@@ -111,11 +108,11 @@ def cell_choices(
     pools: Sequence[FreePool],
     demands: Sequence[DeviceDemand],
 ) -> Iterator[CellChoice]:
-    """Yield feasible choices of host cells, best first.
+    """Yield feasible choices of the host's NUMA cells, best first.
 
     Args:
-        masks: for each guest cell, the host cells that it fits on, as bits by position.
-        layout: the host cells.
+        masks: for each guest cell, the NUMA cells that it fits on, as bits by position.
+        layout: the host's NUMA cells.
         pools: the free devices.
         demands: the requested devices.
     """
@@ -130,7 +127,7 @@ def cell_choices(
     rest = every & ~sum(1 << place for group in groups for place in group)
     for required in _sets(groups, len(masks)):
         allowed = required | rest
-        # A required cell must be used by some guest cell, or its devices would not be close.
+        # Some guest cell must use each required NUMA cell, or its devices would not be close.
         if not covers([mask & allowed for mask in masks], required):
             continue
         devices = give_devices(pools, demands, _near(layout, required))
@@ -154,8 +151,8 @@ def _alike(
     for place in sorted(range(len(layout)), key=lambda one: -near[one]):
         if near[place]:
             groups[place] = [place]
-        # With the policy `socket`, a cell without devices still makes the devices of its socket
-        # close.
+        # With the policy `socket`, a NUMA cell without devices still makes the devices of its
+        # socket close.
         elif by_socket:
             guests = tuple(mask >> place & 1 for mask in masks)
             groups.setdefault((layout[place][1], guests), []).append(place)
@@ -184,7 +181,7 @@ def _near(layout: Layout, chosen: int) -> NearCells:
 def devices_near(
     layout: Layout, pools: Sequence[FreePool], demands: Sequence[DeviceDemand]
 ) -> dict[int, int]:
-    """Return the number of free devices close to each cell.
+    """Return the number of free devices close to each NUMA cell, by position.
 
     The number includes only devices that a demand matches; without demands, all devices.
     """
@@ -238,7 +235,7 @@ def _choose(
         for place in near_first:
             bit = 1 << place
             others = [other & left & ~bit for other in masks[number + 1 :]]
-            # The remaining guest cells are checked to fit, so a choice is never taken back.
+            # A choice is never undone, because the remaining guest cells are known to fit.
             if mask & left & bit and covers(others, required & left & ~bit):
                 chosen.append(place)
                 left &= ~bit
@@ -250,9 +247,9 @@ def _choose(
 class HardwareAssign:
     """The `rule.Assign` of the hardware filters.
 
-    Filters with equal instances of this class share one result, so cells and devices are chosen
-    together. If the policy has only the filter for devices, the guest's topology is applied if it
-    fits, and is ignored otherwise.
+    Filters with equal instances of this class share one result, so NUMA cells and devices are
+    chosen together. If the policy has only the filter for devices, the guest's topology is applied
+    if it fits, and is ignored otherwise.
     """
 
     aliases: tuple[PciAlias, ...]
@@ -271,6 +268,6 @@ class HardwareAssign:
         devices = device_demands(needs.devices, self.aliases)
         demand = HardwareDemand(needs.topology, devices, packs=self.packs)
         found = fit_hardware(room, demand)
-        # If the topology does not fit, the policy lacks the filter for cells, so only devices are
-        # chosen; see the class.
+        # If the topology does not fit, the policy lacks the filter for NUMA cells, so only devices
+        # are chosen; see the class.
         return found or fit_hardware(room, HardwareDemand(None, devices))

@@ -1,8 +1,8 @@
 """Which hosts can take a guest's topology and devices, computed for many hosts together.
 
-Operations on columns decide nearly all cases. The others (guests of several cells that need close
-devices, and demands that compete for the same devices) are decided host by host; hosts with the
-same fitting cells and the same free devices share a verdict, which is cached.
+Operations on columns decide nearly all cases. The others (guests of several NUMA cells that need
+close devices, and demands that compete for the same devices) are decided host by host; hosts with
+the same fitting NUMA cells and the same free devices share a verdict, which is cached.
 """
 
 from collections import OrderedDict
@@ -39,7 +39,7 @@ Bits = NDArray[np.uint64]
 
 
 def hosts_with_devices(hosts: HostTable, demands: Sequence[DeviceDemand], rows: Selection) -> Mask:
-    """Return for each of the rows whether it has the devices, close or not: (K,) bool."""
+    """Return, for each row, whether it has the devices, on any NUMA cell: (K,) bool."""
     sources = sources_of(hosts, demands)
     enough = have_enough(hosts, sources, rows)
     if are_independent(sources):
@@ -59,7 +59,7 @@ def hosts_with_hardware(
     demands: Sequence[DeviceDemand],
     rows: Selection,
 ) -> Mask:
-    """Return for each of the rows whether its cells can take a guest, with close enough devices.
+    """Return, for each row, whether its NUMA cells can take a guest, with devices close enough.
 
     Args:
         hosts: the table.
@@ -79,7 +79,7 @@ def hosts_with_hardware(
         return enough
     sources = sources_of(hosts, demands)
     enough &= have_enough(hosts, sources, rows)
-    # With one guest cell there is nothing to match: some cell must have both room and devices.
+    # With one guest cell, nothing needs matching: some NUMA cell must have both room and devices.
     if len(topology.cells) == 1 and are_independent(sources):
         enough &= _one_cell(hosts, fits[0], sources, rows)
         return enough
@@ -106,7 +106,7 @@ def _one_cell(
 
 
 def _bits(cells: Mask) -> Bits:
-    """Return for each row a number with one bit per cell, which is set if the cell fits."""
+    """Return, for each row, a number with one bit per cell, which is set if the cell fits."""
     values = np.left_shift(np.uint64(1), np.arange(cells.shape[1], dtype=np.uint64))
     found: Bits = np.where(cells, values, np.uint64(0)).sum(axis=1, dtype=np.uint64)
     return found

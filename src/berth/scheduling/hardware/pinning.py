@@ -1,4 +1,4 @@
-"""Pinning: which CPUs of a host cell a guest cell receives (nova-behaviour.md 6.2).
+"""Pinning: which CPUs of a host's NUMA cell a guest NUMA cell gets (nova-behaviour.md 6.2).
 
 Berth decides as Nova does whether a cell has enough CPUs, but chooses among them by rules of its
 own: it keeps cores whole as long as possible, for later guests that need whole cores.
@@ -22,11 +22,11 @@ class Pins(NamedTuple):
 
 
 def pin(cell: FreeCell, demand: CellDemand) -> Pins | None:
-    """Return the host CPUs of a cell that a guest cell receives; None if too few are suitable."""
+    """Return the CPUs of a host NUMA cell that a guest cell gets; None if too few are suitable."""
     if cell.free_count < demand.dedicated + demand.emulator:
         return None
-    # An emulator CPU is only taken in addition to dedicated CPUs, so a guest cell without any
-    # fails.
+    # An emulator CPU is only taken in addition to dedicated CPUs, so a guest NUMA cell that
+    # requests none of these fails.
     if demand.emulator and not demand.dedicated:
         return None
     cores = [core & cell.free for core in cell.shape.cores if core & cell.free]

@@ -11,7 +11,7 @@ from berth.tables.host.hosts import HostTable
 
 
 def fits(hosts: HostTable, name: str, amount: int, rows: Selection) -> Mask:
-    """Return for each of the rows whether one of its providers has room for an amount of a class.
+    """Return, for each row, whether one of its providers has room for an amount of a class.
 
     Args:
         hosts: the table.

@@ -36,7 +36,7 @@ _ZONE_AGGREGATES: Final = "AvailabilityZoneAggregateFilter"
 _MOVES: Final = "CrossCellWeigher"
 _FREE: Final = frozenset({"RAMWeigher", "CPUWeigher", "DiskWeigher"})
 _UNWEIGHED: Final = frozenset({"chance", "simple", "availability_zone", "least_cost"})
-# Filters that hardly ever remove a host that ResourcesFilter passes, with the reason.
+# Filters that rarely remove a host that ResourcesFilter passes, with the reason.
 _COVERED: Final[Mapping[str, str]] = {
     "AllHostsFilter": "every host passes it",
     **dict.fromkeys(
@@ -271,7 +271,7 @@ def _query_for(flavor: Flavor, now_s: float) -> Query:
 def _removed_by_each(
     policy: Policy, hosts: HostTable, flavor: Flavor, now_s: float
 ) -> Sequence[Mask]:
-    """Return for each filter an (N,) mask of the hosts that it removes for a flavor."""
+    """Return, for each filter, an (N,) mask of the hosts that it removes for a flavor."""
     query = _query_for(flavor, now_s)
     chain = FilterChain(hosts, policy.filters, reduce_hosts(hosts, query.request))
     return [hosts.alive & ~verdict for verdict in chain.verdicts(query)]

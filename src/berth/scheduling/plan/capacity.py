@@ -42,7 +42,7 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
 
     Args:
         hosts: the table.
-        request: describes one instance; its number of instances plays no part.
+        request: describes one instance; its number of instances is ignored.
         policy: the rules in force.
         now_s: Unix seconds, for heartbeats.
 
@@ -61,7 +61,7 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
         # Free amounts are negative on hosts that are overcommitted beyond their ratio.
         free = 0 if columns is None else columns.free[rows]
         np.minimum(counts, np.maximum(free, 0) // amount, out=counts)
-    # Without amounts no class limits the number, and the filters are known to pass one instance.
+    # Without amounts, no class limits the number, and the filters are known to pass one instance.
     if not query.needs.amounts:
         counts[:] = 1
     if query.needs.groups or len(hosts.trees):

@@ -1,7 +1,7 @@
 """The hard policies of server groups, which no placement may violate.
 
 If the scheduler's policy lacks the filter of a group's policy, requests for the group are refused,
-as in Nova (UnsupportedPolicyException). Otherwise the plan is checked again before it is claimed.
+as in Nova (UnsupportedPolicyException). Otherwise, the plan is checked again before it is claimed.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ GROUP_FILTERS: Final[Mapping[GroupPolicy, str]] = {
 }
 """The name of the filter that enforces each hard policy; the soft policies have weighers."""
 
-# Messages do not name the host, because the owner of the server reads them and is not told it.
+# Messages do not name the host, because the owner of the server reads them and must not learn it.
 _CHOSEN: Final = "the host that was named or chosen"
 
 

@@ -31,7 +31,7 @@ from berth.tables.host.hosts import HostTable
 
 
 def counterfactuals(ranking: FullRanking) -> tuple[Counterfactual, ...]:
-    """Return for each weigher the host of a full ranking that would be best without it.
+    """Return, for each weigher, the host of a full ranking that would be best without it.
 
     The values of the other weighers stay the same, as each has a scale of its own. Scores are
     summed again without the weigher, because subtracting its part would leave a rounding error.
@@ -192,7 +192,7 @@ def counterfactuals_of(
     *,
     now_s: float,
 ) -> tuple[Counterfactual, ...]:
-    """Return for each weigher the host that would get a plan's first instance without it.
+    """Return, for each weigher, the host that would get a plan's first instance without it.
 
     Only the first instance is evaluated, so the call takes one full evaluation of the table.
 

@@ -14,7 +14,7 @@ _NAMED_MAX = 5
 
 
 def admits(hosts: HostTable, keys: Iterable[str], word: str, rows: Selection) -> Mask:
-    """Return for each row whether it is open to all, or lists the word under one of the keys.
+    """Return, for each row, whether it is open to all, or lists the word under one of the keys.
 
     The lists of all aggregates of a host are combined; a host with none of the keys is open to
     all (nova-behaviour.md 2.6).

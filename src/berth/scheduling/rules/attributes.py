@@ -72,8 +72,8 @@ PROFILE_ATTRIBUTES: Mapping[str, Callable[[Profile], object]] = {
 def profile_value(profile: Profile, path: Sequence[str]) -> object:
     """Return the value at a path such as ("cpu_info", "arch"), or None if there is none.
 
-    The first step is an attribute or, failing that, a name in the stats; further steps descend into
-    JSON text and mappings.
+    The first step is an attribute or, if there is none of that name, a name in the stats; further
+    steps descend into JSON text and mappings.
     """
     read = PROFILE_ATTRIBUTES.get(path[0])
     value = read(profile) if read else profile.stats_by_name.get(path[0])

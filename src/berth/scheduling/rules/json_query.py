@@ -118,7 +118,7 @@ def parse(text: str) -> JsonOperation | None:
 def demands_of(query: JsonOperation) -> tuple[JsonOperation, ...]:
     """Return the parts of a query that must all hold, each with a reason and relaxation of its own.
 
-    These are the operations that an `and` joins; any other query is its only part.
+    The parts are the operations that an `and` joins; any other query is its own only part.
     """
     parts = [one for one in query.arguments if isinstance(one, JsonOperation)]
     is_sum = query.name == "and" and len(parts) == len(query.arguments)
@@ -134,7 +134,7 @@ def attributes_of(term: Term) -> Iterator[JsonAttribute]:
             yield from attributes_of(argument)
 
 
-# ---- reading ------------------------------------------------------------------------------------
+# ---- parsing ------------------------------------------------------------------------------------
 
 
 def _wrong(reason: str) -> InvalidInputError:
@@ -159,7 +159,7 @@ def _term(document: object, terms: Iterator[int], depth: int) -> Term | None:
         case None | "":
             return None
         case float() if not math.isfinite(document):
-            raise _wrong("contains a number that is too large for a float")
+            raise _wrong("contains a number that is too large; at most 1.8e308 is allowed")
         case str() | int() | float():
             return document
         case _:
@@ -218,7 +218,7 @@ class _Column:
 
 
 def satisfies(query: JsonOperation, hosts: HostTable, rows: Selection) -> Mask:
-    """Return for each row whether its host satisfies a query."""
+    """Return, for each row, whether its host satisfies a query."""
     return _QueryEvaluator(hosts, rows).of(query)
 
 
@@ -237,7 +237,7 @@ class _QueryEvaluator:
         self._attributes: dict[JsonAttribute, _Column] = {}
 
     def of(self, query: JsonOperation) -> Mask:
-        """Return for each row whether the query holds."""
+        """Return, for each row, whether the query holds."""
         numbers = self._numbers(query.arguments) if query.name in COMPARISONS else None
         if numbers is not None:
             truth = np.ones(self._count, dtype=np.bool_)
@@ -347,7 +347,7 @@ def _column(values: Sequence[object]) -> _Column:
     code_of: dict[object, int] = {}
     codes: list[int] = []
     for value in values:
-        # As dictionary keys 1, True and 1.0 would be equal; as JSON text they differ.
+        # As dictionary keys, 1, True and 1.0 would be equal; as JSON text, they differ.
         key = value if isinstance(value, str) else (json.dumps(value, sort_keys=True),)
         code = code_of.setdefault(key, len(distinct))
         if code == len(distinct):

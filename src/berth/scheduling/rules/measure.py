@@ -148,7 +148,7 @@ Formula = Callable[..., Value]
 class BoundMeasure:
     """A rule bound to a table and a request: at least one column, and a formula over their values.
 
-    Without a formula the measure is the first column. A measure is valid until the table's
+    Without a formula, the measure is the first column. A measure is valid until the table's
     `structure` or its list of hosts changes.
     """
 

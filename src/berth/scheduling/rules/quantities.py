@@ -31,7 +31,7 @@ class Quantity:
             fraction.
         reads: the parts of a request that `asked` reads.
         ratio_key: the key of aggregate metadata that overrides the hosts' allocation ratio.
-        noun: the name of the quantity in "without ...".
+        noun: the name of the quantity in relaxations ("without ...").
         difference: a template for a difference, with `{amount}` and `{more}` ("more" or "less").
     """
 

@@ -83,7 +83,7 @@ def reduce_hosts(hosts: HostTable, request: Request) -> Reduction:
     if request.force_nodes:
         nodes = {row for node in request.force_nodes for row in hosts.rows_of_node(node)}
         named.append(Restriction("forced nodes", _only(nodes, len(hosts)), forces=True))
-    # The restrictions are applied in place, and the column belongs to the table, so it is copied.
+    # The column belongs to the table and is copied, because restrictions are applied in place.
     mask = hosts.alive.copy()
     for one in named:
         mask &= one.allows

@@ -80,7 +80,8 @@ class Reads:
             (`flavor.extra_specs`, `image.properties`, `hints.NAME`), `needs.` with a field of
             Needs, or `now_s`, `group`, `instance_uuid`, `group_rows` (the rows with members of an
             affinity group), `project_aggregates`, `zone_aggregates` (the aggregates that the
-            project or zone is restricted to). A path covers all longer paths that begin with it.
+            project or the availability zone is restricted to). A path covers all longer paths that
+            begin with it.
         columns: the groups of table columns that the rule reads (`journal.GROUPS`).
         row_local: True if the verdict on a row depends only on that row and the query.
     """

@@ -6,7 +6,8 @@ from berth.tables.host.hosts import HostTable
 def is_split(hosts: HostTable, group_uuid: str) -> bool:
     """Return whether a group has a moving member that may end on either of two hosts.
 
-    Then no host is certain to hold all members. A resize on the same host does not split a group.
+    In a split group, no host is certain to hold all members. A resize on the same host does not
+    split a group.
     """
     if not hosts.occupants.is_moving(group_uuid) and not hosts.orphans.is_moving(group_uuid):
         return False

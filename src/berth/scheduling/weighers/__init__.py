@@ -1,1 +1,1 @@
-"""Weighers: soft rules. `build` functions make them; a module has one weigher or a few alike."""
+"""Weighers: soft rules. `build` functions make them; a module has one or a few similar ones."""

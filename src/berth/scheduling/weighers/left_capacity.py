@@ -1,8 +1,8 @@
 """LeftCapacityWeigher: the share of a host's capacity that remains once the instance is on it.
 
-The value is the mean over the resource classes that the instance asks for. So a small and a large
-host of which equal shares remain have the same value, and classes with larger numbers have no more
-weight than others. A class that the host lacks has the share 0.
+The value is the mean over the resource classes that the instance asks for. A small and a large host
+therefore have the same value if equal shares of them remain, and classes counted in large numbers
+have no more weight than others. A class that the host lacks has the share 0.
 """
 
 from berth.scheduling.rules.measure import Arithmetic, BoundMeasure, Rule, Value, constant

@@ -1,4 +1,4 @@
-"""CrossCellWeigher: hosts in the cell that a moved instance comes from are better than others.
+"""CrossCellWeigher: a moved instance prefers hosts in the cell that it comes from.
 
 The share is 1 in that cell and 0 elsewhere.
 """

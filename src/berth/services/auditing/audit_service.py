@@ -200,7 +200,7 @@ class AuditService:
         self, snapshot: AuditSnapshot, found: Iterable[Discrepancy]
     ) -> list[Discrepancy]:
         """Repair what may be repaired, and return all discrepancies with the outcomes."""
-        # Frees come first: the claims may need their capacity.
+        # Allocations are freed first, because the claims may need the capacity.
         order = {Repair.FREE: 0, Repair.CLAIM: 1, None: 2}
         mended: list[Discrepancy] = []
         for one in sorted(found, key=lambda one: order[one.mend]):
@@ -304,7 +304,7 @@ def agent_discrepancies(snapshot: AuditSnapshot, host: str | None) -> Iterator[D
 
 
 def agent_repairs(snapshot: AuditSnapshot, host: str | None) -> dict[str, tuple[HostNotice, ...]]:
-    """Return the recent repairs of all agents or of one host's, by host, newest first."""
+    """Return the recent repairs by agents, newest first, by host; with `host`, only those on it."""
     return {one.host: one.audit.mended for one in _of(snapshot, host) if one.audit.mended}
 
 

@@ -25,11 +25,12 @@ Amounts = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class AuditSnapshot:
-    """The records of the ledger by key. `instances` and `migrations` are the live ones.
+    """The records of the ledger by key.
 
-    `hosts` are by name and node, `waiting` are the pending requests by the uuid of each instance,
-    `shelved` are shelved instances without a host, and `held` are amounts by consumer. Ages are
-    relative to `now_s`, Unix seconds.
+    `instances` are on a host or wait for one, and `migrations` have not ended. `hosts` are by name
+    and node, `waiting` are the pending requests by the uuid of each instance, `shelved` are shelved
+    instances without a host, and `held` are amounts by consumer. Ages are relative to `now_s`, Unix
+    seconds.
     """
 
     version: int
@@ -51,7 +52,7 @@ class AuditSnapshot:
     consumers: Mapping[str, Consumer]
 
     def is_older(self, since_s: float, age_s: float) -> bool:
-        """Return whether something has lasted for longer than `age_s` seconds."""
+        """Return whether `since_s` (Unix seconds) is more than `age_s` seconds ago."""
         return self.now_s - since_s > age_s
 
     def is_up(self, service: Service | None) -> bool:
@@ -156,7 +157,7 @@ async def held_by(ledger: Ledger, consumer_uuid: str) -> Amounts:
 
 
 def total_by_class(amounts: Amounts) -> dict[str, int]:
-    """Return the sums by class over all providers."""
+    """Return the sums of amounts over all providers, by class."""
     total: dict[str, int] = {}
     for of_provider in amounts.values():
         for name, amount in of_provider.items():

@@ -38,7 +38,7 @@ def suspect_provider(
     Args:
         snapshot: the audit's snapshot.
         provider: the provider.
-        held: the sum of all consumers' allocations of it, without zeros.
+        held: the sum of all allocations on it, by class and without zeros.
     """
     used = without_zeros(provider.used)
     if used != held:
@@ -67,7 +67,7 @@ def suspect_provider(
 async def recheck_provider(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Return the discrepancy if it still exists; None also if the usage keeps changing."""
+    """Return the discrepancy as it is now; None if it is gone or the usage keeps changing."""
     for _ in range(_TRIES):
         # The allocations are read between two reads of the usage. If these differ, the allocations
         # may belong to either of them, and all is read again.

@@ -23,7 +23,7 @@ _CIPHERS_MAX = 64
 
 
 class Keys(Protocol):
-    """Provides the keys in use."""
+    """Provides the sealing keys, which may change between two calls."""
 
     @property
     def newest_first(self) -> Sequence[bytes]:

@@ -7,7 +7,7 @@ claims are lost; `Backoff` spreads the times at which schedulers start on the sa
 import hashlib
 from typing import Final
 
-# The factor by which each successful claim reduces the number of hosts to choose among. About 22 of
+# Each successful claim multiplies the number of hosts to choose among by this factor. About 22 of
 # them cancel one lost claim, which doubles the number.
 _SHRINKS: Final = 31 / 32
 # The first, the largest and the least spread of the delays, in seconds. A spread below the least

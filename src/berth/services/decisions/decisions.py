@@ -28,7 +28,7 @@ class PolicyInForce(Protocol):
 
 
 class DecisionService:
-    """Decides on the replica and writes nothing; used for real requests, dry runs and zone offers.
+    """Makes decisions on the replica without writing any, for requests, dry runs and zone offers.
 
     Attributes:
         contention: the reaction to lost claims, shared by all users of the service.
@@ -114,8 +114,8 @@ class DecisionService:
     def try_out(self, request: Request) -> TriedDecision:
         """Return a decision, and for each weigher the host that would win without it.
 
-        The hosts are those for the first instance only. They need a full evaluation of the table,
-        so recorded decisions do not contain them.
+        The hosts are those for the first instance only. Finding them takes a full evaluation of the
+        table, so recorded decisions do not contain them.
 
         Raises:
             InvalidInputError: the flavor or the image has a spec that cannot be parsed.

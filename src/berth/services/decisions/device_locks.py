@@ -28,7 +28,7 @@ def hardware_guard(host_uuid: str) -> str:
 
 
 def hosts_with_choices(placements: Iterable[Placement]) -> list[str]:
-    """Return the uuids of the hosts on which cells or devices were chosen, sorted."""
+    """Return the uuids of the hosts on which NUMA cells or devices were chosen, sorted."""
     return sorted(
         {
             one.provider_uuid
@@ -57,7 +57,7 @@ class DeviceLocks:
     async def guards(
         self, placements: Iterable[Placement], table_version: int
     ) -> AsyncGenerator[list[Guard], None]:
-        """Lock every host with choices, and yield the guards for the commit.
+        """Lock every host on which NUMA cells or devices were chosen, and yield the guards.
 
         Args:
             placements: the decision's placements, whose instances must already be held.

@@ -19,7 +19,7 @@ class Aggregates:
     """Manages aggregates, and keeps each host in at most one availability zone.
 
     A guard serializes the changes, so that none is lost and no two of them together put a host in
-    two zones.
+    two availability zones.
 
     Args:
         ledger: stores the aggregates.
@@ -213,7 +213,7 @@ class Aggregates:
             if other.aggregate_id == changed.aggregate_id or not other.availability_zones:
                 continue
             both = sorted(changed.hosts & other.hosts)
-            # Several aggregates may define the same zone.
+            # Several aggregates may define the same availability zone.
             if both and other.availability_zones != zones:
                 raise ConflictError(
                     f"host {both[0]} would be in more than one availability zone: "

@@ -31,7 +31,7 @@ _READ_ONE_BY_ONE = 64
 
 @dataclass(frozen=True, slots=True)
 class RatioSettings:
-    """The ratios in this process's settings, by resource class; 0 is not a ratio.
+    """The ratios in this process's settings, by resource class; 0 means none.
 
     `own` are forced on each host that reports to this process, and only aggregates override them.
     `initial` are stored with a host when it is first registered, and apply if no other source sets

@@ -62,9 +62,9 @@ _REGISTER_TRIES = 3
 class HostView:
     """A host with its data in the host table.
 
-    `used` and `inventories` are by resource class, and `used` includes holds. `zones` is empty for
-    a host that no aggregate puts in an availability zone. `cells` and `pools` are its free NUMA
-    cells and PCI devices.
+    `used` and `inventories` are by resource class, and `used` includes holds. `zones` are its
+    availability zones; empty if no aggregate puts it in one. `cells` and `pools` are its NUMA cells
+    and PCI pools, with what is free in each.
     """
 
     host: Host
@@ -82,7 +82,7 @@ class HostView:
 
 
 def host_view(hosts: HostTable, row: int) -> HostView:
-    """Return the view of one row of the table."""
+    """Return the view of the host in one row of the host table."""
     host = hosts.host(row)
     return HostView(
         host=host,
@@ -204,13 +204,13 @@ class Hosts:
         """Register hosts as their agents report them at start; new hosts are added.
 
         What an operator has set on a service stays, and so do the aggregates, traits and
-        inventories that clients of the Placement API gave its providers. Parts that a host no
-        longer reports are removed; a part of which something is used stays, without inventories,
-        until it is free.
+        inventories that clients of the Placement API gave its providers. Child providers that a
+        host no longer reports are removed; one that is in use stays, without inventories, until it
+        is free.
 
         Raises:
-            InvalidInputError: the parts of a host do not form a tree, or an agent may not report an
-                inventory.
+            InvalidInputError: a host's child providers do not form a tree, or an agent may not
+                report an inventory.
             ConflictError: other processes kept changing the same hosts or the aggregates.
             UnavailableError: the ledger cannot be reached; register again.
         """
@@ -412,7 +412,7 @@ class _Tree(NamedTuple):
 
     @property
     def providers(self) -> tuple[Provider, ...]:
-        """The host's root provider, then its parts."""
+        """The host's root provider, then its child providers."""
         return (self.report.provider, *self.children)
 
 

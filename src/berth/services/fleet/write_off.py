@@ -49,7 +49,7 @@ class WriteOffPlan:
 
     @property
     def freed(self) -> dict[str, int]:
-        """The freed amounts by class."""
+        """The amounts that the write-off frees, by class."""
         return total_by_class({one.migration.uuid: one.held for one in self.moves})
 
 

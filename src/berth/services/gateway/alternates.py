@@ -27,7 +27,7 @@ from berth.services.servers.moves import outside_server_group
 class Alternate:
     """A host that can take an instance now, according to this process's replica.
 
-    The `guards` make the ledger reject the claim if the group has changed meanwhile.
+    The `guards` make the ledger reject the claim if the server group has changed since.
     """
 
     placement: Placement
@@ -41,9 +41,9 @@ class Alternates:
     Args:
         follower: brings the replica up to date.
         replica: contains the hosts, services and members of server groups.
-        clock: the time, for the ages of heartbeats.
+        clock: the source of the time, for the ages of heartbeats.
         service_down_time_s: returns the seconds without a heartbeat after which a service is down.
-        default_zone: returns the availability zone of hosts without a zone from an aggregate.
+        default_zone: returns the availability zone of hosts to which no aggregate gives one.
     """
 
     def __init__(

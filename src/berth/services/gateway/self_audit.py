@@ -66,7 +66,7 @@ class SelfAudit:
         replica: the replica of this process.
         reports: registers changed reports of drivers.
         notices: records the repairs.
-        clock: the time, for the ages of changes.
+        clock: the source of the time, for the ages of changes.
         telemetry: receives each discrepancy once.
         metrics: counts audits and discrepancies.
         service_down_time_s: returns the seconds without a heartbeat after which a service is down.
@@ -106,7 +106,7 @@ class SelfAudit:
 
         Raises:
             InvalidInputError: the report is invalid; see `Hosts.register`.
-            ConflictError: concurrent changes of the host won each attempt to register it.
+            ConflictError: each attempt to register the host lost to a concurrent change of it.
             UnavailableError: the ledger cannot be reached; the next pass repeats the audit.
         """
         host = report.host.name

@@ -27,7 +27,7 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save_guarded, service_guard
 
-# The level is written again when it has fallen to this part of the last written level. Each write
+# The level is written again when it has fallen to this fraction of the last written one. Each write
 # reaches every scheduler, so a slow decay must not cause a write per round.
 _STEP: Final = 7 / 8
 

@@ -203,7 +203,7 @@ class PendingRequests:
                 raise ConflictError(f"request {key} is no longer pending")
             is_free = pending.taken_by in {"", may_be_taken_by}
             if not is_free and pending.taken_until_s > self._clock.now_s():
-                raise ConflictError(f"request {key} is leased by a scheduler")
+                raise ConflictError(f"request {key} is leased to scheduler {pending.taken_by}")
             withdrawing = await withdrawals(self._ledger, pending.request.instance_uuids)
             back[:] = [one.instance_uuid for one in withdrawing]
             return (*failed, *map(Put, withdrawing), Remove(Kind.PENDING_REQUEST, key))

@@ -67,7 +67,8 @@ class PlacementService:
         decision_service: makes the decisions.
         clock: the source of the times in records.
         attempts_max: the maximum number of decisions on one order when each loses its claim.
-        tracker: knows which hosts' instance lists are in doubt; None if agents cast no lists.
+        tracker: knows which hosts' instance lists are in doubt; None if agents do not
+            broadcast lists.
         on_overtaken: called when another scheduler turns out to have decided an order.
         observer: receives the stages of each order.
     """
@@ -121,8 +122,8 @@ class PlacementService:
             repeated = True
         self._at_work[request_id] = None
         try:
-            # A repeat must not be decided again, because its holds would charge the capacity that
-            # the first decision has claimed a second time.
+            # A repeat must not be decided again, because its holds would charge a second time the
+            # capacity that the first decision has claimed.
             earlier = await self._ledger.get(Decision, request_id) if repeated else None
             if earlier is not None:
                 return earlier
@@ -159,7 +160,8 @@ class PlacementService:
 
     async def _place(self, order: PlaceOrder, *, guard: str | None) -> Decision:
         # The guards of groups and devices compare versions, so any other placement in the group or
-        # on the host makes a claim stale. Such claims get more attempts than plain amounts.
+        # on the host makes a claim stale. Such claims get more attempts than claims of plain
+        # amounts.
         attempts_max = self._attempts_max if guard is None else _GUARDED_ATTEMPTS_MAX
         attempt = 1
         is_fresh = False

@@ -23,7 +23,7 @@ _NOTHING: Final[ClassesByProvider] = {}
 
 
 class AllocationRule(StrEnum):
-    """The rule that refused allocations."""
+    """The rule by which allocations were refused."""
 
     NO_PROVIDER = "no such provider"
     NO_CLASS = "no such resource class"

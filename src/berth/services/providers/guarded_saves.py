@@ -24,6 +24,16 @@ def group_guard(uuid: str) -> str:
     return f"server group {uuid}"
 
 
+def rejection_text(rejected: Rejected) -> str:
+    """Return the reason for a rejection as text: the conflict, or else the shortages."""
+    short = "; ".join(
+        f"{one.asked} {one.resource_class} requested of provider {one.provider_uuid}, "
+        f"{one.left} left ({one.rule})"
+        for one in rejected.shortages
+    )
+    return rejected.conflict or f"insufficient capacity: {short}"
+
+
 async def save(ledger: Writer, *writes: Write) -> int:
     """Commit writes as one unit, and return its version.
 
@@ -34,7 +44,7 @@ async def save(ledger: Writer, *writes: Write) -> int:
     """
     (outcome,) = await ledger.commit([writes])
     if isinstance(outcome, Rejected):
-        raise ConflictError(outcome.conflict or f"insufficient capacity: {outcome.shortages}")
+        raise ConflictError(rejection_text(outcome))
     return outcome.version
 
 
@@ -63,5 +73,5 @@ async def save_guarded(ledger: Ledger, guard: str, read: Callable[[], Awaitable[
         if isinstance(outcome, Committed):
             return outcome.version
         if not outcome.stale:
-            raise ConflictError(outcome.conflict or f"insufficient capacity: {outcome.shortages}")
+            raise ConflictError(rejection_text(outcome))
     raise ConflictError(f"too many concurrent changes ({guard}); try again")

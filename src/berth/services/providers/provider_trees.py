@@ -1,4 +1,4 @@
-"""Merges a host and its parts, as the agent reports them, into the ledger's provider trees.
+"""Merges a host and its child providers, as the agent reports them, into the ledger's trees.
 
 Clients of the Placement API write the same records. A report therefore replaces what the agent
 reported before, and keeps what clients have set.
@@ -17,7 +17,7 @@ from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Put, Remove, Write
 from berth.ports.virt import ChildReport, HostReport
 
-# The largest number of parts that one host may report.
+# The largest number of child providers that one host may report.
 CHILDREN_MAX: Final = 1_024
 
 # Placement's limit of 255 characters, without control characters and line separators.
@@ -44,10 +44,13 @@ def children_of(report: HostReport) -> tuple[Provider, ...]:
     where = f"host {report.host.name}: children"
     if len(report.children) > CHILDREN_MAX:
         raise InvalidInputError(
-            where, f"{len(report.children)} exceed the maximum of {CHILDREN_MAX}"
+            where, f"{len(report.children)} children exceed the maximum of {CHILDREN_MAX}"
         )
     if len(named) < len(report.children):
-        raise InvalidInputError(where, "two children have the same name; give each its own")
+        names = [child.name for child in report.children]
+        twice = next(name for name in names if names.count(name) > 1)
+        reason = f"two children have the same name {twice[:80]!r}; give each its own"
+        raise InvalidInputError(where, reason)
     for child in report.children:
         _check(child, named, f"{where}[{child.name[:80]!r}]")
     return tuple(
@@ -63,7 +66,7 @@ def children_of(report: HostReport) -> tuple[Provider, ...]:
 
 
 def check_inventories(report: HostReport) -> None:
-    """Check the inventories that an agent reports for its host and the host's parts.
+    """Check the inventories that an agent reports for its host and the child providers.
 
     Raises:
         InvalidInputError: an agent may not report one of the inventories.
@@ -95,7 +98,7 @@ def _check(child: ChildReport, named: Mapping[str, ChildReport], where: str) -> 
 
 
 def part_name(host: Host, provider: Provider) -> str:
-    """Return a part's name as the host's agent reported it."""
+    """Return the name of a child provider as the host's agent reported it."""
     return provider.name.removeprefix(_prefix(host))
 
 
@@ -114,7 +117,7 @@ class ProviderNames:
     def of(self, reported: Provider, stored: Provider | None) -> str:
         """Assign a name to a reported provider and return it; a taken name gets the uuid appended.
 
-        A stored provider keeps its name if it is the reported one, with or without its uuid.
+        A stored provider keeps its name if it is the reported one, possibly with the uuid appended.
         """
         if stored is not None and is_named(stored, reported):
             return stored.name
@@ -142,7 +145,7 @@ def merged(
             new one.
         name: see `ProviderNames.of`.
         parent_uuid: see `StoredProviders.parents_after`.
-        now_s: Unix time.
+        now_s: the current time in Unix seconds.
     """
     new = replace(
         reported,
@@ -232,7 +235,7 @@ class StoredProviders:
         always stays, and so does a provider that the move would put below itself.
 
         Args:
-            reported: the host's root provider, then its parts.
+            reported: the host's root provider, then its child providers.
         """
         after: dict[str, str | None] = {}
         for one in _from_top(reported):

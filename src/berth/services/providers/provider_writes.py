@@ -22,6 +22,7 @@ from berth.domain.ledger.write import (
 )
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
+from berth.services.providers.guarded_saves import rejection_text
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.tables.provider.providers import ProviderTable
@@ -69,7 +70,7 @@ def trait_guards(names: Iterable[str], seen: int) -> list[Guard]:
 
 
 def row_in(table: ProviderTable, uuid: str) -> int:
-    """Return the row of a provider.
+    """Return the row of a provider in the provider table.
 
     Raises:
         ProviderRefusedError: there is no such provider.
@@ -164,7 +165,7 @@ def _raise_refused(outcome: Rejected) -> None:
 async def provider_at_version(
     ledger: Ledger, replica: ProviderReplica, version: int, uuid: str
 ) -> Provider:
-    """Return a provider as the unit of a version left it.
+    """Return a provider as the unit that was committed as `version` left it.
 
     The current record may be newer. A client that got its generation could overwrite a change that
     it has not seen. The table's record is returned only if the feed has no record of the provider
@@ -258,7 +259,7 @@ class ProviderRevisions(ProviderWrites):
 
 
 class RefusalRule(StrEnum):
-    """The rule that refused a change."""
+    """The rule by which a change was refused."""
 
     NO_PROVIDER = "no such provider"
     UUID_TAKEN = "another provider has the uuid"
@@ -310,5 +311,5 @@ class UnitRejectedError(ConflictError):
     """
 
     def __init__(self, rejected: Rejected) -> None:
-        super().__init__(rejected.conflict or str(rejected.shortages))
+        super().__init__(rejection_text(rejected))
         self.rejected = rejected

@@ -1,8 +1,9 @@
 """Reshape, which replaces inventories of providers and allocations of consumers in one unit.
 
-This moves a resource to another provider while it is in use, for example from a compute node to a
-part of it. The unit first gives every provider both its old and its new inventories, then moves the
-allocations, and then removes the old inventories. If any step is rejected, nothing happens.
+This moves a resource to another provider while it is in use, for example from a compute node to one
+of its child providers. The unit first gives every provider both its old and its new inventories,
+then moves the allocations, and then removes the old inventories. If any step is rejected, nothing
+happens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +52,7 @@ class GenerationError(ConflictError):
 
 
 class ReshapeService(ProviderWrites):
-    """Replaces inventories and allocations together."""
+    """Replaces inventories and allocations in one unit."""
 
     async def reshape(
         self, inventories: WantedInventories, shares: Sequence[ConsumerUpdate]

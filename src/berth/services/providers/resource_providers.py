@@ -30,7 +30,7 @@ from berth.tables.provider.providers import ProviderTable
 
 @dataclass(frozen=True, slots=True)
 class Unset:
-    """The type of `UNSET`."""
+    """The type of `UNSET`, which stands for an argument that was not given."""
 
 
 UNSET: Final = Unset()
@@ -44,8 +44,8 @@ class ProviderQuery:
         name: the exact name, or None for any.
         uuid: the uuid, or None for any.
         in_tree: the uuid of a provider in the same tree, or None for any tree.
-        amounts: amounts by resource class, each at least 1, that one allocation must be able to
-            get.
+        amounts: pairs of a resource class and an amount, at least 1, that one allocation must be
+            able to get.
         required: sets of traits; the provider must have at least one trait of each set.
         forbidden: traits that the provider must not have.
         member_of: sets of aggregates; the provider must be in at least one aggregate of each set.

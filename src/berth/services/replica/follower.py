@@ -28,7 +28,7 @@ class Subscriber(Protocol):
         ...
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Apply changes that follow the current version; each version is complete in them."""
+        """Apply changes that follow the current version; no version is split between two calls."""
         ...
 
 
@@ -114,8 +114,8 @@ class Follower:
             try:
                 changes = await self._feed.changes(self.version, _VERSIONS_AT_ONCE)
             except FeedGapError:
-                # This process is older than the oldest version in the feed, or newer than the
-                # ledger, which was then replaced or restored from a backup.
+                # This process's version is older than the oldest in the feed, or newer than that of
+                # the ledger, which was then replaced or restored from a backup.
                 self._needs_reload = True
                 break
             is_behind = bool(changes) and changes[-1].version >= self.version + _VERSIONS_AT_ONCE

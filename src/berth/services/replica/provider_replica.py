@@ -13,8 +13,8 @@ from berth.tables.vocabulary import Vocabulary
 class ProviderReplica:
     """A subscriber of the feed that keeps what the Placement API reads.
 
-    Each `load` replaces both attributes by new objects, so callers must not keep references to
-    them.
+    Each `load` replaces both attributes with new objects, so callers must not keep references
+    to them.
 
     Attributes:
         table: all providers.
@@ -28,7 +28,7 @@ class ProviderReplica:
         self.vocabulary = Vocabulary(standard, self.table)
 
     def load(self, snapshot: Snapshot) -> None:
-        """Replace both tables; see `Subscriber.load`."""
+        """Replace the table and the vocabulary; see `Subscriber.load`."""
         table = ProviderTable()
         table.reserve(len(snapshot.providers))
         for provider in snapshot.providers:
@@ -42,7 +42,7 @@ class ProviderReplica:
             self.vocabulary.put(trait)
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Apply changes to both tables; see `Subscriber.apply`."""
+        """Apply changes to the table and the vocabulary; see `Subscriber.apply`."""
         for change in changes:
             self._apply(change.event)
             # The version follows the event, because a reader that sees the version must also see

@@ -61,7 +61,7 @@ def check_order(order: PlaceOrder) -> None:
 
 
 class Placer(Protocol):
-    """Places orders."""
+    """Decides orders and claims capacity for their instances."""
 
     async def place(self, order: PlaceOrder) -> Decision:
         """Place all instances of an order, or refuse all, and return the recorded decision.
@@ -126,5 +126,6 @@ def split_zone(text: str | None) -> tuple[str | None, str | None, str | None]:
     zone, _, rest = text.partition(":")
     host, _, node = rest.partition(":")
     if ":" in node:
-        raise InvalidInputError("availability_zone", "must be ZONE, ZONE:HOST or ZONE:HOST:NODE")
+        reason = f"{text[:80]!r} must be ZONE, ZONE:HOST or ZONE:HOST:NODE"
+        raise InvalidInputError("availability_zone", reason)
     return zone or None, host or None, node or None

@@ -31,7 +31,7 @@ _VM_STATES: Final[Mapping[Status, str]] = {
 
 
 def vm_state(status: Status) -> str:
-    """Return a status as the compute API's `vm_state`."""
+    """Return the `vm_state` that the compute API shows for a status."""
     return _VM_STATES.get(status) or status.value.lower()
 
 

@@ -63,7 +63,7 @@ class QuotaLimits:
         return self._own_defaults.overridden_by(self._replica.quotas.get(CLASS_DEFAULT))
 
     def of_project(self, project_id: str) -> Limits:
-        """Return the limits of a project."""
+        """Return the effective limits of a project: its own, and the defaults for all others."""
         return self.defaults.overridden_by(self._replica.quotas.get(project_id))
 
     def within(self, project_id: str) -> QuotaCheck | None:

@@ -215,7 +215,8 @@ class Instances:
         (outcome,) = await self._ledger.commit([(Put(replace(instance, updated_at_s=now_s)),)])
         if not isinstance(outcome, Committed):
             raise ConflictError(
-                outcome.conflict or f"cannot save instance {instance.uuid}: it has changed"
+                outcome.conflict
+                or f"cannot save instance {instance.uuid}: it has changed; read it again"
             )
 
     async def _is_down(self, host: str, service_down_time_s: float) -> bool:
@@ -377,7 +378,8 @@ class Instances:
             return None
         first, *others = named
         if others:
-            raise InvalidInputError("os:scheduler_hints.group", "must be one server group")
+            reason = f"must be one server group, not {len(named)}"
+            raise InvalidInputError("os:scheduler_hints.group", reason)
         if first not in self._replica.hosts.server_groups:
             await self._follower.catch_up()
         if first not in self._replica.hosts.server_groups:

@@ -44,7 +44,7 @@ _FIRST: Final[Mapping[MoveKind, tuple[Stage, Task]]] = {
     MoveKind.EVACUATION: (Stage.ARRIVING, Task.REBUILDING),
 }
 
-# The task of an instance while a request with an operation is pending.
+# The task of an instance while a request about it is pending, by the request's operation.
 AWAITING: Final[Mapping[Operation, Task]] = {
     Operation.CREATE: Task.SCHEDULING,
     Operation.RETRY: Task.SCHEDULING,
@@ -131,7 +131,7 @@ def request_to_move(
 
 
 def is_move(request: Request) -> bool:
-    """Return whether a request is about moving an instance that already has a host."""
+    """Return whether a request moves an instance that already has a host."""
     return request.operation in _KINDS
 
 
@@ -182,7 +182,7 @@ def start_move(
 
 
 def holder_of_move(migration: Migration, now_s: float) -> Consumer:
-    """Return the consumer that holds a move's allocations besides those of the instance."""
+    """Return the consumer that holds the allocations of a move that its instance does not hold."""
     return Consumer(
         migration.uuid,
         migration.project_id,

@@ -105,7 +105,7 @@ class Operations:
             uuid: the instance.
             image: the image.
             caller: the caller of the operation.
-            fields: the instance's fields that change with it (`name`, `metadata`, `extra`).
+            fields: new values of other fields of the instance (`name`, `metadata`, `extra`).
 
         Raises:
             InvalidInputError: the flavor of the instance is too small for the image.

@@ -60,7 +60,7 @@ class ServerGroups:
         return group
 
     async def members(self, group: ServerGroup) -> list[str]:
-        """Return the uuids of a group's instances here and then in child zones, oldest first."""
+        """Return the uuids of a group's instances here, then in child zones, each oldest first."""
         found = await self._ledger.instances(InstanceQuery(group_uuid=group.uuid, limit=10_000))
         below = await members_in_child_zones(self._ledger, group.uuid, group.project_id)
         here = [instance.uuid for instance in reversed(found)]

@@ -164,8 +164,8 @@ def _check_known(migration: Migration | None) -> None:
 def give_up_move(instance: Instance, migration: Migration, now_s: float) -> list[Write]:
     """Return the writes that end a move and have its leftovers cleaned up.
 
-    The instance stays on its host, and its allocations are those on this host again. The caller
-    writes its record.
+    The instance stays on its host and holds the allocations there again. The caller writes the
+    record of the instance.
     """
     place = migration.elsewhere
     is_before = place is migration.destination

@@ -67,7 +67,7 @@ class ChosenHost:
 
 @dataclass(frozen=True, slots=True)
 class SelectedData:
-    """The destinations that a scheduler has decided and the ledger has committed."""
+    """The hosts that a scheduler has chosen for a request and the ledger has committed."""
 
     request: SelectionData
     destinations: tuple[ChosenHost, ...]
@@ -105,7 +105,7 @@ class RefusedData:
 
 @dataclass(frozen=True, slots=True)
 class InstanceData:
-    """An instance after an event."""
+    """The state of an instance after an event, as of `ledger_version`; times are Unix seconds."""
 
     uuid: str
     name: str
@@ -151,7 +151,7 @@ class InstanceData:
 
 @dataclass(frozen=True, slots=True)
 class HostData:
-    """A host after an event."""
+    """The state of a host after an event, as of `ledger_version`."""
 
     uuid: str
     name: str
@@ -167,7 +167,7 @@ class HostData:
 
 @dataclass(frozen=True, slots=True)
 class ServiceData:
-    """The compute service of a host after an operator's change."""
+    """The state of a compute service after an operator's change, as of `ledger_version`."""
 
     host: str
     disabled: bool

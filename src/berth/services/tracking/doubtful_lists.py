@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-# A number above every version of the ledger.
+# Above every version of the ledger: no report settles a doubt until then, and no claim is newer.
 NEWEST: Final = 2**63 - 1
 
 
@@ -34,7 +34,7 @@ class DoubtfulLists:
         return frozenset(self._doubts)
 
     def since(self, at_s: float) -> list[str]:
-        """Return the names of hosts whose lists have been doubtful since `at_s` or longer."""
+        """Return the hosts whose lists have been doubtful since `at_s` (Unix seconds) or longer."""
         return [host for host, doubt in self._doubts.items() if doubt.at_s <= at_s]
 
     def add(self, host: str, now_s: float, until: int = NEWEST) -> None:

@@ -77,7 +77,7 @@ class HostMessages:
                 yield self._waiting.pop(key)
 
     def forget_waiting(self) -> None:
-        """Forget the waiting messages."""
+        """Forget the messages that wait for the table."""
         self._waiting.clear()
 
     @property

@@ -88,7 +88,9 @@ class ListReloader:
                 found = await self._try(host)
                 if found is not None:
                     return found
-        raise ConflictError(f"cannot reload the instances of host {host}: they change too fast")
+        raise ConflictError(
+            f"cannot reload the instances of host {host}: they changed in each of {_TRIES} reads"
+        )
 
     async def _try(self, host: str) -> ReloadResult | None:
         view = self._view
@@ -136,7 +138,7 @@ def _are_same(before: dict[str, Resident], after: dict[str, Resident]) -> bool:
 
 
 async def hosts_with_wrong_members(view: LedgerView, group_uuid: str) -> set[str]:
-    """Return the names of the hosts on which the ledger and the table have different members.
+    """Return the names of hosts on which ledger and table have different members of a group.
 
     Raises:
         UnavailableError: the ledger cannot be reached.

@@ -54,7 +54,7 @@ _HARD: Final = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
 
 @dataclass(frozen=True, slots=True)
 class TrackingPace:
-    """The interval of the agents' syncs, and the longest doubt before a host is reloaded.
+    """The interval of the agents' syncs, and how long a list stays in doubt before a reload.
 
     Within `patience_s` a late message may settle a doubt without a reload. A decision does not wait
     for that: it has the list reloaded immediately.
@@ -68,7 +68,9 @@ _PACE: Final = TrackingPace()
 
 
 class InstanceTracker:
-    """Receives the agents' casts about their instances. It must follow the feed after the replica.
+    """Receives the agents' casts about their instances.
+
+    It must follow the replica among the subscribers of the feed.
 
     When the feed is the source, the table has all instances from it, and the casts are compared
     with the table. When casts are the source, the table has the instances of reporting hosts from
@@ -117,7 +119,7 @@ class InstanceTracker:
     # ---- messages -----------------------------------------------------------------------------
 
     def serve(self, bus: Bus, name: str) -> Callable[[], None]:
-        """Serve the casts under this scheduler's unique name; return the function that stops it."""
+        """Serve casts under this scheduler's unique name; return the function that ends this."""
         return serve_messages(bus, name, self.hear)
 
     def load(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the replica has loaded it

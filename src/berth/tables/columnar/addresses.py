@@ -29,7 +29,7 @@ class Addresses:
         self._texts: dict[int, str] = {}
 
     def within(self, network: IPv4Network | IPv6Network, rows: Selection) -> Mask:
-        """Return for each of the rows whether its address is in the network.
+        """Return, for each row, whether its address is in the network.
 
         A row without an address, or with a string that is not an address, is in no network.
         """

@@ -49,7 +49,7 @@ class Bitset:
             self._words[place][row] = bits
 
     def get(self, row: int) -> frozenset[str]:
-        """Return the set of a row."""
+        """Return the names in the set of a row."""
         return frozenset(n for n, number in self.names.items() if self._bit(row, number))
 
     def holds(self, row: int, name: str) -> bool:
@@ -58,7 +58,7 @@ class Bitset:
         return number is not None and self._bit(row, number)
 
     def has(self, name: str, rows: Selection) -> Mask:
-        """Return for each of the rows whether the name is in its set."""
+        """Return, for each row, whether the name is in its set."""
         number = self.names.get(name)
         if number is None:
             return np.zeros(count_of(rows), dtype=np.bool_)
@@ -67,14 +67,14 @@ class Bitset:
         return found
 
     def has_any(self, names: Iterable[str], rows: Selection) -> Mask:
-        """Return for each of the rows whether any of the names is in its set."""
+        """Return, for each row, whether any of the names is in its set."""
         found = np.zeros(count_of(rows), dtype=np.bool_)
         for name in names:
             found |= self.has(name, rows)
         return found
 
     def count_among(self, words: Sequence[int], rows: Selection) -> NDArray[np.int64]:
-        """Return for each of the rows how many names of a given set are in its own set.
+        """Return, for each row, how many names of a given set are in its own set.
 
         Args:
             words: the given set, from `words_of`.
@@ -100,7 +100,7 @@ class Bitset:
         return words
 
     def is_empty(self, rows: Selection) -> Mask:
-        """Return for each of the rows whether its set is empty."""
+        """Return, for each row, whether its set is empty."""
         empty = np.ones(count_of(rows), dtype=np.bool_)
         for word in self._words:
             empty &= word[rows] == 0
@@ -122,7 +122,7 @@ def count_of(rows: Selection) -> int:
 
 
 def is_row(row: int, rows: Selection) -> Mask:
-    """Return for each of the rows whether it is `row`."""
+    """Return, for each row, whether it is `row`."""
     every = np.arange(rows.stop) if isinstance(rows, slice) else rows
     same: Mask = every == row
     return same

@@ -96,7 +96,7 @@ class ClassColumns(ColumnSet):
         self.stepped.discard(row)
 
     def fits(self, amount: int, rows: Selection) -> Mask:
-        """Return for each of the rows whether one allocation of `amount` fits.
+        """Return, for each row, whether one allocation of `amount` fits.
 
         Args:
             amount: in the unit of the class, at least 1.

@@ -80,7 +80,7 @@ class Journal:
         """
         for group, rows in self._rows.items():
             self._forgotten[group] += len(rows)
-            # Positions keep counting, so an old one is recognised as outdated.
+            # Positions are not reset, so an old one is recognised as outdated.
             self._rows[group] = array("i")
 
     def position(self, group: str) -> int:

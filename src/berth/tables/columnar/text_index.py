@@ -121,5 +121,5 @@ class TextIndex:
         self._slots = array("i", slots.tobytes())
         self._tombstones = 0
         rest: list[int] = here[~fits].tolist()
-        for row in rest:  # rows that do not fit at the end wrap around
+        for row in rest:  # Rows that do not fit at the end wrap around.
             self._insert(row, self._hashes[row])

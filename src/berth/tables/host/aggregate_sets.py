@@ -61,7 +61,7 @@ class AggregateSets:
         self._of_row = grown(self._of_row, rows)
 
     def put(self, row: int, numbers: frozenset[int]) -> None:
-        """Replace the set of a row by `numbers`."""
+        """Replace the set of a row by the aggregate ids `numbers`."""
         before = self._of_row.item(row)
         if self._sets.all[before] != numbers:
             self._of_row[row] = self._sets.take(numbers)
@@ -69,7 +69,7 @@ class AggregateSets:
             self.version = self._sets.version
 
     def get(self, row: int) -> frozenset[int]:
-        """Return the set of a row."""
+        """Return the aggregate ids in the set of a row."""
         return self._sets.all[self._of_row.item(row)] or _EMPTY
 
     def rows_with(self, number: int) -> Rows:
@@ -82,12 +82,12 @@ class AggregateSets:
         order = indices.argsort(kind="stable")
         found, starts = np.unique(indices[order], return_index=True)
         parts = np.split(rows[order], starts[1:])
-        # Not strict, because `np.split` of no rows still returns one part, which is empty.
+        # `strict` is False because `np.split` of no rows still returns one part, which is empty.
         for index, mine in zip(found.tolist(), parts, strict=False):
             yield self._sets.all[index] or _EMPTY, mine
 
     def has_any(self, numbers: Collection[int], rows: Selection) -> Mask:
-        """Return for each of the rows whether its set contains any of the ids."""
+        """Return, for each row, whether its set contains any of the ids."""
         if not numbers:
             return np.zeros(count_of(rows), dtype=np.bool_)
         indices = self._of_row[rows]
@@ -110,7 +110,7 @@ class AggregateSets:
             values: finite values by id; ids may be missing.
 
         Returns:
-            (S,) float64, NaN for sets of which no member has a value. The result is valid until
+            (S,) float64, NaN for sets in which no member has a value. The result is valid until
             `version` increases; `spread` maps it to rows.
         """
         flat = self._flattened()

@@ -9,13 +9,13 @@ from berth.domain.hardware.cpu_sets import bits_of, cpus_of
 from berth.domain.hardware.numa import NumaCell
 
 _KB_PER_MB = 1024
-# Maximum number of cached shapes. A fleet has few distinct cells, but a report may contain any.
+# Maximum number of cached shapes. A fleet has few distinct NUMA cells, but reports may name any.
 _SHAPES_KEPT = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class CellShape:
-    """A cell as its host reports it, with CPU sets as bit masks; equal cells share one object.
+    """A NUMA cell as its host reports it, with CPU sets as bit masks; equal cells share an object.
 
     `cores` contains the dedicated CPUs of each core, without cores that have none; `threads` is the
     highest number of threads of a core. `smallest_kb` is the smallest page size in KiB, 0 if none
@@ -33,7 +33,7 @@ class CellShape:
 
 @lru_cache(maxsize=_SHAPES_KEPT)
 def shape_of(cell: NumaCell) -> CellShape:
-    """Return the shape of a cell."""
+    """Return the shape of a NUMA cell."""
     dedicated = bits_of(cell.pcpuset)
     siblings = [bits_of(core) for core in cell.siblings] or [1 << cpu for cpu in cpus_of(dedicated)]
     return CellShape(
@@ -49,7 +49,7 @@ def shape_of(cell: NumaCell) -> CellShape:
 
 @dataclass(slots=True)
 class CellUse:
-    """The resources of a cell that instances use, independent of the cell's shape.
+    """The resources of a NUMA cell that instances use, independent of the cell's shape.
 
     `pinned` is a mask of the dedicated CPUs in use. `again` counts additional owners of a CPU. A
     CPU should have none, but without the count the first release would free a CPU that another
@@ -64,7 +64,7 @@ class CellUse:
     pages_kb: dict[int, int] = field(default_factory=dict[int, int])
 
     def take(self, share: CellShare) -> None:
-        """Add the share of one guest cell."""
+        """Add the share that one guest NUMA cell uses."""
         self._count(share, 1)
         for cpu in share.taken_cpus:
             if self.pinned >> cpu & 1:
@@ -93,7 +93,7 @@ class CellUse:
 
 @dataclass(frozen=True, slots=True)
 class FreeCell:
-    """A cell of a host and its free resources; `free` is a mask of the free dedicated CPUs.
+    """A NUMA cell and its free resources; `free` is a mask of the free dedicated CPUs.
 
     `pages_kb` contains pairs of page size and free memory, both in KiB. Guests without a page size
     use the smallest pages.
@@ -128,7 +128,7 @@ class FreeCell:
 
 
 def free_cell(shape: CellShape, use: CellUse) -> FreeCell:
-    """Return the free resources of a cell."""
+    """Return the free resources of a NUMA cell."""
     return FreeCell(
         shape=shape,
         free=shape.dedicated & ~use.pinned,

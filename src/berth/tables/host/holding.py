@@ -19,8 +19,8 @@ def hold(
         hosts: the table.
         row: the row of the host.
         amounts: the requested amounts by class, in the unit of the class.
-        assignment: the amounts by provider, cells and devices that the instance gets in addition
-            to the amounts, or in their place; None if there are none.
+        assignment: the amounts by provider, NUMA cells and devices that the instance gets in
+            addition to the amounts, or in their place; None if there are none.
     """
     # An assignment may take requested amounts from child providers instead of the root.
     hosts.hold(row, amounts_on_root(amounts, assignment))
@@ -34,7 +34,7 @@ def hold(
 def release_hold(
     hosts: HostTable, row: int, amounts: Mapping[str, int], assignment: Assignment | None
 ) -> None:
-    """Undo a `hold` with equal arguments; amounts, cells and devices not on hold are ignored."""
+    """Undo a `hold` with equal arguments; whatever is not on hold is ignored."""
     hosts.release_hold(row, amounts_on_root(amounts, assignment))
     if assignment is not None:
         for provider_uuid, more in assignment.allocations.items():

@@ -178,15 +178,15 @@ class HostColumns(ColumnSet):
 
     @property
     def has_cells(self) -> bool:
-        """Whether any host has ever reported a cell."""
+        """Whether any host has ever reported a cell (`Host.cell`)."""
         return len(self._cell_names) > 1
 
     def cell_name(self, row: int) -> str:
-        """Return the cell of a row's host; empty if it has none."""
+        """Return the name of the cell of a row's host; empty if it has none."""
         return self._cell_names[self.cell.item(row)]
 
     def in_cell(self, cell: str, rows: Selection, count: int) -> Mask:
-        """Return for each of the `count` rows whether its host is in the named cell."""
+        """Return, for each of the `count` rows, whether its host is in the named cell."""
         number = self._cells.get(cell)
         if number is None:
             return np.zeros(count, dtype=np.bool_)
@@ -250,7 +250,7 @@ class HostColumns(ColumnSet):
             failed_at_s=self.failed_at_s.item(row),
         )
 
-    # ---- parts ----------------------------------------------------------------------------
+    # ---- helpers --------------------------------------------------------------------------
 
     def _put_hardware(self, row: int, host: Host) -> None:
         self.metrics.put(row, host.metrics)

@@ -58,8 +58,8 @@ class HostTable:
     thread.
 
     The columns of used amounts hold the amounts that the ledger reports plus those on *hold*: the
-    amounts that this process has claimed or offered and the feed has not yet confirmed. So the next
-    decision of this process sees the room that is left.
+    amounts that this process has claimed or offered and the feed has not yet confirmed. The next
+    decision of this process therefore sees the room that is left.
 
     Attributes:
         version: the ledger version that the table reflects.
@@ -115,7 +115,7 @@ class HostTable:
 
     @property
     def profile(self) -> SmallInts:
-        """(N,) index into `profiles.all`."""
+        """(N,) id of the host's profile: its index in `profiles.all`."""
         return self._columns.profile[: self._rows]
 
     @property
@@ -135,11 +135,11 @@ class HostTable:
 
     @property
     def has_cells(self) -> bool:
-        """Whether any host has ever reported a cell."""
+        """Whether any host has ever reported a cell (`Host.cell`)."""
         return self._columns.has_cells
 
     def in_cell(self, cell: str, rows: Selection) -> Mask:
-        """Return for each of the rows whether its host is in the named cell."""
+        """Return, for each row, whether its host is in the named cell."""
         return self._columns.in_cell(cell, rows, count_of(rows))
 
     @property
@@ -153,8 +153,8 @@ class HostTable:
 
         It does not depend on the order in which hosts were added.
         """
-        # Ranks are computed when they are read, because sorting a large fleet takes long and hosts
-        # are added in bursts.
+        # Ranks are computed when they are read, because sorting a large fleet is slow and hosts are
+        # added in bursts.
         if not self._is_ranked:
             # Most fleets have unique names, and comparing names is faster than whole identities.
             key = self._names.name if self._names.are_unique else self.identity
@@ -328,7 +328,7 @@ class HostTable:
         return host
 
     def identity(self, row: int) -> Identity:
-        """Return the name, node and uuid of the host in a row; they are its sort key.
+        """Return the name, node and uuid of the host in a row; hosts are sorted by this tuple.
 
         Raises:
             NotFoundError: the row is unused.
@@ -361,7 +361,7 @@ class HostTable:
         return tuple(self.name(int(row)) for row in rows)
 
     def cell_name(self, row: int) -> str:
-        """Return the cell of a row's host; empty if it has none."""
+        """Return the name of the cell of a row's host; empty if it has none."""
         return self._columns.cell_name(row)
 
     def row_of(self, host_uuid: str) -> int | None:
@@ -483,7 +483,7 @@ class HostTable:
         self.orphans.providers.pop(provider_uuid, None)
         self.trees.remove(provider_uuid)
         if self.row_of(provider_uuid) is not None:
-            # The host stays in the table, because it is a record of its own in the ledger.
+            # The host stays in the table, because the ledger stores it as a separate record.
             self.put_provider(Provider(provider_uuid, name=""))
 
     def put_used(self, host_uuid: str, used: Mapping[str, int]) -> None:
@@ -516,7 +516,7 @@ class HostTable:
             self.journal.record(row, "seen")
 
     def put_seen(self, names: Iterable[str], at_s: float) -> None:
-        """Set the time in Unix seconds of services' last heartbeat; ignore unknown services."""
+        """Set the last heartbeat of services, in Unix seconds; unknown services are ignored."""
         for name in names:
             for row in self._services.put_seen(name, at_s):
                 self.journal.record(row, "seen")
@@ -553,7 +553,7 @@ class HostTable:
     # ---- write: decisions of this process ---------------------------------------------------
 
     def add_resident(self, row: int, resident: Resident) -> None:
-        """Put an instance on a row; it must not be on any row."""
+        """Put an instance on a row; it must not be on any row yet."""
         self._add_occupant(Occupant(resident, row))
 
     def remove_resident(self, uuid: str) -> None:
@@ -599,7 +599,7 @@ class HostTable:
         self._stock.undo_confirm_hold(row, amounts)
         self.journal.record(row, "used")
 
-    # ---- parts ------------------------------------------------------------------------------
+    # ---- helpers ----------------------------------------------------------------------------
 
     def _add_host(self, host: Host) -> int:
         row = self._new_row()

@@ -10,7 +10,7 @@ from berth.tables.columnar.column_set import grown
 
 Counts = NDArray[np.float64]
 
-# For up to this many rows with a count a mapping is used, whatever the size of the table.
+# A mapping is used for up to this many rows with a count, whatever the size of the table.
 _FEW_ROWS = 64
 # A mapping entry takes about as much memory as this many elements of an int32 array.
 _ROWS_TO_A_COUNT = 16
@@ -116,7 +116,7 @@ class ImageCounts:
             self.add(row, properties)
 
     def count(self, name: str, value: str, rows: Selection) -> Counts:
-        """Return for each of the rows how many instances have the given value of a property."""
+        """Return, for each row, how many instances have the given value of a property."""
         counts = self._counts.get((name, value))
         if counts is None:
             return np.zeros(count_of(rows), dtype=np.float64)

@@ -58,7 +58,8 @@ class Memberships:
             for key, text in aggregate.metadata.items():
                 self.by_key.setdefault(key, {})[number] = _words(text)
                 self._forget_numbers(key)
-        # This must follow the metadata, from which the zones of moved rows are computed.
+        # This must follow the metadata, from which the availability zones of moved rows are
+        # computed.
         moved = self._move(number, came=aggregate.hosts - before, left=before - aggregate.hosts)
         # New metadata also changes the rows that stay in the aggregate.
         if old is None or not is_restated:
@@ -104,7 +105,7 @@ class Memberships:
         return frozenset(word for words in mine for word in words)
 
     def has_any(self, aggregate_ids: Collection[int], rows: Selection) -> Mask:
-        """Return for each of the rows whether it is in any of the aggregates."""
+        """Return, for each row, whether it is in any of the aggregates."""
         return self.by_row.has_any(aggregate_ids, rows)
 
     def least_of(self, key: str, rows: Selection, *, above: float = -math.inf) -> Floats | None:
@@ -139,7 +140,7 @@ class Memberships:
         mine = sorted(self.by_row.get(row) & numbers.keys(), key=lambda one: (numbers[one], one))
         return self.by_id[mine[0]] if mine else None
 
-    # ---- parts ------------------------------------------------------------------------------
+    # ---- helpers ----------------------------------------------------------------------------
 
     def _numbers(self, key: str, above: float) -> dict[int, float]:
         read = ((n, _number(self.by_id[n].metadata[key])) for n in self.by_key.get(key, ()))

@@ -1,4 +1,4 @@
-"""The free resources of the hosts' NUMA cells, in arrays with one place per cell."""
+"""The free resources of the hosts' NUMA cells, in arrays with one place per NUMA cell."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ _NO_USE = CellUse()
 
 
 class CellColumns(ColumnSet):
-    """The free resources of each cell (see `schema.CELL_COLUMNS`)."""
+    """The free resources of each NUMA cell (see `schema.CELL_COLUMNS`)."""
 
     row: Ints
     cell_id: Ints
@@ -52,7 +52,7 @@ class CellColumns(ColumnSet):
         super().__init__(CELL_COLUMNS, rows)
 
     def put(self, place: int, row: int, shape: CellShape) -> None:
-        """Set a place to a cell of a row, without its free resources."""
+        """Store a NUMA cell of a row at a place, without its free resources."""
         self.row[place] = row
         self.cell_id[place] = shape.cell.cell_id
         self.socket[place] = -1 if shape.cell.socket is None else shape.cell.socket
@@ -67,7 +67,7 @@ class CellColumns(ColumnSet):
                 self.smallest_total_kb[place] = pages.total * pages.size_kb
 
     def put_free(self, place: int, cell: FreeCell) -> None:
-        """Set the free resources of the cell at a place."""
+        """Set the free resources of the NUMA cell at a place."""
         counts, threads = cell.core_counts, cell.shape.threads
         self.shared_used[place] = cell.shared_used
         self.free[place] = cell.free_count
@@ -96,8 +96,8 @@ def most_paired(counts: Iterable[int]) -> int:
 class NumaCells:
     """The NUMA cells of every row, and their usage by the instances on the row.
 
-    Rows without cells cost a few bytes. The arrays are updated only when they are read, so several
-    changes of a row in between cost as much as one.
+    Rows without NUMA cells cost a few bytes. The arrays are updated only when they are read, so
+    several changes of a row in between cost as much as one.
     """
 
     def __init__(self, rows: int) -> None:
@@ -115,18 +115,18 @@ class NumaCells:
 
     @property
     def columns(self) -> CellColumns:
-        """The free resources of each cell, by place."""
+        """The free resources of each NUMA cell, by place."""
         self.refresh()
         return self._columns
 
     @property
     def pages_kb(self) -> Mapping[int, Ints]:
-        """Free memory in KiB by page size in KiB and place; -1 for cells without such pages."""
+        """Free memory in KiB by page size in KiB and place; -1 if a NUMA cell lacks such pages."""
         self.refresh()
         return self._pages_kb
 
     def resize(self, rows: int) -> None:
-        """Grow to `rows` rows; new rows have no cells."""
+        """Grow to `rows` rows; new rows have no NUMA cells."""
         grown = np.full((rows, self._places.shape[1]), -1, dtype=np.intp)
         grown[: self._rows] = self._places
         self._places = grown
@@ -135,27 +135,27 @@ class NumaCells:
         self._rows = rows
 
     def places(self, rows: Selection) -> Places:
-        """Return the places of the cells of rows: (K, C), padded with -1."""
+        """Return the places of the NUMA cells of rows: (K, C), padded with -1."""
         found: Places = self._places[rows]
         return found
 
     def layout(self, row: int) -> Layout:
-        """Return the id and socket of each cell of a row, in the host's order."""
+        """Return the id and socket of each NUMA cell of a row, in the host's order."""
         return _layout(self._shapes.get(row, ()))
 
     def layout_ids(self, rows: Selection) -> Ints:
-        """Return the layout ids of rows: (K,); equal ids mean equal layouts, 0 means no cells."""
+        """Return the (K,) layout ids of rows: equal for equal layouts, 0 without NUMA cells."""
         if not self._layout_ids.size:
             return np.zeros(count_of(rows), dtype=np.int64)
         found: Ints = self._layout_ids[rows]
         return found
 
     def reported(self, row: int) -> tuple[NumaCell, ...]:
-        """Return the cells of a row as passed to `put`."""
+        """Return the NUMA cells of a row as passed to `put`."""
         return tuple(shape.cell for shape in self._shapes.get(row, ()))
 
     def cells(self, row: int) -> tuple[FreeCell, ...]:
-        """Return the free resources of the cells of a row, in the host's order."""
+        """Return the free resources of the NUMA cells of a row, in the host's order."""
         uses = self._uses.get(row, {})
         return tuple(
             free_cell(shape, uses.get(shape.cell.cell_id, _NO_USE))
@@ -163,9 +163,9 @@ class NumaCells:
         )
 
     def put(self, row: int, cells: tuple[NumaCell, ...]) -> None:
-        """Replace the cells of a row; the usage by instances is kept."""
+        """Replace the NUMA cells of a row; the usage by instances is kept."""
         old = self._shapes.pop(row, ())
-        # Agents report cells periodically, and nearly always the same ones.
+        # Agents report NUMA cells periodically, and nearly always the same ones.
         if cells == tuple(shape.cell for shape in old):
             if old:
                 self._shapes[row] = old
@@ -187,7 +187,7 @@ class NumaCells:
         self._changed.add(row)
 
     def take(self, row: int, shares: Sequence[CellShare]) -> None:
-        """Count the shares that an instance uses of the cells of a row."""
+        """Count the shares of a row's NUMA cells that an instance uses."""
         if not shares:
             return
         uses = self._uses.setdefault(row, {})
@@ -212,7 +212,7 @@ class NumaCells:
             self._taken.pop(row, None)
 
     def clear(self, row: int) -> None:
-        """Remove the cells and the usage of a row."""
+        """Remove the NUMA cells of a row, and their usage."""
         self.put(row, ())
         self._uses.pop(row, None)
         self._taken.pop(row, None)

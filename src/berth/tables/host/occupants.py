@@ -27,7 +27,7 @@ class Resident:
 
 
 class Occupant(NamedTuple):
-    """An instance on a row."""
+    """A resident and the row that it is on."""
 
     resident: Resident
     row: int
@@ -117,7 +117,7 @@ class Occupants:
         return self._images
 
     def put(self, occupant: Occupant) -> None:
-        """Add an instance; it must not be present."""
+        """Add an instance, which must not be present yet."""
         resident, row = occupant
         self.by_uuid[resident.uuid] = occupant
         self._by_row.setdefault(row, set()).add(resident.uuid)

@@ -42,7 +42,7 @@ class Orphans:
         self._moving: Counter[str] = Counter()
 
     def put(self, located: LocatedResident) -> None:
-        """Add an instance; it must not be present."""
+        """Add an instance, which must not be present yet."""
         self.by_uuid[located.uuid] = located
         self._by_name.setdefault(located.name, {})[located.uuid] = located
         if located.resident.group_uuid is not None:

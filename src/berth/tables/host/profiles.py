@@ -34,7 +34,7 @@ class Profile:
 
     @property
     def stats_by_name(self) -> Mapping[str, str]:
-        """The stats as a mapping."""
+        """The stats of the profile's hosts, by name."""
         return dict(self.stats)
 
 

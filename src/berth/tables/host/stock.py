@@ -74,7 +74,7 @@ class Stock:
             columns.clear(row)
 
     def held(self, row: int) -> dict[str, int]:
-        """Return the amounts on hold of a row by class."""
+        """Return the amounts that are on hold on a row, by class."""
         return dict(self._held.get(row, {}))
 
     def hold(self, row: int, amounts: Mapping[str, int]) -> None:

@@ -92,7 +92,7 @@ class Trees:
         return self._stock.used(slot)
 
     def branches(self, rows: Selection) -> Branches:
-        """Return the child providers of rows."""
+        """Return the child providers of rows, grouped by row."""
         if isinstance(rows, slice):
             # Every full evaluation selects all rows, so the arrays of this selection are cached
             # until a child is added, removed or reordered.
@@ -193,7 +193,7 @@ class Trees:
             if left:
                 self._pending_holds[uuid] = left
 
-    # ---- parts ------------------------------------------------------------------------------
+    # ---- helpers ----------------------------------------------------------------------------
 
     def _slots_on(self, row: int) -> Rows:
         """Return the slots of a row as an array, cached until its children change."""

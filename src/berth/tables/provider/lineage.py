@@ -63,7 +63,7 @@ class Lineage:
             self.root[one] = root
 
     def detach(self, top: int) -> list[int]:
-        """Remove a row and its descendants from their trees, and return them, parents first."""
+        """Remove a row and its descendants from their tree, and return them, parents first."""
         rows = list(self.subtree(top))
         self._remove_from_parent(top)
         self.parent[rows] = self.root[rows] = NO_ROW

@@ -45,7 +45,7 @@ class ProviderRecords:
         old, new = self._all[row], self._take(provider, parent_uuid)
         if old is not None:
             self._release(old)
-            # Callers recognise by the identity of the object that nothing has changed.
+            # Callers recognise an unchanged record by its identity.
             if old == new:
                 return old
         self._all[row] = new

@@ -22,7 +22,7 @@ class ProviderStock:
         self.classes: dict[str, ClassColumns] = {}
         self._rows = rows
         self._row_counts: Counter[str] = Counter()
-        # By row, the classes of which the row has usage but no inventory. Few rows have any.
+        # By row, the classes that the row uses without an inventory. Few rows have any.
         self._unbacked: dict[int, AbstractSet[str]] = {}
 
     def resize(self, rows: int) -> None:
@@ -40,7 +40,7 @@ class ProviderStock:
     ) -> None:
         """Set inventories and used amounts of a row.
 
-        `before` are the classes of which the row had inventories until now.
+        `before` contains the classes of the row's previous inventories.
         """
         self._set_unbacked(row, _NOTHING)
         for name in before:

@@ -36,7 +36,7 @@ _NO_PROVIDER: Final = Provider(uuid="", name="")
 class ProviderTable:
     """Providers by row.
 
-    Arrays are views of the first `len(table)` rows, of which some may be unused.
+    Arrays are views of the first `len(table)` rows; some of these rows may be unused.
 
     The change feed may deliver a provider before its parent, and a parent may be removed while its
     descendants stay. A provider has a row while a chain of parents leads to a root. Otherwise it is

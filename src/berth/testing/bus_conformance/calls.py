@@ -113,7 +113,7 @@ class CallTests:
 
         bus.serve(ASK, take_time)
         call = asyncio.create_task(bus.call(ASK, Letter("x"), timeout_s=PATIENCE_S))
-        # The call is cancelled while the handler runs; before, it might not have been sent.
+        # The call is cancelled while the handler runs; before that, it might not have been sent.
         await asyncio.wait_for(begun.wait(), PATIENCE_S)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -65,7 +65,7 @@ class CastTests:
             await bus.cast(ASK, Letter(f"{number}"), timeout_s=PATIENCE_S)
         assert kept.texts == []
         gate.set()
-        # Sorted by `wait_for`: a bus need not keep the order of casts across servers.
+        # `wait_for` sorts the texts, because a bus need not keep the order of casts across servers.
         assert await kept.wait_for(6) == ["0", "1", "2", "3", "4", "5"]
 
     async def test_a_cast_that_nobody_takes_is_told(self, bus: Bus) -> None:

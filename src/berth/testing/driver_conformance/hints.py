@@ -27,7 +27,7 @@ class HintTests(RigFixtures):
     async def test_who_follows_hears_of_what_happens(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """Every subscriber receives the events of verbs and of crashes."""
+        """Every subscriber receives the events of driver methods and of crashes."""
         needs(driver, DriverFeature.EVENTS)
         await start(driver, instance)
         first, second = driver.events(), driver.events()

@@ -69,7 +69,7 @@ class StandingTests(RigFixtures):
     async def test_a_suspended_guest_that_is_stopped_begins_anew(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """`stop` discards the saved memory of a suspended guest, which boots anew."""
+        """`stop` discards the saved memory of a suspended guest, which then boots from its disk."""
         needs(driver, DriverFeature.SUSPEND)
         await start(driver, instance)
         await driver.suspend(instance.uuid)
@@ -92,7 +92,7 @@ class StandingTests(RigFixtures):
     async def test_a_guest_that_does_not_run_cannot_stand_still(
         self, driver: VirtDriver, instance: Instance, verb: str, *, is_there: bool
     ) -> None:
-        """The four verbs refuse a stopped or unknown guest and change nothing."""
+        """The four methods refuse a stopped or unknown guest and change nothing."""
         needs(driver, DriverFeature.PAUSE, DriverFeature.SUSPEND)
         if is_there:
             await driver.spawn(instance)

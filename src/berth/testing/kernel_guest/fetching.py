@@ -138,8 +138,10 @@ def _run(*words: str, cwd: Path | None = None) -> bytes:
     except FileNotFoundError as error:
         raise FetchError(f"{words[0]} is not installed; install it and try again") from error
     except subprocess.TimeoutExpired as error:
-        raise FetchError(f"{words[0]} did not finish within {_TIMEOUT_S:.0f} s") from error
+        raise FetchError(
+            f"{words[0]} did not finish within {_TIMEOUT_S:.0f} s; try again"
+        ) from error
     except subprocess.CalledProcessError as error:
         told = error.stderr.decode(errors="replace").strip()
-        raise FetchError(f"{' '.join(words)}: {told}") from error
+        raise FetchError(f"{' '.join(words)} failed: {told}") from error
     return done.stdout

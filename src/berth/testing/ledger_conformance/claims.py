@@ -115,7 +115,7 @@ class ClaimTests(LedgerFixtures):
         await commit(ledger, (Take(Claim("two", both)),))
 
     async def test_an_allocation_keeps_to_min_unit_and_step_size(self, ledger: Ledger) -> None:
-        """Amounts below `min_unit`, off the step, zero or negative are refused with 0 left."""
+        """Amounts below `min_unit`, between steps, zero or negative are refused with 0 left."""
         inventories = {VCPU: Inventory(total=64, min_unit=4, step_size=2)}
         await commit(ledger, (Put(replace(make_provider(1), inventories=inventories)),))
         for amount in (2, 5, 0, -4):

@@ -127,7 +127,7 @@ class FeedTests(LedgerFixtures):
         for number in range(5):
             await ledger.commit([(Put(make_flavor(3 * number + i)),) for i in range(3)])
         newest = await ledger.version()
-        # The last one is beyond the newest version, as for a follower of another ledger.
+        # The last position is beyond the newest version, as for a follower of another ledger.
         for after in range(newest + 2):
             news = ledger.news(after)
             changes = await ledger.changes(after) if after <= newest else []

@@ -52,7 +52,7 @@ class ListingTests(LedgerFixtures):
     async def test_a_query_follows_what_changes(self, ledger: Ledger) -> None:
         """An instance is found by its current values only."""
         await commit(ledger, (Put(make_instance(1)),))
-        # Every queried field changes, even those that hardly ever do: a ledger may write these
+        # Every queried field changes, even those that rarely do: a ledger may write these
         # separately.
         changed = replace(ODD, uuid=make_uuid("instance", 1), revision=1)
         await commit(ledger, (Put(changed),))

@@ -51,7 +51,7 @@ def put(*shares: ConsumerUpdate) -> tuple[Reallocate]:
 
 
 async def holds(ledger: Ledger, number: int = 1) -> dict[int, int]:
-    """Return the VCPUs that a consumer holds on hosts 1 to 3, by the number of the host."""
+    """Return the VCPUs that a consumer holds on hosts 1 to 3, by host number."""
     found = await ledger.allocations(consumer_uuid=make_uuid("consumer", number))
     hosts = {make_uuid("host", on): on for on in range(1, 4)}
     return {hosts[one.provider_uuid]: one.amounts[VCPU] for one in found}
@@ -119,7 +119,7 @@ class ReallocationTests(LedgerFixtures):
         await commit(ledger, put(make_share(1, on_1=1)))
 
     async def test_generations_of_providers(self, ledger: Ledger) -> None:
-        """They grow with allocations and emptied consumers, not with moved or freed consumers."""
+        """New allocations and emptied consumers raise generations; moved and freed ones do not."""
         await commit(ledger, *make_fleet(3), put(make_share(1, on_1=1), make_share(2, on_1=1)))
         hosts = [make_uuid("host", n) for n in (1, 2, 3)]
         assert [await generation_of(ledger, host) for host in hosts] == [1, 0, 0]
@@ -137,7 +137,7 @@ class ReallocationTests(LedgerFixtures):
         assert [one.generation for one in snapshot.providers] == [2, 3, 2]
 
     async def test_the_feed_tells_usage_with_the_generation(self, ledger: Ledger) -> None:
-        """The feed also reports providers with only a new generation, but no consumers."""
+        """The feed reports even providers whose generation alone changed, but no consumers."""
         await commit(ledger, *make_fleet(2), put(make_share(1, on_1=1)))
         version = await commit(ledger, put(make_share(1, seen=1, on_1=1)))
         zeros = {MEMORY_MB: 0, DISK_GB: 0}

@@ -138,7 +138,7 @@ class RecordTests(LedgerFixtures):
             await commit(ledger, (Put(record),), (Remove(kind, key),))
             assert await ledger.get(type(record), key) is None
             assert (await refused(ledger, (Remove(kind, key),))).conflict
-            # After a removal the key is free again.
+            # After a removal, the key is free again.
             await commit(ledger, (Add(record),))
 
     # --- instances ---
@@ -169,7 +169,7 @@ class RecordTests(LedgerFixtures):
         assert (await refused(ledger, (Put(replace(make_instance(2), revision=1)),))).conflict
 
     async def test_an_instance_that_holds_allocations_is_not_removed(self, ledger: Ledger) -> None:
-        """The allocations must be freed before the record is removed, or in the same unit."""
+        """Its allocations must be freed before the instance is removed, or in the same unit."""
         uuid = make_uuid("instance", 1)
         await commit(ledger, *make_fleet(1), (make_take(1), Put(make_instance(1))))
         assert (await refused(ledger, (Remove(Kind.INSTANCE, uuid),))).conflict
@@ -198,7 +198,7 @@ class RecordTests(LedgerFixtures):
         assert await ledger.all(Provider) == [stored]
 
     async def test_a_class_in_use_stays_when_it_is_no_longer_reported(self, ledger: Ledger) -> None:
-        """The class stays with total 0, so it cannot be taken; unused classes are removed."""
+        """A class in use stays with total 0, so no more can be taken; unused ones are removed."""
         await commit(ledger, *make_fleet(1), (make_take(1),))
         fewer = replace(make_provider(1), inventories={DISK_GB: Inventory(total=10)})
         await commit(ledger, (Put(fewer),))
@@ -250,7 +250,7 @@ class RecordTests(LedgerFixtures):
         assert second == make_service(2)
 
     async def test_the_later_of_put_and_heartbeat_counts(self, ledger: Ledger) -> None:
-        """A later put overrides an earlier heartbeat, and the other way round."""
+        """A later put overrides an earlier heartbeat, and vice versa."""
         service = make_service(1, last_seen_s=10.0)
         # The units are in one commit, so both may be in one batch of rows.
         await commit(ledger, (Put(service),), (Heartbeats(("host-1",), 20.0),), (Put(service),))
@@ -262,7 +262,7 @@ class RecordTests(LedgerFixtures):
 
     async def test_lists_are_in_order_of_keys(self, ledger: Ledger) -> None:
         """Records are listed in order of keys, aggregates in order of ids, up to the limit."""
-        # As text 10 sorts before 2.
+        # As text, 10 sorts before 2.
         numbers = (10, 2, 1)
         await commit(ledger, *[(Put(make_aggregate(n)), Put(make_flavor(n))) for n in numbers])
         assert [a.aggregate_id for a in await ledger.all(Aggregate)] == [1, 2, 10]

@@ -38,7 +38,7 @@ PROVIDER = make_provider(1)
 
 
 def stocked(**totals: int) -> Provider:
-    """Return the provider of the first host with other inventories."""
+    """Return the provider of `host-1` with inventories of these totals by class."""
     return replace(PROVIDER, inventories={name: Inventory(n) for name, n in totals.items()})
 
 

@@ -168,7 +168,7 @@ class TransferTests(LedgerFixtures):
         assert await ledger.all(Consumer) == []
 
     async def test_a_refused_unit_transfers_nothing(self, ledger: Ledger) -> None:
-        """Without capacity on the other host everything stays as it was."""
+        """Without capacity on the other host, nothing changes."""
         await commit(ledger, *PLACED)
         before, held = await ledger.snapshot(0.0), await ledger.allocations()
         refusal = await refused(ledger, (LEAVES, Put(make_migration(1)), arrives(2, 4)))

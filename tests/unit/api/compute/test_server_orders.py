@@ -318,7 +318,7 @@ async def test_a_server_is_in_one_group(stack: Stack) -> None:
     group = await stack.ask("POST", "/v2.1/os-server-groups", GROUP, version="2.64")
     uuid = group.body["server_group"]["id"]
     answer = await create(stack, hints={"group": [uuid, uuid]})
-    assert reason(answer) == "os:scheduler_hints.group: must be one server group"
+    assert reason(answer) == "os:scheduler_hints.group: must be one server group, not 2"
     assert (await create(stack, hints={"group": [uuid]})).status == 202
 
 

@@ -1,4 +1,4 @@
-"""The bus between processes and the notifier over RabbitMQ, which need `berth[rabbitmq]`."""
+"""The bus and the notifier over RabbitMQ; both need the extra `berth[rabbitmq]`."""
 
 from berth.adapters.bus.rabbitmq.broker import RabbitBroker
 from berth.adapters.bus.rabbitmq.bus import RabbitBus

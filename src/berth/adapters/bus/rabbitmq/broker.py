@@ -28,7 +28,7 @@ class RabbitBroker:
     Args:
         url: `amqp://` or `amqps://`, with user, password and virtual host.
         ca_file: the file with the trusted certificates; None uses the system's.
-        prefix: the prefix of the name of every exchange and queue.
+        prefix: the prefix of all exchange and queue names.
         prefetch: the maximum number of commands that one process works on simultaneously.
         body_bytes_max: the maximum size of a message in bytes.
     """

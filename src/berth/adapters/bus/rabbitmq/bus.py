@@ -125,7 +125,8 @@ class RabbitBus:
     def serves(self, command: Command[A, R], *, server: str | None = None) -> bool:
         """See `Bus.serves`.
 
-        The result is True while connected, unless the shared queue had no consumer when polled.
+        The result is True while connected, unless the shared queue had no consumer at the last
+        poll.
         """
         return self._connection.up.is_set() and not self._queue_watch.is_unserved(
             self._queue_of(command, server)
@@ -222,15 +223,16 @@ class RabbitBus:
             raise _NotRoutedError from error
         except DeliveryError as error:
             raise UnavailableError(
-                f"the broker rejected {key}, probably because its queue is full; try again later"
+                f"the broker rejected the command {key}, probably because its queue is full; try "
+                "again later"
             ) from error
         except TimeoutError as error:
             raise UnavailableError(
-                f"the broker did not confirm {key} within {_CONFIRM_S:g} s; check whether it has a "
-                "memory or disk alarm"
+                f"the broker did not confirm the command {key} within {_CONFIRM_S:g} s; check "
+                "whether the broker has a memory or disk alarm"
             ) from error
         except Exception as error:
-            # aiormq fails pending waits with the exception that ended the connection, of any type.
+            # aiormq fails pending waits with whatever exception ended the connection.
             raise UnavailableError(
                 f"the connection to the broker broke ({type(error).__name__}); the command may "
                 "still be carried out, so repeat it with the same request id"

@@ -60,7 +60,8 @@ class CommandConsumers:
         self._sessions = 0
         self._own = ""
         self._channel: Channel | None = None
-        # The consumer tags of the shared queues by command; that of the own queue is under None.
+        # Consumer tags by command, for the shared queues. The key None is for this process's own
+        # queue.
         self._consumed: dict[Key | None, str] = {}
         self._bound: dict[Key, Command[Any, Any]] = {}
         self._fanouts: Counter[tuple[str, str]] = Counter()
@@ -83,7 +84,7 @@ class CommandConsumers:
         await self.apply_changes()
 
     def disconnect(self) -> None:
-        """Forget the lost connection. Commands in progress continue and are delivered again."""
+        """Forget the lost connection. Commands in progress continue and will be redelivered."""
         self._channel = None
         self._consumed.clear()
         self._bound.clear()
@@ -116,7 +117,7 @@ class CommandConsumers:
                 self._applied_changes = changes
 
     async def finish(self, timeout_s: float) -> None:
-        """Cancel all consumers, and wait `timeout_s` seconds for the commands in progress."""
+        """Cancel all consumers, and wait up to `timeout_s` seconds for commands in progress."""
         channel = self._channel
         try:
             if channel is not None:

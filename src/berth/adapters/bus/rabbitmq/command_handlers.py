@@ -16,7 +16,7 @@ Handler = Callable[[Any], Awaitable[Any]]
 
 @dataclass(slots=True)
 class ServedCommand:
-    """A command with its handlers, and the name of their server or None if it has no name.
+    """A command, the name of the server that receives it (None if unnamed), and its handlers.
 
     The first handler carries out the next command.
     """
@@ -73,7 +73,7 @@ class CommandHandlers:
         return message.deadline_s is not None and message.deadline_s < self._now_s()
 
     async def carry_out(self, message: CommandMessage) -> bytes | None:
-        """Carry out a command and return the encoded reply.
+        """Carry out a command and return the encoded reply, which may be an error.
 
         The reply to a fanout is empty. The result is None if no handler is registered here.
         """
@@ -100,7 +100,8 @@ class CommandHandlers:
     async def _run(
         self, command: Command[Any, Any], handler: Handler, message: CommandMessage
     ) -> bytes:
-        # Each command runs in its own task, which has its own copy of the context variables.
+        # Other commands are not affected: each runs in its own task, with its own copy of the
+        # context variables.
         CONTEXT.set(message.context)
         try:
             args = self._codec.read_args(command.args, message)

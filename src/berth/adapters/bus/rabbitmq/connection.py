@@ -32,7 +32,7 @@ _PAUSE_MAX_S = 5.0
 
 @contextmanager
 def broken_not_cancelled() -> Generator[None]:
-    """Convert a cancellation by the AMQP library to an error; pass on one of the task itself.
+    """Turn a cancellation by the AMQP library into an error, but not one of the task itself.
 
     When a connection breaks, aiormq cancels the futures that wait for the broker. The waiting task
     would then appear to have been cancelled itself, and would end silently.
@@ -48,7 +48,9 @@ def broken_not_cancelled() -> Generator[None]:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        raise ConnectionError("the connection to the broker broke") from error
+        raise ConnectionError(
+            "the broker closed the connection or the network failed; Berth reconnects automatically"
+        ) from error
 
 
 class BrokerSession:
@@ -135,7 +137,7 @@ class BrokerConnection:
         self._connections = 0
 
     def add(self, listener: SessionListener) -> None:
-        """Register a listener. This must happen before `run`."""
+        """Register a listener; call this before `run`."""
         self._listeners.append(listener)
 
     async def run(self) -> None:
@@ -170,7 +172,10 @@ class BrokerConnection:
             self.up.set()
             self.telemetry.event("broker_connected", broker=self.broker.safe_url)
             await session.ended.wait()
-            raise UnavailableError(f"the connection to the broker broke: {session.reason}")
+            raise UnavailableError(
+                f"the connection to the broker {self.broker.safe_url} broke ({session.reason}); "
+                "Berth reconnects automatically"
+            )
         finally:
             self.up.clear()
             for listener in self._listeners:
@@ -214,8 +219,8 @@ def _inner(channel: AbstractChannel) -> Channel:
     """
     if not isinstance(channel, Channel):
         raise UnavailableError(
-            "the installed version of aio-pika is incompatible, because its channels are not those "
-            "of aiormq; install the version that Berth requires"
+            "the installed version of aio-pika is incompatible, because its channels are not "
+            "aiormq channels; run pip install 'berth[rabbitmq]' to install the right one"
         )
     return channel
 

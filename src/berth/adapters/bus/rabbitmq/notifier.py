@@ -32,7 +32,8 @@ class RabbitNotifier:
 
     Args:
         connection: the broker connection; the notifier registers itself as a listener.
-        publisher: the publisher id, which names the part and the machine (`scheduler.rack1`).
+        publisher: the publisher id: the part of Berth that runs here and the machine's name
+            (`scheduler.rack1`).
         now_s: returns the Unix time in seconds.
     """
 

@@ -96,7 +96,7 @@ class QueueWatch:
     def is_unserved(self, queue: str | None) -> bool:
         """Return whether a queue had no consumer at the last poll; False if `queue` is None.
 
-        The queue is polled for some more seconds if the result is True.
+        After a result of True, the queue is polled for another 10 s.
         """
         if queue is None or queue not in self._asked_at_s:
             return False

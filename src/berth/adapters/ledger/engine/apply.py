@@ -1,4 +1,4 @@
-"""The application of units of writes to a working set, which all ledgers share.
+"""Applies units of writes to a working set, in the same way for all ledgers.
 
 An adapter that commits a batch of units
 
@@ -157,7 +157,7 @@ _KEY_COLLECTORS: Final[Mapping[type[Write], Callable[[RequiredKeys, Any], None]]
 
 
 def apply_unit(working_set: WorkingSet, unit: Unit) -> Outcome:
-    """Apply one unit to the working set and return its outcome; undo a unit that is rejected."""
+    """Apply one unit and return its outcome; a rejected unit leaves the working set unchanged."""
     # The claim keys are checked first: a retry of a committed unit must get its first outcome,
     # although its other writes would now conflict with what the unit itself has stored.
     earlier = _check_claim_keys(working_set, unit)
@@ -251,7 +251,7 @@ def _put_instance(tx: UnitTransaction, instance: Instance) -> Rejected | None:
     if instance.revision != revision:
         why = f"is at revision {revision}, not {instance.revision}; read it again"
         return _conflict(*ref, why)
-    # An instance in `puts` may be one that the batch has removed and that exists in the table.
+    # If `puts` has the instance, the batch has removed it: it has a row, or is in `born` already.
     if not revision and ref not in working_set.change_set.puts:
         tx.set(working_set.change_set.born, instance.uuid, None)
     stored = fast_replace(instance, revision=revision + 1)

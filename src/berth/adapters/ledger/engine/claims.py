@@ -15,7 +15,7 @@ from berth.domain.ledger.write import Free, Rejected, RejectionCause, Take, Tran
 
 
 def take(tx: UnitTransaction, write: Take) -> Rejected | None:
-    """Take the allocations of a claim, or return why it is rejected.
+    """Take the allocations of a claim, or return why the claim is rejected.
 
     This raises the generation of every provider from which something is allocated.
     """
@@ -23,11 +23,14 @@ def take(tx: UnitTransaction, write: Take) -> Rejected | None:
     holdings = _holdings(claim.allocations)
     if holdings is None:
         return Rejected(
-            conflict=f"claim {claim.key!r} allocates twice from one provider to one consumer"
+            conflict=f"claim {claim.key!r} allocates twice from one provider to one consumer; "
+            "combine the amounts"
         )
     for consumer_uuid in holdings:
         if working_set.held.get(consumer_uuid):
-            return Rejected(conflict=f"consumer {consumer_uuid!r} already holds allocations")
+            return Rejected(
+                conflict=f"consumer {consumer_uuid!r} already holds allocations; free them first"
+            )
     shortages = shortages_of(working_set, claim.allocations)
     if shortages:
         return Rejected(shortages=shortages)
@@ -131,13 +134,16 @@ def _not_held(uuid: str) -> Rejected:
 
 
 def transfer(tx: UnitTransaction, write: TransferAllocations) -> Rejected | None:
-    """Transfer everything that a consumer holds to another one, or return why it is rejected."""
+    """Transfer everything that a consumer holds to another one, or return why this is rejected.
+
+    A consumer that holds nothing is treated as by `free`.
+    """
     working_set, source, target = tx.working_set, write.consumer_uuid, write.to.uuid
     holding = working_set.held.get(source)
     if not holding:
         return _not_held(source) if write.must_hold else None
     if source == target or working_set.held.get(target):
-        return Rejected(conflict=f"consumer {target!r} already holds allocations")
+        return Rejected(conflict=f"consumer {target!r} already holds allocations; free them first")
     # Usage does not change, so no inventory row is written and no generation is raised.
     tx.drop(working_set.held, source)
     tx.set(working_set.change_set.freed, source, None)

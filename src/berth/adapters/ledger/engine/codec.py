@@ -1,4 +1,4 @@
-"""The codec between records or events and JSON text."""
+"""Encodes records and the other events of the feed as JSON text, and decodes them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
@@ -41,6 +41,12 @@ _GONE: Final = "gone"
 _NOTHING: Final = HostsAlive((), 0.0)
 
 _NULL: Final = "null"
+
+DAMAGED: Final = (
+    "it was written by a newer Berth (upgrade this one) or is damaged (restore the ledger from a "
+    "backup)"
+)
+"""Why stored data cannot be decoded, and what to do, for error messages."""
 
 _ENCODER: Final = msgspec.json.Encoder()
 _EVENTS: Final = {kind: msgspec.json.Decoder(noun) for kind, noun in _EVENT_TYPES.items()}
@@ -195,7 +201,9 @@ def decode_event(kind: str, body: str | bytes | msgspec.Raw) -> Event:
     except msgspec.MsgspecError as error:
         if kind == _GONE and _is_of_unknown_kind(body):
             return _NOTHING
-        raise LedgerError(f"an event of kind {kind!r} cannot be decoded: {error!r}") from error
+        raise LedgerError(
+            f"cannot decode an event of kind {kind!r} in the change feed: {error}; {DAMAGED}"
+        ) from error
 
 
 def _is_of_unknown_kind(body: str | bytes | msgspec.Raw) -> bool:
@@ -278,4 +286,4 @@ def _decode(decoder: msgspec.json.Decoder[T], text: str) -> T:
     try:
         return decoder.decode(text)
     except msgspec.MsgspecError as error:
-        raise LedgerError(f"a stored value cannot be decoded: {error}") from error
+        raise LedgerError(f"cannot decode a value in the ledger: {error}; {DAMAGED}") from error

@@ -28,7 +28,7 @@ EQUAL_FIELDS = (
 
 
 def kind_of_noun(noun: type[R]) -> Kind:
-    """Return the kind of a class of records."""
+    """Return the kind of record that a class represents."""
     return KINDS[cast("type[Record]", noun)]
 
 
@@ -60,7 +60,7 @@ def is_live(instance: Instance) -> bool:
 
 
 def matches(query: InstanceQuery, instance: Instance) -> bool:
-    """Return whether an instance matches a query, whatever its `limit` and `marker` are."""
+    """Return whether an instance matches a query, ignoring the query's `limit` and `marker`."""
     for name in EQUAL_FIELDS:
         wanted = getattr(query, name)
         if wanted is not None and getattr(instance, name) != wanted:
@@ -76,7 +76,7 @@ MIGRATION_FIELDS = ("source_host", "instance_uuid", "kind", "status", "project_i
 
 
 def matches_migration(query: MigrationQuery, migration: Migration) -> bool:
-    """Return whether a migration matches a query, whatever its `limit` and `marker` are."""
+    """Return whether a migration matches a query, ignoring the query's `limit` and `marker`."""
     has = {
         "source_host": migration.source.host,
         "instance_uuid": migration.instance_uuid,

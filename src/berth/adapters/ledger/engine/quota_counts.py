@@ -1,4 +1,4 @@
-"""The footprints of projects, with which quotas are enforced.
+"""The footprints of projects (instances, vCPUs and memory), to which quotas apply.
 
 Footprints are not stored in the ledger. They are derived from the project's instances and remote
 instances when a unit first checks its quota, and every later write updates them. An instance with a

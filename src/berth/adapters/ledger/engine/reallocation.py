@@ -1,7 +1,7 @@
 """The write that replaces all allocations of several consumers together.
 
-Clients of the Placement API claim, move and free resources with it. A consumer that Berth's own
-claims have given allocations has no record; it is treated as a consumer of the type INSTANCE at
+Clients of the Placement API claim, move and free resources with it. A consumer whose allocations
+come from Berth's own claims has no record; it is treated as a consumer of the type INSTANCE at
 generation 1.
 """
 

@@ -11,14 +11,14 @@ _TRIMS_PER_SPAN = 50
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The history that a ledger keeps at least; it keeps more until the next trim.
+    """The minimum history that a ledger keeps; it keeps more until the next trim.
 
     Attributes:
         feed_versions: how many of the newest versions stay in the change feed.
         decisions: how many of the newest decisions are kept.
-        claim_keys_s: seconds after its commit for which a claim key is known; a retry must come
+        claim_keys_s: for how many seconds after its commit a claim key is kept; a retry must come
             within this time.
-        deleted_instances_s: seconds after its last change for which a deleted instance can be read.
+        deleted_instances_s: for how many seconds after its last change a deleted instance is kept.
     """
 
     feed_versions: int = 200_000
@@ -34,7 +34,7 @@ class Retention:
         """
         for name in ("feed_versions", "decisions", "claim_keys_s", "deleted_instances_s"):
             if getattr(self, name) <= 0:
-                raise InvalidInputError(name, "must be above 0")
+                raise InvalidInputError(name, f"{getattr(self, name)} must be above 0")
 
     def is_due(self, before: int, after: int) -> bool:
         """Return whether to trim after a batch that took the ledger from one version to another."""

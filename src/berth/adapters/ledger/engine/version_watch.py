@@ -39,7 +39,7 @@ class VersionWatch:
         self.advance(version)
 
     def close(self) -> None:
-        """Wake every waiter; its call of `wait` returns False."""
+        """Wake all waiters; their calls of `wait` return False."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(False)

@@ -126,7 +126,7 @@ class ChangeSet:
     born: dict[str, None] = field(default_factory=dict[str, None])
     """Instances that the batch added, including those that it removed again."""
     used_before: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
-    """The usage before the batch of each provider on which the batch changed usage."""
+    """The usage, before the batch, of each provider whose usage the batch changed."""
     freed: dict[str, None] = field(default_factory=dict[str, None])
     """Consumers whose stored allocations must be deleted."""
     taken: dict[str, None] = field(default_factory=dict[str, None])
@@ -202,7 +202,7 @@ class UnitTransaction:
         working_set: the state that the unit changes.
         unit: the unit.
         events: the events that the change feed delivers for the unit, in order.
-        counted: by project whose footprint the unit changes, its footprint before the unit.
+        counted: the footprint before the unit of each project whose footprint the unit changes.
     """
 
     __slots__ = ("_raised", "_touched", "_undo", "counted", "events", "unit", "working_set")

@@ -1,4 +1,4 @@
-"""The script that Alembic runs to migrate, in one transaction on the connection from `berth`."""
+"""The script in which Alembic migrates, in one transaction on the connection that Berth passes."""
 
 from alembic import context
 

@@ -1,6 +1,6 @@
 """The steps of one batch on a PostgreSQL connection: lock, load, apply, write, commit.
 
-Every writer first locks the row of `head`, so only one transaction at a time, over all processes,
+Every writer first locks the row of `head`, so only one transaction at a time, across all processes,
 writes to the ledger, and versions become visible in order (docs/adr/0003-change-feed-order.md).
 Loading a batch takes one round trip, or two if it checks a quota; writing it takes one for each
 table.
@@ -58,7 +58,7 @@ async def begin(connection: asyncpg.Connection) -> None:
 
 
 async def commit(connection: asyncpg.Connection, *, before: int, version: int) -> None:
-    """Store and notify the version if it is new, and commit the transaction."""
+    """Commit the transaction; if it has a new version, store that and notify listeners of it."""
     # All statements take one round trip. PostgreSQL delivers a notification only if and when its
     # transaction commits, so no listener can be woken before the version is visible.
     news = f"UPDATE head SET version = {version:d}; NOTIFY {CHANNEL}, '{version:d}'; "  # noqa: S608
@@ -111,8 +111,9 @@ async def _write(connection: asyncpg.Connection, batch: RowBatch) -> None:
     changed = await _run(connection, _SPEND, spent)
     if changed != len(batch.spent):
         raise LedgerError(
-            f"only {changed} of {len(batch.spent)} inventories have the capacity that was checked "
-            "before; another program has changed the database, or the database is damaged"
+            f"only {changed} of {len(batch.spent)} inventories still have the capacity that was "
+            "just checked; another program has changed the database (stop it), or the database is "
+            "damaged (restore it from a backup)"
         )
     # Allocations are deleted before the providers that they refer to, and before the new
     # allocations of the same consumers are inserted.

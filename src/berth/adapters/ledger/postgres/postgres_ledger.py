@@ -1,6 +1,6 @@
 """A ledger in PostgreSQL, for several machines, or where a PostgreSQL server already exists.
 
-One task per process writes (`PostgresWriter`), and only one transaction over all processes writes
+One task per process writes (`PostgresWriter`), and only one transaction across all processes writes
 at a time. Reads use a pool of connections. A further connection listens for new versions.
 """
 
@@ -42,7 +42,7 @@ R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 
 _READERS_MAX: Final = 4
-# The timeout of the statements of a snapshot, as a multiple of the usual one.
+# Each statement of a snapshot may take this many times the usual timeout.
 _LONG: Final = 6
 # The pause between attempts to listen. In the meantime `wait` queries the version itself.
 _RECONNECT_S: Final = 0.5
@@ -118,7 +118,10 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
                 server_settings={"application_name": "berth ledger reader", "jit": "off"},
             )
         except (*LOST, asyncpg.PostgresError) as error:
-            raise LedgerError(f"the PostgreSQL ledger cannot be opened: {error!r}") from error
+            raise LedgerError(
+                f"the PostgreSQL ledger cannot be opened ({str(error) or type(error).__name__}); "
+                "check the ledger URL and the server"
+            ) from error
         return cls(
             url, pool, retention=retention, now_s=now_s, timeout_s=timeout_s, on_batch=on_batch
         )
@@ -221,7 +224,9 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
             why = describe_loss(error, self._timeout_s)
             raise UnavailableError(f"the ledger cannot be read now: {why}") from error
         except asyncpg.PostgresError as error:
-            raise LedgerError(f"the ledger cannot be read: {error!r}") from error
+            raise LedgerError(
+                f"PostgreSQL rejected a read of the ledger ({error}); check the server's log"
+            ) from error
 
     # --- listening ---
 

@@ -33,7 +33,10 @@ async def schema_of_postgres(url: str) -> Schema | None:
         finally:
             await connection.close()
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise LedgerError(f"the PostgreSQL ledger cannot be opened: {error!r}") from error
+        raise LedgerError(
+            f"the PostgreSQL ledger cannot be opened ({str(error) or type(error).__name__}); check "
+            "the ledger URL and the server"
+        ) from error
 
 
 async def _ask(connection: Any, query: str) -> str | None:  # noqa: ANN401 - asyncpg has no types
@@ -62,6 +65,9 @@ async def migrate_postgres(url: str) -> None:
             await connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _LOCK})
             await connection.run_sync(upgrade)
     except (SQLAlchemyError, OSError) as error:
-        raise LedgerError(f"the PostgreSQL ledger cannot be migrated: {error}") from error
+        raise LedgerError(
+            f"the PostgreSQL ledger cannot be migrated ({error}); check that its user may change "
+            "the schema"
+        ) from error
     finally:
         await engine.dispose()

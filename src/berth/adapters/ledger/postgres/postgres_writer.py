@@ -1,4 +1,4 @@
-"""The one task of a process that writes to a PostgreSQL ledger.
+"""The task that writes to a PostgreSQL ledger; each process has one.
 
 It commits all waiting requests in one transaction, as `sqlite_writer` does. If the connection is
 lost, the callers get an UnavailableError, since their units may or may not have been committed, and
@@ -172,8 +172,7 @@ class PostgresWriter:
             for request in requests
             if request.counter is not None
         ]
-        # The requests are answered only after this returns, because PostgreSQL has flushed its log
-        # then.
+        # When this returns, PostgreSQL has flushed its log, so the requests are answered only then.
         await commit(connection, before=before, version=version)
         deliver(answers_of(requests, outcomes, numbers))
         self._on_version(version)

@@ -97,7 +97,7 @@ def compiled(statement: Executable, dialect: DialectName) -> Statement:
 
 
 def _item(*parts: ColumnElement[Any] | str) -> ColumnElement[str]:
-    """Return an expression, labelled `item`, that joins JSON texts to one JSON array.
+    """Return an expression, labelled `item`, that joins JSON texts into one JSON array.
 
     A part is an expression, or a string with a piece of SQL.
     """
@@ -284,7 +284,7 @@ class Queries:
         return self._compiled(newest.limit(bindparam("limit")))
 
     def _status_counts(self) -> Statement:
-        """Return the statement that counts the instances that are not deleted by status.
+        """Return the statement that counts instances by status, without deleted ones.
 
         An item is `[status, count]`. An index contains all columns that the statement needs.
         """

@@ -40,7 +40,7 @@ class RowBatch:
         freed: the consumers whose allocations are deleted.
         emptied: the providers whose inventories are deleted, before those in `inserts` are added.
         removed: the keys of removed records by kind.
-        upserts: rows to insert or replace by the name of their table, with a value per column.
+        upserts: rows to insert or replace, by table name; each has a value for every column.
         inserts: rows to insert, likewise.
         seen: heartbeats, as (host, Unix seconds as JSON text).
         born: the instances that did not exist before the batch.

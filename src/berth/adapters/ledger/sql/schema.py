@@ -236,7 +236,7 @@ inventories: Final = Table(
 )
 """One row for each resource class of a provider.
 
-A claim never raises `used` above `capacity`, but `used` exceeds it after capacity was reduced, so
+A claim never raises `used` above `capacity`, but `used` may exceed a capacity that was reduced, so
 no constraint relates the two.
 
 `generation` is that of the provider after the last claim that changed the row. The current

@@ -26,9 +26,9 @@ class WriteRequest:
 
     Attributes:
         units: the units to commit.
-        counter: the kind whose next id to draw, or None to draw none.
+        counter: the kind for which to draw the next id, or None to draw none.
         answer: the future that receives the outcomes of the units, or the id.
-        checkpoints: whether to write everything that was committed before to the tables.
+        checkpoints: whether to write to the tables everything that has been committed so far.
     """
 
     units: Sequence[Unit]

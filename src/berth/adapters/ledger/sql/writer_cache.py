@@ -68,7 +68,7 @@ class WriterCache:
             self._known.providers.update(working_set.held.get(consumer, ()))
 
     def add_written(self, puts: Iterable[Ref]) -> None:
-        """Make the keys of the records that a batch has put or removed known.
+        """Mark the keys of the records that a batch has put or removed as known.
 
         Most kinds of records are put without loading them first. The working set has such a record
         from then on, and must forget it after the checkpoint of its batch.
@@ -83,7 +83,7 @@ class WriterCache:
         self._older, self._known = self._known, RequiredKeys()
 
     def end_generation(self) -> None:
-        """Forget the keys that only the previous generation has, whose batches are in the tables.
+        """Forget the keys that only the previous generation has; their batches are in the tables.
 
         Providers are required again and again, so they are kept unless there are too many.
         """
@@ -107,7 +107,7 @@ class WriterCache:
     def shrink(self) -> None:
         """Forget all keys, but keep providers and footprints unless there are too many.
 
-        No batch may be logged, so that everything can be loaded from the tables again.
+        This requires that no batch is logged, so that the tables have everything that is forgotten.
         """
         old, providers = self.working_set, self._known.providers | self._older.providers
         capacities = old.capacities

@@ -63,7 +63,7 @@ UPDATE OR ROLLBACK services SET last_seen_s = seen.column2
 
 
 def load(connection: sqlite3.Connection, required: RequiredKeys) -> Loaded:
-    """Load the state of the file and the rows of the required keys by one statement."""
+    """Load the state of the file and the rows of the required keys in one statement."""
     all_keys = keys_in_order(required)
     if not any(all_keys):
         first, version = read_state(connection)
@@ -76,7 +76,7 @@ def load(connection: sqlite3.Connection, required: RequiredKeys) -> Loaded:
 
 
 def load_counted(connection: sqlite3.Connection, projects: Collection[str]) -> str:
-    """Return the footprints of projects' instances in the tables as an array of `CountedRow`."""
+    """Return a JSON array of `CountedRow` for the projects' instances, as the tables have them."""
     found: tuple[str] = connection.execute(
         counting_statement("sqlite"), (encode(list(projects)),)
     ).fetchone()
@@ -177,8 +177,9 @@ def _with_generations(batch: RowBatch) -> Iterator[tuple[tuple[str, str, int, in
 def _check_spent(batch: RowBatch, changed: int) -> None:
     if changed != len(batch.spent):
         raise LedgerError(
-            f"only {changed} of {len(batch.spent)} inventories have the capacity that was checked "
-            "before; another program has changed the ledger's file, or the file is damaged"
+            f"only {changed} of {len(batch.spent)} inventories still have the capacity that was "
+            "just checked; another program has changed the ledger's file (stop it), or the file is "
+            "damaged (restore it from a backup)"
         )
 
 

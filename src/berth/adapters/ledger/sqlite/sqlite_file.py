@@ -57,7 +57,10 @@ def connect(path: Path) -> sqlite3.Connection:
         _execute_when_free(connection, "PRAGMA journal_mode = WAL")
         connection.executescript(_PRAGMAS)
     except sqlite3.Error as error:
-        raise LedgerError(f"the SQLite ledger {path} cannot be opened: {error}") from error
+        raise LedgerError(
+            f"the SQLite ledger {path} cannot be opened ({error}); check the path and the file's "
+            "permissions"
+        ) from error
     return connection
 
 

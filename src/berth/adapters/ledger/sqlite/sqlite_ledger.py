@@ -145,7 +145,7 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
 
     async def version(self) -> int:
         """See `Feed.version`."""
-        # A ledger that can be read but never written is not available: probes ask for the version.
+        # Health probes ask for the version, and a ledger that cannot be written is not healthy.
         if not self._closed and not self._writer.is_alive:
             raise UnavailableError("the thread that writes to the ledger has ended; restart Berth")
         head = self._head()
@@ -290,6 +290,8 @@ def _translated_errors() -> Generator[None, None, None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        raise UnavailableError(f"the ledger cannot be read now: {error}") from error
+        raise UnavailableError(f"the ledger cannot be read now ({error}); try again") from error
     except sqlite3.Error as error:
-        raise LedgerError(f"the ledger cannot be read: {error}") from error
+        raise LedgerError(
+            f"the ledger's file cannot be read ({error}); if it is damaged, restore a backup"
+        ) from error

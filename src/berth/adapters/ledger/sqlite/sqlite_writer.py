@@ -1,4 +1,4 @@
-"""The one thread of a process that writes to its SQLite ledger.
+"""The thread that writes to a SQLite ledger; each process has one.
 
 Each transaction commits all requests that wait when it begins, so concurrent callers share one
 flush of the disk.
@@ -91,11 +91,11 @@ class SqliteWriter:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the thread runs, so that requests are answered."""
+        """Whether the writer's thread is running; if not, requests get no answer."""
         return self._thread.is_alive()
 
     async def checkpoint(self) -> None:
-        """Write everything that any process has committed before this call to the tables.
+        """Write to the tables everything that any process has committed before this call.
 
         Raises:
             UnavailableError: the ledger is closed, locked for too long, or cannot be written.
@@ -221,7 +221,8 @@ class SqliteWriter:
             except Exception:
                 # `deliver` skips the requests that have been answered.
                 gone = UnavailableError(
-                    "the ledger cannot be written now: its writer recovers from an error"
+                    "the ledger cannot be written now, because its writer is recovering from an "
+                    "error; try again"
                 )
                 self._answer(failures_of(requests, gone))
                 raise

@@ -170,7 +170,7 @@ def _read_marker(queries: Queries, noun: type[R], marker: str) -> Read[R]:
 
 
 def read_actions(queries: Queries, instance_uuid: str) -> Read[list[Action]]:
-    """Read the actions on an instance, newest first, without its creation."""
+    """Read the stored actions of an instance, newest first; see `RecordReader.actions`."""
     statement = queries.actions()
     found = decode_records(Action, (yield statement, statement.bind(key=instance_uuid)))
     return sorted(found, key=started_last, reverse=True)
@@ -181,7 +181,7 @@ def read_remote_instances(queries: Queries, **by: str | None) -> Read[list[Remot
 
     Args:
         queries: the statements of the ledger.
-        by: values by the name of their column; None matches any value.
+        by: the value that each of these columns must have; None matches any value.
     """
     asked = {name: key for name, key in by.items() if key is not None}
     statement = remote_instances_statement(queries.dialect, tuple(asked))
@@ -193,7 +193,7 @@ def read_allocations(queries: Queries, **by: str | None) -> Read[list[Allocation
 
     Args:
         queries: the statements of the ledger.
-        by: values by the name of their column; None matches any value.
+        by: the value that each of these columns must have; None matches any value.
     """
     asked = {name: uuid for name, uuid in by.items() if uuid is not None}
     statement = queries.allocations(tuple(asked))

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from berth.adapters.ledger.engine.codec import DAMAGED
 from berth.adapters.ledger.sql import schema
 from berth.adapters.ledger.sql.row_batch import (
     ALLOCATIONS,
@@ -124,8 +125,7 @@ def unpack_batch(packed: bytes) -> RowBatch:
         ]
     except (zlib.error, msgspec.MsgspecError, IndexError) as error:
         raise LedgerError(
-            f"a record of the write-ahead log (table `daybook`) cannot be decoded, because it is "
-            f"damaged or was written by a newer Berth: {error}"
+            f"cannot decode a record of the write-ahead log (table `daybook`): {error}; {DAMAGED}"
         ) from error
     if expanded:
         batch.inserts[CHANGES] = expanded

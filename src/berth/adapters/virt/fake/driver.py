@@ -49,7 +49,7 @@ class FakeDriver:
 
     @property
     def verbs(self) -> frozenset[DriverFeature]:
-        """See `VirtDriver.verbs`. All features except those that the host lacks."""
+        """See `VirtDriver.verbs`. The result has all features except those in `FakeHost.lacks`."""
         return _ALL - self._fake.lacks
 
     async def report(self) -> HostReport:

@@ -19,7 +19,7 @@ _NAMESPACE = uuid.UUID("0d7a2a50-3b0e-5d3c-8f6b-0c2e6a1b9e77")
 class DriverFaults:
     """Delays and failure rates of a driver's methods, by the method's name.
 
-    `delay_s` is in seconds, `share` is the share of calls that fail, in [0, 1]. The seed, the
+    `delay_s` is in seconds; `share` is the fraction of calls that fail, in [0, 1]. The seed, the
     host's name and the number of earlier calls determine which calls fail.
     """
 
@@ -28,7 +28,7 @@ class DriverFaults:
     seed: int = 0
 
     def strikes(self, verb: str, host: str, number: int) -> bool:
-        """Return whether a host's call of a method fails.
+        """Return whether a call of a driver's method fails.
 
         Args:
             verb: the name of the method.

@@ -44,7 +44,7 @@ class FakeMachine:
         self.stored: dict[str, float] | None = None
         """The Unix time at which this machine stored disks, by instance."""
         self.moves: dict[str, asyncio.Task[None]] = {}
-        """The live migrations away from this machine in progress, by instance."""
+        """The live migrations in progress away from this machine, by instance."""
         self.events = GuestEventHub()
 
     def set_power(self, instance_uuid: str, power: Power, reason: str = "") -> None:

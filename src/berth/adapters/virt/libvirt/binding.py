@@ -160,7 +160,7 @@ _LOADING = threading.Lock()
 
 
 def load() -> Binding:
-    """Import the binding, and start the thread that receives events and lost connections.
+    """Import the binding, and start the thread that learns of events and lost connections.
 
     Raises:
         DriverError: the binding is not installed.
@@ -175,8 +175,8 @@ def _load() -> Binding:
         found = importlib.import_module("libvirt")
     except ImportError as error:
         raise DriverError(
-            "the libvirt driver needs libvirt's binding: pip install 'berth[libvirt]', with "
-            f"libvirt-dev, pkg-config and a compiler ({error})"
+            f"the libvirt driver cannot import libvirt's Python binding ({error}); install "
+            "libvirt-dev, pkg-config and a compiler, then run pip install 'berth[libvirt]'"
         ) from error
     binding = cast("Binding", found)
     # By default the binding raises every error and also prints it to standard error.

@@ -72,7 +72,7 @@ class LibvirtBuilder:
         """Create the disks and the domain of a guest without starting it, and return its record.
 
         Args:
-            instance: its instance.
+            instance: the guest's instance.
             waits: whether it is the target of a live migration, which fills its disks.
             disks_at: addresses to copy the disks from, by name.
 

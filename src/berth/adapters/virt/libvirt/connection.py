@@ -58,7 +58,7 @@ class LibvirtConnection:
 
         Args:
             uri: the URI of libvirtd.
-            calls_max: the maximum number of simultaneous calls, without long ones.
+            calls_max: the maximum number of simultaneous calls, not counting long ones.
             publish: receives the events of guests.
             returned: called when libvirtd is connected again after a loss.
         """
@@ -111,7 +111,9 @@ class LibvirtConnection:
                 await _ends(calling, lost, timeout_s)
             raise
         if not is_done and lost.is_set():
-            raise LibvirtUnreachableError(f"the connection to libvirtd at {self._uri} was lost")
+            raise LibvirtUnreachableError(
+                f"the connection to libvirtd at {self._uri} was lost; check that libvirtd runs"
+            )
         if not is_done:
             reason = f"libvirtd at {self._uri} has not answered for {_CALL_S:.0f} s"
             raise LibvirtUnreachableError(reason) from TimeoutError()

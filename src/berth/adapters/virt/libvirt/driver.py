@@ -78,7 +78,7 @@ class LibvirtDriver:
 
     @property
     def verbs(self) -> frozenset[DriverFeature]:
-        """See `VirtDriver.verbs`. All features except `RESIZE_LIVE`."""
+        """See `VirtDriver.verbs`. The result has all features except `RESIZE_LIVE`."""
         return _VERBS
 
     async def report(self) -> HostReport:

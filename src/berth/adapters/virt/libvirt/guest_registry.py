@@ -1,4 +1,4 @@
-"""The guests of a host, found by libvirt's domains and the guests' folders."""
+"""The guests of a host, found through libvirt's domains and the guests' folders."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ class ObservedGuest:
 
     @property
     def has_arrived(self) -> bool:
-        """Whether it was the target of a live migration and runs here now."""
+        """Whether the guest was the target of a live migration and now runs here."""
         waits = self.record is not None and self.record.waits
         return waits and self.is_active and not states.is_moving(self.state, self.reason)
 

@@ -21,8 +21,8 @@ _PARTS = ("domain", "bus", "slot")
 class FloatingCpus:
     """The host CPUs on which unpinned guest CPUs run.
 
-    `everywhere` applies to guests without NUMA cells, `of_cells` to the parts of a guest in a host
-    cell, by the cell's id. An empty set leaves the choice to libvirt.
+    `everywhere` applies to guests without NUMA cells. For the others, `of_cells` has the CPUs of
+    each NUMA cell of the host, by its id. An empty set leaves the choice to libvirt.
     """
 
     everywhere: frozenset[int] = frozenset()
@@ -156,7 +156,7 @@ def devices_of(descriptions: Iterable[str]) -> Collection[str]:
 
 
 def guest_cpus(cells: tuple[CellShare, ...]) -> list[list[int]]:
-    """Return the indices of the guest's CPUs, pinned and floating, for each of its cells."""
+    """Return the indices of the guest's CPUs, pinned and floating, for each of its NUMA cells."""
     pinned = [{guest for guest, _ in cell.pinned} for cell in cells]
     count = sum(cell.shared_cpus + len(cell.pinned) for cell in cells)
     floating = iter(sorted(set(range(count)) - set().union(*pinned)))
@@ -196,7 +196,7 @@ def _tuning(
     tuning = ET.Element("cputune")
     for cell, own in zip(cells, cpus, strict=True):
         pins = {guest: str(host) for guest, host in cell.pinned}
-        # If all CPUs of a host cell are dedicated, guest CPUs cannot float over it, and libvirt's
+        # If all CPUs of a NUMA cell are dedicated, guest CPUs cannot float over it, and libvirt's
         # default applies.
         if there := number_list(floating.of_cells.get(cell.host_cell, ())):
             pins = dict.fromkeys(own, there) | pins
@@ -232,5 +232,5 @@ def _device(address: str) -> ET.Element:
 
 
 def number_list(numbers: Iterable[int]) -> str:
-    """Return the indices of CPUs or cells in libvirt's list format."""
+    """Return the indices of CPUs or NUMA cells in libvirt's list format: `0,1,8`."""
     return ",".join(str(number) for number in sorted(set(numbers)))

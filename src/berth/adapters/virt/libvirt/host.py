@@ -37,9 +37,9 @@ class LibvirtHost:
     cpu_model: str = ""
     dedicated_cpus: frozenset[int] = frozenset()
     calls_max: int = 8
-    """The maximum number of simultaneous calls to libvirtd, without those that take long.
+    """The maximum number of simultaneous calls to libvirtd.
 
-    Migrations and graceful shutdowns take long.
+    Migrations and graceful shutdowns, which take long, are not counted.
     """
 
 
@@ -49,7 +49,8 @@ def hypervisor_of(connect: Connect, host: LibvirtHost, accelerator: Accelerator)
     Args:
         connect: the connection to libvirtd.
         host: the host's settings.
-        accelerator: the accelerator, since libvirt offers KVM wherever the device node exists.
+        accelerator: the accelerator of the host's guests; libvirt itself would report KVM wherever
+            the device node exists.
     """
     is_kvm = accelerator is Accelerator.KVM
     kind = "kvm" if is_kvm else "qemu"
@@ -76,7 +77,7 @@ def instances_of(capabilities: str, *, with_kvm: bool) -> tuple[tuple[str, str, 
 
 
 def cpu_models_of(capabilities: str) -> tuple[str, ...]:
-    """Return the usable CPU models in a domain's capabilities."""
+    """Return the usable CPU models in libvirt's domain capabilities, sorted."""
     found = ET.fromstring(capabilities)  # noqa: S314 - libvirt wrote it
     models = found.iterfind("cpu/mode[@name='custom']/model[@usable='yes']")
     return tuple(sorted(model.text for model in models if model.text))

@@ -1,8 +1,8 @@
 """Live migration between two hosts, controlled by the source's libvirtd.
 
-The destination has a waiting domain, blank disks and the folder. The source's libvirtd transfers
-the memory and disks, and afterwards undefines its domain. The migration continues if the agent
-dies.
+The destination has a waiting domain, blank disks and the guest's folder. The source's libvirtd
+transfers the memory and disks, and afterwards undefines its domain. The migration continues if the
+agent dies.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ def target_of(address: str, uuid: str) -> MigrationTarget:
     """Parse the address of a waiting guest.
 
     Raises:
-        DriverError: the address is invalid, or of another guest.
+        DriverError: the address is invalid, or belongs to another guest.
     """
     parts = urlsplit(address)
     given = dict(parse_qsl(parts.query))
@@ -97,8 +97,9 @@ def target_of(address: str, uuid: str) -> MigrationTarget:
         or {"command", "netcat"} & dict(parse_qsl(peer.query)).keys()
     ):
         raise DriverError(
-            f"{given['uri'][:200]!r} is not an acceptable URI of a libvirtd; use a scheme of "
-            f"{', '.join(_PEER_SCHEMES)}, without the parameters command and netcat"
+            f"{given['uri'][:200]!r} is not an acceptable URI of the destination's libvirtd; set "
+            f"virt.peer_uri there to a URI with the scheme {', '.join(_PEER_SCHEMES[:-1])} or "
+            f"{_PEER_SCHEMES[-1]}, without the parameters command and netcat"
         )
     initrd = given.get("initrd", "")
     files = DestinationFiles(

@@ -39,7 +39,7 @@ class GuestRecord(msgspec.Struct, frozen=True):
     waits: bool = False
     """Whether it is the target of an unfinished live migration."""
     address: str = ""
-    """The address of that live migration, or of the export of its disks."""
+    """The address of the live migration to this host, or of the export of its disks."""
     cells: tuple[CellShare, ...] = ()
     """Its shares of the host's NUMA cells."""
     devices: tuple[str, ...] = ()

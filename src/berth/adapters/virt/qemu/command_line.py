@@ -85,7 +85,7 @@ def mark(host: str) -> list[str]:
 
 
 def guest_of(words: Sequence[str], host: str) -> str | None:
-    """Return the uuid of the guest that a command line starts, or None if it is not the host's."""
+    """Return the uuid of the host's guest that a command line starts, or None if it starts none."""
     name, value = mark(host)
     if "-uuid" not in words or value not in words:
         return None

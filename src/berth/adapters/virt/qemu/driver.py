@@ -73,7 +73,7 @@ class QemuDriver:
 
     @property
     def verbs(self) -> frozenset[DriverFeature]:
-        """See `VirtDriver.verbs`. All features except `RESIZE_LIVE`."""
+        """See `VirtDriver.verbs`. The result has all features except `RESIZE_LIVE`."""
         return _VERBS
 
     async def report(self) -> HostReport:

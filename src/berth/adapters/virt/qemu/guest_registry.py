@@ -1,4 +1,4 @@
-"""The guests of a host, found by their folders and processes."""
+"""The guests of a host, found through their folders and processes."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -110,7 +110,7 @@ class QemuGuestRegistry:
             if not await process.wait(_END_S):
                 raise DriverError(
                     f"process {process.pid} of guest {instance_uuid} is still running {_END_S:g} s "
-                    "after SIGKILL"
+                    "after SIGKILL; it may be waiting for a disk that hangs"
                 )
         QemuFolder(self._host.state_dir, instance_uuid).remove()
 

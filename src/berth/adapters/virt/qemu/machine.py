@@ -93,7 +93,9 @@ class Machine:
             try:
                 process = processes.start(argv, fds=fds, output=self.folder.errors)
             except OSError as error:
-                raise DriverError(f"{argv[0]} cannot be started: {error.strerror}") from error
+                raise DriverError(
+                    f"{argv[0]} cannot be started ({error.strerror}); check virt.binary"
+                ) from error
         try:
             await self.attach(process)
         except DriverError as error:
@@ -227,7 +229,7 @@ class Machine:
                 if not await process.wait(_QUIT_S):
                     raise DriverError(
                         f"process {process.pid} of guest {self.spec.uuid} is still running "
-                        f"{_QUIT_S:g} s after SIGKILL"
+                        f"{_QUIT_S:g} s after SIGKILL; it may be waiting for a disk that hangs"
                     )
         await self.detach()
         self._process = None

@@ -109,7 +109,8 @@ class QemuMigration:
         parts = urlsplit(address)
         if parts.scheme != _SCHEME or not parts.hostname or parts.port is None:
             raise DriverError(
-                f"cannot migrate to {address[:200]!r}: not an address of a QEMU driver"
+                f"cannot migrate to {address[:200]!r}, because that is not an address of a QEMU "
+                "driver; use the same driver on both hosts"
             )
         host, query = parts.hostname, parse_qs(parts.query)
         has_disks = bool(self._machine.spec.disks)
@@ -141,7 +142,8 @@ class QemuMigration:
             if status == "completed":
                 return
             if status in _FAILED:
-                raise DriverError(str(state.get("error-desc") or f"the migration has {status}"))
+                reason = state.get("error-desc") or f"QEMU only reports the status {status!r}"
+                raise DriverError(f"the migration ended without success: {reason}")
             if status == "pre-switchover":
                 # The guest is paused for the last time, so the mirrors are complete. They must end
                 # before the switchover, after which the target writes to the disks.
@@ -177,7 +179,10 @@ class QemuMigration:
             # A failed job disappears from the list.
             copied = {job["device"] for job in await self._jobs()}
             if failed := [name for name in disks if _job_of(name) not in copied]:
-                raise DriverError(f"cannot copy disks to the target: {', '.join(failed)}")
+                raise DriverError(
+                    f"cannot copy the disks {', '.join(failed)} to the target; check the free "
+                    "space there and the network"
+                )
             yield
         finally:
             await self._clear_mirrors()

@@ -81,7 +81,7 @@ class Qmp:
             QmpError: QEMU rejected the command, the connection ended, or the timeout passed.
         """
         if self.is_closed:
-            raise QmpError(f"{command}: the connection to QEMU has ended")
+            raise QmpError(f"cannot execute {command}: the connection to QEMU has ended")
         number = next(self._numbers)
         line = msgspec.json.encode(
             {"execute": command, "id": number, "arguments": dict(arguments or {})}
@@ -93,11 +93,11 @@ class Qmp:
                 await self._send(line + b"\n", fd)
                 message = await answer
         except (OSError, TimeoutError) as error:
-            raise QmpError(f"{command}: QEMU does not answer") from error
+            raise QmpError(f"cannot execute {command}: QEMU does not answer") from error
         finally:
             self._answers.pop(number, None)
         if (problem := message.get("error")) is not None:
-            raise QmpError(f"{command}: {cast('Message', problem).get('desc')}")
+            raise QmpError(f"QEMU rejected {command}: {cast('Message', problem).get('desc')}")
         return message.get("return")
 
     async def close(self) -> None:

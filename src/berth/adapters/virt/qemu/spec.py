@@ -43,7 +43,7 @@ class GuestSpec(msgspec.Struct, frozen=True):
     waits: bool = False
     """Whether it is the target of an unfinished live migration."""
     address: str = ""
-    """The address of that live migration, or of the export of its disks."""
+    """The address of the live migration to this host, or of the export of its disks."""
     accelerator: str = ""
     """The accelerator of its last start."""
     cpu_model: str = ""

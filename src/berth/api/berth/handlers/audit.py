@@ -7,7 +7,7 @@ from berth.services.auditing import AuditService
 
 
 async def show_audit(call: Call) -> Answer:
-    """List the discrepancies in the ledger, or those that concern one host."""
+    """List the discrepancies in the ledger, or only those that concern one host."""
     return Answer(await _audit(call, mends=False))
 
 

@@ -21,7 +21,7 @@ from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.scheduling.plan.capacity import Capacity
 from berth.services.servers.instances import CreateOrder
 
-# Fields of this API by the names that the service's errors use.
+# Maps names of fields in the service's errors to their names in this API.
 _FIELDS = {"flavorRef": "flavor"}
 
 
@@ -92,7 +92,7 @@ async def show_decision(call: Call) -> Answer:
 
 
 async def try_decision(call: Call) -> Answer:
-    """Decide about a request as for POST /servers, without claiming or storing anything.
+    """Decide on a request as POST /servers would, without claiming or storing anything.
 
     For administrators, the decision also names the host that would have won without each weigher.
     """

@@ -1,4 +1,4 @@
-"""Handlers for hosts: their data for decisions, allocation ratios and the write-off."""
+"""Handlers that show hosts, set their allocation ratios and write them off."""
 
 from collections.abc import AsyncIterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Handlers for instance records and for the state, on which all decisions depend."""
+"""Handlers that show instance records, and the state on which all decisions depend."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -29,7 +29,7 @@ _CHUNK = 256
 
 
 async def show_state(call: Call) -> Answer:
-    """Show the state as of one ledger version, without removed child zones and zone passwords."""
+    """Show the state as of one ledger version, without removed child zones or zone passwords."""
     # The document is meant to be saved and passed on, so it must not contain even a sealed
     # password.
     snapshot = await call.parts.ledger.snapshot(call.parts.clock.now_s())

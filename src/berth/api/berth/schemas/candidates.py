@@ -7,7 +7,7 @@ from berth.scheduling.candidates.masks import ConstraintKind
 class CandidatesQuery(Model):
     """The query of `GET /placement/allocation_candidates` in its newest microversion.
 
-    `resources`, `required`, `member_of` and `in_tree` may also occur with the suffix of a group.
+    `resources`, `required`, `member_of` and `in_tree` may also have the suffix of a request group.
     """
 
     resources: str | None = None
@@ -21,14 +21,14 @@ class CandidatesQuery(Model):
 
 
 class LeftView(View):
-    """The numbers of providers that remain, and of trees that can still have a candidate."""
+    """The number of providers that remain, and of trees that can still supply a candidate."""
 
     providers: int
     trees: int
 
 
 class StepView(View):
-    """A constraint of a group, or of the whole query if `group` is null, with its effect."""
+    """A constraint of a request group, or of the query if `group` is null, with its effect."""
 
     group: str | None
     constraint: ConstraintKind

@@ -13,13 +13,13 @@ class DecisionsQuery(Model):
 
 
 class DecisionsAnswer(View):
-    """Decisions, newest first."""
+    """The response with decisions, newest first."""
 
     decisions: list[Decision]
 
 
 class CapacityQuery(Model):
-    """The flavor, zone and image of the servers to count; `limit` applies to the listed hosts."""
+    """Flavor, availability zone and image of the servers to count; `limit` is for the hosts."""
 
     flavor: str
     availability_zone: str | None = None

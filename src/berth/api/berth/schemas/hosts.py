@@ -187,6 +187,6 @@ class HostAnswer(View):
 
 
 class HostsAnswer(View):
-    """A page of hosts in order of name."""
+    """The response with a page of hosts, in order of name."""
 
     hosts: list[HostAnswer]

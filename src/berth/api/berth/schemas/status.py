@@ -13,7 +13,10 @@ class HostCounts(View):
 
 
 class InstanceCounts(View, rename={"build": "BUILD", "active": "ACTIVE", "error": "ERROR"}):
-    """Numbers of instances by status; at most 1,000 in ERROR are counted."""
+    """Numbers of instances; at most 1,000 in ERROR are counted.
+
+    `build` counts those that wait for a decision or load disks, and `active` all others on hosts.
+    """
 
     build: int
     active: int

@@ -55,8 +55,8 @@ async def update_aggregate(call: Call) -> Answer:
     check_edges(zone, "aggregate.availability_zone")
     aggregates = call.parts.aggregates
     aggregate = await aggregates.get(aggregate_id)
-    # Name and zone are written one after the other. The name is checked before either is written,
-    # so that a request with a taken name does not change the zone.
+    # Name and availability zone are written one after the other. The name is checked before either
+    # is written, so that a request with a taken name does not change the availability zone.
     if name is not UNSET:
         await _check_name(call, aggregate_id, name)
     if zone is not UNSET:
@@ -86,7 +86,8 @@ async def act_on_aggregate(call: Call) -> Answer:
         return _answer(call, await aggregates.add_host(aggregate_id, action.add_host.host))
     if action.remove_host:
         return _answer(call, await aggregates.remove_host(aggregate_id, action.remove_host.host))
-    # A null removes the zone. An empty string is refused, because no request could name that zone.
+    # Null removes the availability zone. An empty string is refused, because no request could name
+    # such an availability zone.
     metadata = action.set_metadata.metadata if action.set_metadata else {}
     if metadata.get(AZ_KEY) == "":
         raise InvalidInputError(

@@ -48,13 +48,13 @@ def _available_first(zones: dict[str, list[Service]]) -> list[tuple[str, list[Se
 
 async def _zones(call: Call) -> dict[str, list[Service]]:
     """Return the enabled services of each zone that has a service; the list may be empty."""
-    # Zones come from the replica's aggregates. Without catching up, a change to an aggregate that
-    # the same client has just made could be missing.
+    # Availability zones come from the replica's aggregates. Without catching up, a change to an
+    # aggregate that the same client has just made could be missing.
     await call.parts.follower.catch_up()
     zones: dict[str, list[Service]] = {}
     for service in await call.parts.hosts.services():
         for zone in zones_of(call.parts, service.host):
-            # A zone whose services are all disabled is listed as unavailable.
+            # An availability zone whose services are all disabled is listed as unavailable.
             enabled = zones.setdefault(zone, [])
             if not service.disabled:
                 enabled.append(service)

@@ -171,9 +171,11 @@ def _sorted(flavors: list[Flavor], key: str, direction: str) -> list[Flavor]:
         InvalidInputError: the key or the direction is unknown.
     """
     if key not in _SORT_KEYS:
-        raise InvalidInputError("sort_key", f"must be one of {', '.join(_SORT_KEYS)}")
+        raise InvalidInputError(
+            "sort_key", f"{key[:80]!r} is unknown; use one of {', '.join(_SORT_KEYS)}"
+        )
     if direction not in _SORT_DIRS:
-        raise InvalidInputError("sort_dir", "must be asc or desc")
+        raise InvalidInputError("sort_dir", f"must be asc or desc, not {direction[:80]!r}")
     name = _SORT_KEYS[key]
     # The id makes the order total. Without it, a page could skip or repeat flavors.
     return sorted(

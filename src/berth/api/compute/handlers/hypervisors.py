@@ -1,4 +1,4 @@
-"""Handlers for hypervisors, which is the compute API's name for Berth's hosts."""
+"""Handlers for hypervisors, as the compute API calls hosts."""
 
 from collections import Counter
 from collections.abc import Sequence

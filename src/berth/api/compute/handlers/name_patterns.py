@@ -1,4 +1,4 @@
-"""Parses the name patterns and the periods of change in list queries.
+"""Parses name patterns, `changes-since` and `changes-before` in list queries.
 
 Nova passes a name pattern to its database as a regular expression. Berth supports `^` at the start
 and `$` at the end, `.*` anywhere, and a backslash that makes the next character literal; everything
@@ -21,7 +21,7 @@ class Period(Protocol):
 
 
 def period_of(query: Period, *, is_paged: bool, has_end: bool) -> tuple[float | None, float | None]:
-    """Return the start and end of the period of change, in Unix seconds; None for an open end.
+    """Return `changes-since` and `changes-before` as Unix seconds; None where there is no limit.
 
     Args:
         query: the query.

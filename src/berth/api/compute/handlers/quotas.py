@@ -160,8 +160,8 @@ def _shown(limits: Limits, version: Version) -> dict[str, Any]:
 
 
 def _shown_of_class(limits: Limits, version: Version) -> dict[str, Any]:
-    # Classes lose fields in other microversions than projects do, so the fields to remove are taken
-    # from those of 2.1.
+    # Classes lose fields in other microversions than projects do, so this starts with all fields,
+    # which are those of 2.1.
     all_fields = _shown(limits, min(version, (2, 1)))
     gone: tuple[str, ...] = ("server_groups", "server_group_members")
     if version >= _CLASS_COMPLETE:

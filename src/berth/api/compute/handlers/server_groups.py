@@ -69,7 +69,7 @@ async def delete_server_group(call: Call) -> Answer:
 def _policy(new: NewServerGroup, version: Version) -> GroupPolicy:
     one = version >= _ONE_POLICY
     name, other = ("policy", new.policies) if one else ("policies", new.policy)
-    # The schema accepts the fields of both formats, so the one of the other format is refused here.
+    # The schema accepts the fields of both formats, so a field of the wrong format is refused here.
     if other is not UNSET:
         wrong = "policies" if one else "policy"
         raise InvalidInputError(

@@ -77,7 +77,7 @@ async def _act(call: Call, action: str, change: ServiceChange) -> Answer:
     if host is UNSET or change.binary is UNSET:
         raise InvalidInputError("host, binary", "are required before microversion 2.53")
     if change.binary != BINARY:
-        raise InvalidInputError("binary", f"must be {BINARY}")
+        raise InvalidInputError("binary", f"must be {BINARY}, not {change.binary[:80]!r}")
     hosts = call.parts.hosts
     reason = None if change.disabled_reason is UNSET else change.disabled_reason
     match action:

@@ -1,1 +1,1 @@
-"""The operations by which parent zones select, build by and release offers of this zone."""
+"""The operations with which parent zones select, use and release offers of this zone."""

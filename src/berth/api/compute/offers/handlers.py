@@ -1,4 +1,4 @@
-"""Handlers for requests of parent zones to select offers, build by them and release them."""
+"""Handlers for requests of parent zones to select offers, build on them and release them."""
 
 from berth.api.assertions import zone_parts
 from berth.api.compute.offers.orders import build_order, release_order, select_order

@@ -28,7 +28,7 @@ ID: Final = re.compile(r"[!-~]{1,255}")
 FLAVOR_ID: Final = re.compile(r"[!-~][ -~]{0,254}")
 """Ids of flavors: 1 to 255 printable ASCII characters, of which the first is not a blank."""
 NAME: Final = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,300}")
-"""Names of 1 to 300 characters without control characters and line separators.
+"""Names of 1 to 300 characters without control characters or line separators.
 
 They may be longer than the names that clients send, because the servers of one request get numbers
 as suffixes.
@@ -163,7 +163,8 @@ async def _check_group(call: Call, group: GroupMessage) -> None:
     _match(NAME, group.name, "group.name")
     if not 1 <= group.max_server_per_host <= _POSITION_MAX:
         raise InvalidInputError(
-            "group.max_server_per_host", f"must be between 1 and {_POSITION_MAX}"
+            "group.max_server_per_host",
+            f"must be between 1 and {_POSITION_MAX}, not {group.max_server_per_host}",
         )
     known = await call.parts.ledger.get(ServerGroup, group.uuid)
     owners = {group.project_id, group.project_id if known is None else known.project_id}

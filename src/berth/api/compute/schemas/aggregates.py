@@ -4,8 +4,8 @@ from typing import Annotated
 
 from berth.api.codec import UNSET, Meta, Model, Name, UnsetType, View
 
-# A zone name has no colon, because requests name a host as `ZONE:HOST`. The lookahead forbids a
-# final newline, which `$` alone would allow.
+# An availability zone has no colon in its name, because requests name a host as `ZONE:HOST`. The
+# lookahead forbids a final newline, which `$` alone would allow.
 ZoneName = Annotated[
     str, Meta(min_length=1, max_length=255, pattern="^[^:\\x00-\\x1f\\x7f]+$(?!\\n)")
 ]

@@ -4,13 +4,13 @@ from berth.api.codec import View
 
 
 class ZoneState(View):
-    """Whether a zone has an enabled compute service."""
+    """Whether an availability zone has an enabled compute service."""
 
     available: bool
 
 
 class ZoneService(View):
-    """A compute service in a zone."""
+    """A compute service in an availability zone."""
 
     available: bool
     active: bool

@@ -1,4 +1,4 @@
-"""Queries and response bodies for hypervisors, the compute API's name for Berth's hosts."""
+"""Queries and response bodies for hypervisors, as the compute API calls hosts."""
 
 from collections.abc import Mapping
 
@@ -40,7 +40,7 @@ class HypervisorServer(View):
 class HypervisorView(View):
     """A hypervisor; lists without details have only the first four fields and `servers`.
 
-    Microversions from 2.88 on have no totals, no usage and no `cpu_info`, but `uptime`.
+    Microversions from 2.88 on have `uptime` instead of totals, usage and `cpu_info`.
     """
 
     id: str | int

@@ -26,7 +26,7 @@ class MigrationsQuery(
 
 
 class MigrationView(View):
-    """A migration."""
+    """A resize, cold or live migration, or evacuation of a server."""
 
     id: int
     status: str
@@ -95,7 +95,7 @@ class LiveMigrationAnswer(View):
 class ActionsQuery(
     Model, rename={"changes_since": "changes-since", "changes_before": "changes-before"}
 ):
-    """Period and page of a list of a server's actions."""
+    """Time limits and page of a list of a server's actions."""
 
     limit: Limit | None = None
     marker: str | None = None

@@ -80,7 +80,7 @@ class QuotaUsagesAnswer(View):
 
 
 class QuotaQuery(Model):
-    """The user whose quotas to change; Berth has no quotas of users and refuses any value."""
+    """The user whose quotas to change; Berth has no quotas per user and refuses any value."""
 
     user_id: str | None = None
 

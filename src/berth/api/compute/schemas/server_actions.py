@@ -94,7 +94,7 @@ class Rebuild(
 
 
 class Unshelve(Model):
-    """Arguments of `unshelve` from microversion 2.77 on; 2.91 adds `host` and the null zone."""
+    """Arguments of `unshelve` from microversion 2.77 on; 2.91 adds `host` and allows null."""
 
     availability_zone: ShortText | UnsetType | None = UNSET
     host: ShortText | UnsetType = UNSET

@@ -94,7 +94,7 @@ class ServerView(
         "root_device_name": "OS-EXT-SRV-ATTR:root_device_name",
     },
 ):
-    """A server with all fields of the microversion that the caller may see."""
+    """A server with all fields that the microversion has and the caller may see."""
 
     id: str
     name: str

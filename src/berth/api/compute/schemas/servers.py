@@ -164,7 +164,7 @@ class ServersQuery(
         "not_tags_any": "not-tags-any",
     },
 ):
-    """Filters, order and page of a server list; commas separate the tags of a filter by tags."""
+    """Filters, order and page of a server list; the filters by tags take comma-separated lists."""
 
     limit: Limit | None = None
     marker: str | None = None

@@ -102,12 +102,12 @@ class _Later(TypedDict, total=False):
 
 
 def extra_of(instance: Instance) -> Extra:
-    """Return the extra fields of an instance, typed as those that clients set."""
+    """Return an instance's `extra` as a typed dictionary of the fields that clients set."""
     return cast("Extra", instance.extra)
 
 
 class ServerWriter:
-    """Converts the servers of one response; it looks up the zones of each host once."""
+    """Converts the servers of one response; looks up the availability zones of a host only once."""
 
     def __init__(self, call: Call) -> None:
         self._call = call

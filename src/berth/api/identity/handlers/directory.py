@@ -49,7 +49,7 @@ async def show_user(call: Call) -> Answer:
 
 
 async def list_user_projects(call: Call) -> Answer:
-    """List the projects for which a user can get a token; only administrators see others'."""
+    """List the projects for which a user can get a token; non-administrators see only their own."""
     projects = projects_of(call.parts.directory, _person(call))
     return _projects_answer(call, list(projects))
 

@@ -77,8 +77,8 @@ async def _who(call: Call, tokens: Tokens, choice: IdentityChoice) -> tuple[Pers
         return before.person, before
     raise HttpError(
         401,
-        'auth.identity.methods must be ["password"] or ["token"], and auth.identity must have the '
-        "object of that name.",
+        'auth.identity.methods must be ["password"] or ["token"], and auth.identity must contain '
+        "an object of that name.",
     )
 
 
@@ -101,7 +101,7 @@ def _check_domain(domain: DomainRef | UnsetType | None) -> None:
         domain.id is UNSET and (domain.name or "").lower() == DOMAIN
     ):
         raise HttpError(
-            401, "The domain is unknown; the only one has the id default and the name Default."
+            401, "The domain is unknown; the only domain has the id default and the name Default."
         )
 
 
@@ -126,7 +126,9 @@ def _project(call: Call, person: Person, scope: ScopeChoice | str | UnsetType) -
 def _subject(call: Call) -> Token:
     text = call.header(_HEADER)
     if not text:
-        raise InvalidInputError("X-Subject-Token", "is required: the token to show or revoke")
+        raise InvalidInputError(
+            "X-Subject-Token", "is required; set it to the token to show or revoke"
+        )
     tokens = _tokens(call)
     # The status is 404, since a 401 would tell the client that its own token in X-Auth-Token is
     # invalid.

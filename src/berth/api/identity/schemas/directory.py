@@ -5,7 +5,7 @@ from berth.api.identity.schemas.tokens import ServiceEntry
 
 
 class NameQuery(Model):
-    """The name of the object to list; if there is none, all objects are listed."""
+    """The name of the object to list; if it is missing, all objects are listed."""
 
     name: str | None = None
 
@@ -65,7 +65,7 @@ class ProjectView(View):
 
 
 class DomainFullView(View):
-    """A domain."""
+    """A domain; only the default domain exists."""
 
     id: str
     name: str
@@ -84,59 +84,59 @@ class RoleFullView(View):
 
 
 class UserAnswer(View):
-    """One user."""
+    """The response with one user."""
 
     user: UserView
 
 
 class UsersAnswer(View):
-    """Users in order of name."""
+    """The response with users, in order of name."""
 
     users: list[UserView]
     links: ListLinks
 
 
 class ProjectAnswer(View):
-    """One project."""
+    """The response with one project."""
 
     project: ProjectView
 
 
 class ProjectsAnswer(View):
-    """Projects in order of name."""
+    """The response with projects, in order of name."""
 
     projects: list[ProjectView]
     links: ListLinks
 
 
 class DomainAnswer(View):
-    """One domain."""
+    """The response with one domain."""
 
     domain: DomainFullView
 
 
 class DomainsAnswer(View):
-    """Domains: the only one, or none if the query names another."""
+    """The response with the only domain, or with none if the query names another."""
 
     domains: list[DomainFullView]
     links: ListLinks
 
 
 class RoleAnswer(View):
-    """One role."""
+    """The response with one role."""
 
     role: RoleFullView
 
 
 class RolesAnswer(View):
-    """Roles in order of name."""
+    """The response with roles, in order of name."""
 
     roles: list[RoleFullView]
     links: ListLinks
 
 
 class CatalogAnswer(View):
-    """The services of this deployment with their endpoints."""
+    """The response with all services of this deployment and their endpoints."""
 
     catalog: list[ServiceEntry]
     links: ListLinks
@@ -154,13 +154,13 @@ class CatalogServiceView(View):
 
 
 class CatalogServiceAnswer(View):
-    """One service."""
+    """The response with one service of the catalog."""
 
     service: CatalogServiceView
 
 
 class CatalogServicesAnswer(View):
-    """Services of the catalog."""
+    """The response with the services of the catalog that match the filters."""
 
     services: list[CatalogServiceView]
     links: ListLinks
@@ -180,20 +180,20 @@ class EndpointFullView(View):
 
 
 class EndpointAnswer(View):
-    """One endpoint."""
+    """The response with one endpoint."""
 
     endpoint: EndpointFullView
 
 
 class EndpointsAnswer(View):
-    """The endpoints of the services."""
+    """The response with the endpoints that match the filters."""
 
     endpoints: list[EndpointFullView]
     links: ListLinks
 
 
 class RegionView(View):
-    """A region."""
+    """The region of this deployment, which the setting `auth.region` names."""
 
     id: str
     description: str
@@ -202,13 +202,13 @@ class RegionView(View):
 
 
 class RegionAnswer(View):
-    """One region."""
+    """The response with one region."""
 
     region: RegionView
 
 
 class RegionsAnswer(View):
-    """All regions; there is exactly one."""
+    """The response with all regions; there is exactly one."""
 
     regions: list[RegionView]
     links: ListLinks

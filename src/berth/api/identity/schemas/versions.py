@@ -6,7 +6,7 @@ from berth.api.versions import MediaType
 
 
 class IdentityVersion(View, rename={"media_types": "media-types"}):
-    """A version of the API."""
+    """A version of the Identity API."""
 
     id: str
     status: str
@@ -16,18 +16,18 @@ class IdentityVersion(View, rename={"media_types": "media-types"}):
 
 
 class IdentityVersionAnswer(View):
-    """The version document of one version."""
+    """The response with one version of the Identity API."""
 
     version: IdentityVersion
 
 
 class IdentityVersionValues(View):
-    """The list of versions inside the version document."""
+    """The list of versions inside the response with all versions."""
 
     values: list[IdentityVersion]
 
 
 class IdentityVersionsAnswer(View):
-    """The version document of all versions."""
+    """The response with all versions of the Identity API."""
 
     versions: IdentityVersionValues

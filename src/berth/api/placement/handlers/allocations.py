@@ -53,7 +53,7 @@ async def show_allocations(ask: PlacementCall) -> PlacementReply:
 
 
 async def list_provider_allocations(ask: PlacementCall) -> PlacementReply:
-    """List the allocations against a provider by consumer."""
+    """List the allocations against a provider, keyed by consumer."""
     uuid = ask.key("uuid")
     twice = no_provider_found(uuid)
     sentence = twice.message.rpartition(": ")[2]
@@ -138,8 +138,7 @@ def share_of(ask: PlacementCall, uuid: str, data: Mapping[str, Any]) -> Consumer
         ),
         allocations=_allocations(data["allocations"], minor),
         seen=data.get("consumer_generation"),
-        # Older clients send neither a generation, which is then not checked, nor a type, which is
-        # then kept.
+        # Older clients send no generation, so none is checked, and no type, so the type is kept.
         is_checked=minor >= _TELLS_GENERATION,
         keeps_type=minor < _TELLS_TYPE,
     )

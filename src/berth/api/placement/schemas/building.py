@@ -55,7 +55,7 @@ def obj(
 
 
 def listed(item: Json, *, size_min: int = 0, is_unique: bool = False) -> Json:
-    """Return the schema of an array of items of one kind."""
+    """Return the schema of an array whose items all have the same schema."""
     schema: Json = {"type": "array", "items": item}
     if size_min:
         schema["minItems"] = size_min
@@ -73,7 +73,7 @@ def whole(minimum: int, maximum: int | None = INT_MAX) -> Json:
 
 
 def text(length_max: int | None = None, length_min: int = 0, pattern: str = "") -> Json:
-    """Return the schema of a string with limits of length and an optional pattern."""
+    """Return the schema of a string with limits on its length and an optional pattern."""
     schema: Json = {"type": "string"}
     if pattern:
         schema["pattern"] = pattern

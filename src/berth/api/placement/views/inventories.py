@@ -15,7 +15,7 @@ _GENERATION = "resource_provider_generation"
 
 
 def inventory_view(inventory: Inventory, generation: int = 0) -> dict[str, Any]:
-    """Return one inventory, with the generation of its provider unless that is 0."""
+    """Return one inventory, with its provider's `generation` unless that is 0."""
     told: dict[str, Any] = {
         "total": inventory.total,
         "reserved": inventory.reserved,

@@ -127,7 +127,7 @@ class ZoneWatch:
         child = self._polled.get(zone.zone_id)
         if child is not None and child.zone == zone:
             return
-        # Failures at the old URL say nothing about the new one, so the state starts afresh.
+        # Failures at the old URL say nothing about the new one, so the state is reset.
         if child is None or child.zone.api_url != zone.api_url:
             self._polled[zone.zone_id] = _PolledChild(zone)
         else:

@@ -128,7 +128,7 @@ class Zones:
         return zone
 
     async def delete(self, zone_id: int) -> None:
-        """Remove a child; its name and id stay reserved, and its instances continue to run there.
+        """Remove a child; its id stays reserved for its name, and its instances continue to run.
 
         Raises:
             NotFoundError: no child has this id.
@@ -173,7 +173,7 @@ class Zones:
         Passwords whose key is gone are left alone.
 
         Returns:
-            How many passwords had to be sealed again.
+            The number of passwords that had to be sealed again.
 
         Raises:
             UnavailableError: the ledger cannot be reached.

@@ -123,6 +123,7 @@ class Delegator:
                 built the instance from the first order.
 
         Raises:
+            ConflictError: another process has removed the record of a refused instance.
             UnavailableError: this zone's ledger cannot be reached.
         """
         gone = dict.fromkeys((one.instance.uuid for one in delegations), OfferRefusalReason.GONE)

@@ -148,7 +148,7 @@ class OfferBuilder:
         return [(instance.uuid, flaw)]
 
     async def build_held(self, order: HeldBuildOrder) -> OfferRefusalReason | None:
-        """Claim the room that an order names in this process; see `build_here`."""
+        """Claim the room that this process holds for an order's offer; see `build_here`."""
         key, where = order.key, order.where
         return await self.build_here(
             order.request, order.instance, key, where, sent_ms=order.sent_ms
@@ -225,7 +225,7 @@ class OfferBuilder:
         host, node, _ = self._replica.hosts.identity(row)
         is_bound = held is not None or self._on_gone is LapsedHoldAction.TAKE
         # The offer's key becomes the claim's key, which the ledger accepts only once. A second use
-        # of the offer therefore fails in the ledger, in whatever process.
+        # of the offer therefore fails in the ledger, whichever process attempts it.
         wanted = replace(
             request,
             request_id=key.claim_key,

@@ -95,7 +95,9 @@ class ReleaseHandler:
                 foreign.add(one.instance_uuid)
         settled = await self._delegator.settle(remotes, keeps_built=order.keeps_built)
         if len(settled.present) + len(settled.absent) < len(remotes):
-            raise UnavailableError("cannot complete the release: a child did not answer; repeat it")
+            raise UnavailableError(
+                "cannot complete the release: a child did not answer; repeat the release"
+            )
         return set(settled.present), foreign
 
     async def _withdraw(self, withdrawal: Withdrawal, order: ReleaseOrder) -> bool:
@@ -122,7 +124,9 @@ class ReleaseHandler:
             except ConflictError:
                 continue  # the build has written the instance since it was read
             return False
-        raise UnavailableError(f"cannot withdraw {uuid}: it keeps changing; repeat the release")
+        raise UnavailableError(
+            f"cannot withdraw instance {uuid}: it keeps changing; repeat the release"
+        )
 
     async def _delete(self, instance: Instance) -> None:
         if instance.status is Status.DELETED:

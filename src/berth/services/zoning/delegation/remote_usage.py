@@ -66,7 +66,7 @@ class RemoteUsage:
         self._limits = limits
 
     async def begin(self, remote: RemoteInstance, to: Flavor | None) -> PendingResize | None:
-        """Charge a server's largest possible size before its child is ordered to resize it.
+        """Charge a server's largest possible size before the child zone is ordered to resize it.
 
         Args:
             remote: the server's record.

@@ -139,8 +139,8 @@ class AssertionWriter:
 class AssertionVerifier:
     """Verifies the assertions of trusted parents.
 
-    Each process remembers the nonces that it has seen itself. Within its life an assertion could
-    therefore be replayed once to each other API process of the zone.
+    Each process remembers the nonces that it has seen itself. Before it expires, an assertion
+    could therefore be replayed once to each other API process of the zone.
 
     Args:
         zone: the name of this zone.
@@ -211,8 +211,8 @@ class AssertionVerifier:
         self._record_nonce(statement, now_s)
 
     def _record_nonce(self, statement: ZoneAssertion, now_s: float) -> None:
-        # Lives differ by at most a minute, so an expired nonce behind one that is still valid
-        # only stays a little longer; a full scan for each request would cost more.
+        # Times of expiry differ by at most a minute, so an expired nonce behind one that is still
+        # valid only stays a little longer; a full scan for each request would cost more.
         while self._nonces:
             oldest = next(iter(self._nonces))
             if self._nonces[oldest] > now_s:

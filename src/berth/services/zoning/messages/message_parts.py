@@ -84,7 +84,7 @@ class GroupMessage:
 
     @property
     def group(self) -> ServerGroup:
-        """The group in the form of the domain."""
+        """The group as a domain object."""
         return ServerGroup(
             self.uuid,
             self.name,
@@ -109,7 +109,7 @@ class SurplusMessage:
 
     @property
     def surplus(self) -> UnusedOffers:
-        """The unused offers in the form of the domain.
+        """The unused offers as a domain object.
 
         Raises:
             InvalidInputError: a field is invalid; the error names it.

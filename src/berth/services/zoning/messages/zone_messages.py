@@ -75,7 +75,7 @@ class SelectMessage:
         )
 
     def order(self, audience: str, now_s: float) -> SelectOrder:
-        """Return the order in the form of the domain; `audience` is the parent that sent it.
+        """Return the order as a domain object; `audience` is the parent that sent it.
 
         Raises:
             InvalidInputError: a field is invalid; the error names it.
@@ -129,7 +129,7 @@ class OffersMessage:
 
     @property
     def offers(self) -> Offers:
-        """The offers in the form of the domain.
+        """The offers as a domain object.
 
         Raises:
             InvalidInputError: a blob or the select's id is not URL-safe base64.
@@ -190,7 +190,7 @@ class BuildMessage:
         )
 
     def order(self, audience: str, now_s: float) -> BuildOrder:
-        """Return the order in the form of the domain; `audience` is the parent that sent it.
+        """Return the order as a domain object; `audience` is the parent that sent it.
 
         Raises:
             InvalidInputError: a field is invalid; the error names it.
@@ -243,7 +243,7 @@ class OutcomeMessage:
 
 @dataclass(frozen=True, slots=True)
 class OutcomesMessage:
-    """The answer to a build."""
+    """The answer to a build order, with one outcome per instance."""
 
     reservation_id: str
     instances: tuple[OutcomeMessage, ...]
@@ -256,7 +256,7 @@ class OutcomesMessage:
 
     @property
     def outcomes(self) -> tuple[BuildOutcome, ...]:
-        """The outcomes in the form of the domain."""
+        """The outcomes as domain objects."""
         return tuple(BuildOutcome(one.uuid, one.flaw) for one in self.instances)
 
 
@@ -286,7 +286,7 @@ class ReleaseMessage:
         )
 
     def order(self, audience: str, project_id: str) -> ReleaseOrder:
-        """Return the order in the form of the domain.
+        """Return the order as a domain object.
 
         Args:
             audience: the parent that sent it.

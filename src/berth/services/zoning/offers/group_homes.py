@@ -77,8 +77,8 @@ class GroupHomes:
             but: uuids of instances that are about to become members and do not count yet.
 
         Returns:
-            The group without a home. None if it keeps its home, because it has members or because
-            its record has just changed, and if it is not recorded here.
+            The group without a home. None if it is not recorded here, or if it keeps its home
+            because it has members or its record has just changed.
 
         Raises:
             UnavailableError: the ledger cannot be reached.

@@ -2,7 +2,7 @@
 
 In the host table, a hold counts like a claim that is decided but not yet committed. It ends at its
 expiry, at a release, or when a build turns it into a claim. Holds are never written to the ledger:
-a scheduler that dies loses them, and a build then checks the room anew. Expiry is measured in
+a scheduler that dies loses them, and a build then checks the room again. Expiry is measured in
 monotonic seconds, because a change of the time of day would prolong or cut all holds.
 """
 

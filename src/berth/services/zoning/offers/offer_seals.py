@@ -75,7 +75,7 @@ class OfferSeals:
         content = _packed(terms)
         room = blob_bytes - OVERHEAD_BYTES
         if len(content) > room:
-            raise ValueError(f"an offer of {len(content)} bytes does not fit into {room}")
+            raise ValueError(f"an offer of {len(content)} bytes does not fit into {room} bytes")
         return self._sealer.seal_bytes(_PURPOSE, content.ljust(room, b"\0"))
 
     def open(
@@ -123,7 +123,9 @@ def blob_bytes_of(levels: int) -> int:
     """
     least = BLOB_BYTES_MIN + (levels - 1) * LAYER_BYTES
     if not BLOB_BYTES_MIN <= least <= BLOB_BYTES_MAX:
-        raise ValueError(f"{levels} levels of zones do not fit into one offer")
+        raise ValueError(
+            f"{levels} levels of zones do not fit into one offer; change zones.levels_max"
+        )
     # The length is rounded up so that it does not disclose the exact number of levels.
     return -(-least // _STEP_BYTES) * _STEP_BYTES
 

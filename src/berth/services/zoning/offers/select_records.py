@@ -59,8 +59,8 @@ class SelectRecords:
         """Drop the offers of a select beyond the first `surplus.keep` from its record.
 
         Returns:
-            How many of this zone's own offers are kept, and the release for each child that has
-            some of the dropped offers.
+            The number of this zone's own offers that are kept, and the release for each child that
+            has some of the dropped offers.
 
         Raises:
             KeyError: the select is unknown here.

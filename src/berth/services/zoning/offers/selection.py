@@ -36,7 +36,7 @@ _OWN_EACH_S = 0.00005
 # parent late.
 _OWN_SHARE = 0.1
 _ALL = 10**9
-# The id of a select without offers, of which nothing needs to be released.
+# The id of a select without offers, for which nothing ever has to be released.
 _NOTHING = bytes(SELECT_ID_BYTES)
 # The same finding about a parent recurs with each of its selects, so it is reported at most once in
 # this many seconds.
@@ -147,7 +147,7 @@ class OfferSelector:
             UnavailableError: the ledger cannot be reached.
         """
         # A zone in a loop would otherwise offer its own hosts to itself, through zones that hold
-        # and seal them once more; its hosts are already in the plan.
+        # and seal them again, although its hosts are already in the plan.
         if self._loop_tokens.is_among(order.marks):
             self._tell("zone_in_a_ring", order.audience)
             return Offers(_NOTHING)

@@ -111,7 +111,10 @@ async def ask_child(
     # for the operator of this zone, who has to repair its account at the child.
     if answer.status in {401, 407}:
         call.parts.telemetry.event("zone_refuses_us", zone=zone.name, status=answer.status)
-        raise UnavailableError(f"zone {zone.name} rejects the credentials of this zone")
+        raise UnavailableError(
+            f"zone {zone.name} rejects the credentials of this zone; correct them with "
+            "`berth zone set`"
+        )
     return answer
 
 

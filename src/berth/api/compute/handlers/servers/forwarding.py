@@ -37,7 +37,7 @@ _Handler = Callable[[Call], Awaitable[Answer]]
 
 _SERVERS: Final = server_path()
 _SERVER: Final = f"{_SERVERS}/{{server_id}}"
-# The methods on the path of a server whose response shows that server.
+# The methods whose response, on the path of a server, shows that server.
 _SHOWING: Final = frozenset({"GET", "PUT"})
 _SUCCESSES: Final = frozenset({200, 201, 202, 204})
 _NO_CONTENT: Final = 204
@@ -53,7 +53,7 @@ _ENDS: Final = {"confirmResize": False, "revertResize": True}
 
 
 def over_tree(operations: Iterable[ApiOperation]) -> tuple[ApiOperation, ...]:
-    """Return the operations, of which those on servers also serve servers in child zones."""
+    """Return the operations, with those on servers extended to servers in child zones."""
     return tuple(map(_over_tree, operations))
 
 

@@ -21,7 +21,7 @@ from berth.services.servers.consoles import read_console
 
 
 class ConsoleOutput(Model):
-    """Arguments of `os-getConsoleOutput`: the number of lines; -1 or null stands for all lines."""
+    """Arguments of `os-getConsoleOutput`: the number of lines; -1 or null means all lines."""
 
     length: (
         Annotated[int, Meta(ge=-1, le=2**31 - 1)]
@@ -150,7 +150,7 @@ ACTIONS: Final[Mapping[str, ActionHandler]] = {
     "os-resetState": ActionHandler(_reset_state, is_admins=True),
     "forceDelete": ActionHandler(_force_delete),
 }
-"""The supported actions by their name in the body."""
+"""The supported actions, by their names in the body."""
 
 _NO_NETWORK: Final = "Berth has no networks"
 _NO_IMAGES: Final = "Berth creates no images; they are declared in its configuration"

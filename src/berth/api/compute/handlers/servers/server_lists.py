@@ -203,8 +203,8 @@ def _deleted(
         return True
     if statuses and Status.DELETED in statuses:
         return None
-    # A client that follows changes has to learn of deletions, so a list with a period of change
-    # includes deleted servers unless `deleted` is given.
+    # A client that follows changes has to learn of deletions, so a list with `changes-since` or
+    # `changes-before` includes deleted servers unless `deleted` is given.
     is_of_period = since_s is not None or asked.changes_before is not None
     return None if is_of_period and asked.deleted is None else False
 

@@ -114,7 +114,7 @@ async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
     """Evacuate a server from a host that is down, by rebuilding it on another host."""
     arguments, version = read(args, Evacuate, "evacuate"), call.version
     keeps_disk = _is_on_shared_storage(arguments, version)
-    # These checks have the order and the texts of Nova's.
+    # These checks are in Nova's order and have Nova's texts.
     if keeps_disk and arguments.admin_pass is not UNSET:
         raise HttpError(400, "admin password can't be changed on existing disk")
     host = None if arguments.host is UNSET else arguments.host
@@ -148,7 +148,7 @@ def _is_on_shared_storage(arguments: Evacuate, version: Version) -> bool:
 
 
 async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
-    """Unshelve a server on any host, in a named zone, or on a named host."""
+    """Unshelve a server on any host, in a named availability zone, or on a named host."""
     target = MoveTarget()
     # Nova accepts and ignores any arguments before 2.77.
     if call.version >= _UNSHELVE_ZONE and args is not None:
@@ -160,7 +160,7 @@ async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
 
 def _where_to_unshelve(call: Call, arguments: Unshelve) -> MoveTarget:
     zone = arguments.availability_zone
-    # From 2.91 on, a null zone removes the zone that the server is pinned to. `MoveTarget`
+    # From 2.91 on, null removes the availability zone that the server is pinned to. `MoveTarget`
     # represents that as an empty string.
     check_since(arguments.host, "unshelve.host", call.version, _UNSHELVE_HOST)
     if call.version < _UNSHELVE_HOST and not zone:

@@ -38,7 +38,7 @@ _SINCE: tuple[tuple[str, str, Version], ...] = (
     ("hostname", "hostname", (2, 90)),
 )
 _NEWEST = max(since for _, _, since in _SINCE)
-# Fields of the request by the names that the service's errors use.
+# Maps names of fields in the service's errors to their names in the request.
 _SERVICE_FIELDS = {
     "flavorRef": "server.flavorRef",
     "availability_zone": "server.availability_zone",
@@ -113,7 +113,7 @@ def named_as_sent(error: InvalidInputError) -> InvalidInputError:
 
 
 def image_called(call: Call, image_id: str, field: str) -> Image:
-    """Return the configured image with the given id or, if none are configured, any image.
+    """Return the configured image with an id; if no images are configured, any id is accepted.
 
     Raises:
         InvalidInputError: images are configured, but none has this id.
@@ -128,7 +128,7 @@ def image_called(call: Call, image_id: str, field: str) -> Image:
 
 
 def _check_version(server: NewServer, version: Version) -> None:
-    # From the newest of these microversions on, the loop over the fields is skipped.
+    # Most clients send a microversion that has all these fields, so the loop is skipped for those.
     for attribute, name, since in _SINCE if version < _NEWEST else ():
         if version < since and getattr(server, attribute) is not UNSET:
             reason = f"requires microversion {text_of(since)} or later"
@@ -144,7 +144,7 @@ def _check_version(server: NewServer, version: Version) -> None:
     if isinstance(networks, str) and (
         version < _NETWORKS_REQUIRED or networks not in {"none", "auto"}
     ):
-        raise InvalidInputError("server.networks", "must be a list, or from 2.37 on none or auto")
+        raise InvalidInputError("server.networks", "must be a list or, from 2.37 on, none or auto")
 
 
 def _request_id(call: Call) -> tuple[str, bool]:
@@ -291,7 +291,7 @@ def _server_id(text: str, field: str) -> str:
         return str(uuid.UUID(text))
     except ValueError as error:
         raise InvalidInputError(
-            field, f"{text[:80]!r} is not the id of a server; use its uuid"
+            field, f"{text[:80]!r} is not the id of a server; use the server's uuid"
         ) from error
 
 

@@ -34,7 +34,7 @@ _KEPT: Final = ("description", "key_name", "user_data", "trusted_image_certifica
 
 
 async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
-    """Rebuild a server from an image on the host that it is on."""
+    """Rebuild a server from an image on its current host."""
     stated = None
     if call.identity.parent is not None:
         stated, args = stated_image(args)

@@ -104,7 +104,7 @@ async def below_of(call: Call, query: InstanceQuery) -> Below | None:
         return None
     marks = marks_of(call)
     if call.parts.zones.loop_tokens.is_among(marks):
-        # The request came from this zone through a ring of zones. The first request, which this
+        # The request came from this zone through a loop of zones. The first request, which this
         # zone is still serving, lists the children.
         return None
     found = await call.parts.ledger.remote_instances(
@@ -196,7 +196,8 @@ async def _read_on(call: Call, below: Below, zone: Zone, first: "_Asked") -> _An
             return page.answer
         asked = _Asked(_READ_ON, page.last)
     raise UnavailableError(
-        f"cannot list the servers of zone {zone.name}, because it lists too many others first"
+        f"cannot list the servers of zone {zone.name}: the first {_PAGES_MAX} pages of its list "
+        "contain only servers that this zone did not send there"
     )
 
 
