@@ -14,7 +14,9 @@ from berth.services.gateway.host_reports import HostReports
 from berth.services.gateway.outcomes import Outcomes
 from berth.services.gateway.self_audit import SelfAudit
 from berth.services.replica.follower import Follower
+from berth.services.replica.liveness import Liveness
 from berth.services.replica.replica import Replica
+from berth.testing.builders import make_uuid
 
 DOWN_S = 60.0
 
@@ -30,6 +32,7 @@ def make_gateway(  # noqa: PLR0913 - the parts of a process, and what tests vary
     attempts_max: int = 3,
     alternates: Alternates | None = None,
     half_life_s: float = HALF_LIFE_S,
+    liveness: Liveness | None = None,
 ) -> Gateway:
     """Return a gateway; without alternates, a scheduler chooses the host for each retry."""
     metrics = metrics or NoMetrics()
@@ -54,10 +57,13 @@ def make_gateway(  # noqa: PLR0913 - the parts of a process, and what tests vary
         alternates=alternates,
         half_life_s=half_life_s,
     )
+    gateway = make_uuid("gateway", 1)
+    liveness = liveness or Liveness(ledger, replica, clock, telemetry, gateway=gateway)
     return Gateway(
         ledger=ledger,
         clock=clock,
         hosts=hosts,
+        liveness=liveness,
         outcomes=outcomes,
         audits=audits,
         notices=notices,

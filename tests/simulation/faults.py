@@ -19,7 +19,7 @@ from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Kind, Record
 from berth.domain.ledger.write import Outcome, Unit
 from berth.domain.zones.zone import RemoteInstance
-from berth.ports.ledger import InstanceQuery, MigrationQuery
+from berth.ports.ledger import HeartbeatReport, InstanceQuery, MigrationQuery
 from berth.scheduling.evaluation.policy import Policy
 from tests.simulation.books import Books
 
@@ -203,6 +203,16 @@ class Line:
         """See `ConsumerReader.project_footprint`."""
         await self._ask()
         return await self._ledger.project_footprint(project_id)
+
+    async def save_heartbeats(self, report: HeartbeatReport) -> None:
+        """See `HeartbeatStore.save_heartbeats`."""
+        await self._ask()
+        await self._ledger.save_heartbeats(report)
+
+    async def heartbeats(self, known: Mapping[str, int]) -> list[HeartbeatReport]:
+        """See `HeartbeatStore.heartbeats`."""
+        await self._ask()
+        return await self._ledger.heartbeats(known)
 
     async def next_id(self, kind: Kind) -> int:
         """See `RecordReader.next_id`."""

@@ -22,6 +22,7 @@ from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.allocation_ratios import AllocationRatios, RatioSettings
 from berth.services.fleet.hosts import Hosts
 from berth.services.replica.follower import Follower
+from berth.services.replica.liveness import Liveness
 from berth.services.replica.replica import Replica
 from berth.services.telemetry.health import BrokerHealth, HostTableHealth, ProcessHealth
 
@@ -64,6 +65,7 @@ class Core:
     decision_service: DecisionService
     ratios: AllocationRatios
     hosts: Hosts
+    liveness: Liveness
 
 
 @asynccontextmanager
@@ -115,7 +117,7 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
     ratios = AllocationRatios(
         ledger=ledger, replica=replica, settings=ratio_settings_of(settings.agent)
     )
-    messaging = _messaging_of(settings, part, telemetry)
+    messaging, observer = _messaging_of(settings, part, telemetry), observation.observer
     return Core(
         settings=settings,
         ledger=ledger,
@@ -135,7 +137,7 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
             lag_s_max=settings.health.lag_s_max,
             broker=_broker_of(messaging, settings.health, part),
         ),
-        decision_service=DecisionService(replica, policies, clock, observation.observer),
+        decision_service=DecisionService(replica, policies, clock, observer),
         ratios=ratios,
         hosts=Hosts(
             ledger=ledger,
@@ -144,8 +146,9 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
             ratios=ratios,
             clock=clock,
             ids=ids,
-            observer=observation.observer,
+            observer=observer,
         ),
+        liveness=Liveness(ledger, replica, clock, telemetry, ids.uuid(), observer=observer),
     )
 
 
@@ -199,7 +202,11 @@ def common_loops(core: Core) -> list[Loop]:
     async def watch_policy() -> None:
         await core.policies.watch(core.clock, core.settings.policy.watch_interval_s)
 
-    loops: list[Loop] = [("follower", core.follower.run), ("policy", watch_policy)]
+    loops: list[Loop] = [
+        ("follower", core.follower.run),
+        ("heartbeats", core.liveness.run),
+        ("policy", watch_policy),
+    ]
     return [*loops, *core.messaging.loops, *core.observation.loops(core.health)]
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from berth.adapters.gateway.session import SessionList
 from berth.adapters.system import NoMetrics
 from berth.app.core import Core
-from berth.app.run import Loop
 from berth.ports.measures import GATEWAY_SESSIONS
 from berth.ports.telemetry import Reading
 from berth.services.gateway.alternates import Alternates
@@ -15,7 +14,6 @@ from berth.services.gateway.gateway import Gateway
 from berth.services.gateway.host_notices import HostNotices
 from berth.services.gateway.host_reports import HostReports
 from berth.services.gateway.identities import HostIdentities
-from berth.services.gateway.liveness import Liveness
 from berth.services.gateway.outcomes import Outcomes
 from berth.services.gateway.self_audit import SelfAudit
 from berth.services.gateway.sessions import SessionServices
@@ -58,6 +56,7 @@ def host_gateway(core: Core) -> Gateway:
         ledger=core.ledger,
         clock=core.clock,
         hosts=core.hosts,
+        liveness=core.liveness,
         outcomes=outcomes,
         audits=audits,
         notices=notices,
@@ -71,22 +70,20 @@ class AgentDoor:
     Attributes:
         identities: the keys of hosts.
         sessions: the sessions of the agents that are connected to this process.
-        loops: the loops that the door needs.
     """
 
     identities: HostIdentities
     sessions: SessionList
-    loops: tuple[Loop, ...]
 
 
 def open_door(core: Core, gateway: Gateway) -> AgentDoor:
     """Return the door for agents; its parts are subscribed to the follower, not started yet."""
     assignments = Assignments(core.ledger)
     identities = HostIdentities(core.ledger, core.clock, os.urandom)
-    liveness = Liveness(core.hosts, core.clock, core.telemetry)
-    services = SessionServices(gateway, assignments, identities, liveness, core.messaging.bus)
+    bus = core.messaging.bus
+    services = SessionServices(gateway, assignments, identities, core.liveness, bus)
     sessions = SessionList(services, core.clock, core.telemetry, os.urandom)
     identities.changed = sessions.check_keys
     core.follower.subscribers.extend((assignments, identities))
     core.health.further.append(lambda: [Reading(GATEWAY_SESSIONS, len(sessions.by_host))])
-    return AgentDoor(identities, sessions, (("heartbeats", liveness.run),))
+    return AgentDoor(identities, sessions)

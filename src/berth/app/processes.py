@@ -57,13 +57,14 @@ def run_up(settings: Settings) -> None:
             teller = instance_teller(core, drivers) if casts else None
             # All subscribers are registered before the start, so that each gets the first snapshot.
             await core.follower.start()
+            await core.liveness.share()
             # The agents adopt the instances that this snapshot has on their hosts.
             await pool.adopt()
             working = [
                 *scheduler_loops(core, tracker, zone),
                 *agent_loops(core, pool, gateway, teller),
             ]
-            loops = [*working, *door.loops, *zone_loops(zone), *common_loops(core)]
+            loops = [*working, *zone_loops(zone), *common_loops(core)]
             async with running_core(core, loops):
                 await _serve_http(core, providers, zone, door)
                 # This must come before the loops end, since flushing needs the loop that holds the
@@ -82,7 +83,8 @@ def run_api(settings: Settings) -> None:
             providers = provider_replica(core.follower)
             door = open_door(core, host_gateway(core))
             await core.follower.start()
-            loops = [*door.loops, *zone_loops(zone), *common_loops(core)]
+            await core.liveness.share()
+            loops = [*zone_loops(zone), *common_loops(core)]
             async with running_core(core, loops):
                 await _serve_http(core, providers, zone, door)
 
@@ -97,6 +99,7 @@ def run_scheduler(settings: Settings) -> None:
             notify_changes(core)
             tracker = instance_tracker(core)
             await core.follower.start()
+            await core.liveness.share()
             loops = [*scheduler_loops(core, tracker, zone), *zone_loops(zone), *common_loops(core)]
             stopped = stop_signals()
             core.telemetry.event("scheduler_started", hosts=len(core.replica.hosts))
@@ -130,6 +133,7 @@ def run_agent(settings: Settings) -> None:
             await pool.register()
             teller = instance_teller(core, drivers)
             await core.follower.start()
+            await core.liveness.share()
             await pool.adopt()
             stopped = stop_signals()
             core.telemetry.event("agents_started", hosts=len(drivers))

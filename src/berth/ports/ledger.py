@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.instance_action import Action
@@ -159,6 +159,49 @@ class RecordReader(Protocol):
         ...
 
 
+HEARTBEATS_KEPT_MS: Final = 86_400_000
+"""Reports of heartbeats that are this much older than the newest one are dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatReport:
+    """The heartbeats that one gateway has received.
+
+    Attributes:
+        gateway: the id of the gateway, a UUID that is new at each start of its process.
+        number: the Unix time of the report in milliseconds; higher in each report of the gateway.
+        seen_s: the Unix time of the last heartbeat of each host that sent one lately.
+    """
+
+    gateway: str
+    number: int
+    seen_s: Mapping[str, float]
+
+
+class HeartbeatStore(Protocol):
+    """Shares heartbeats between processes, outside the versions of the ledger.
+
+    Versions would make every process do work for every heartbeat. Reports replace each other, so
+    the store has one for each gateway.
+    """
+
+    async def save_heartbeats(self, report: HeartbeatReport) -> None:
+        """Store a report in place of the previous one of its gateway; drop those a day older.
+
+        Raises:
+            UnavailableError: the store cannot be reached.
+        """
+        ...
+
+    async def heartbeats(self, known: Mapping[str, int]) -> list[HeartbeatReport]:
+        """Return the reports that are newer than those with the known numbers, by gateway.
+
+        Raises:
+            UnavailableError: the store cannot be reached.
+        """
+        ...
+
+
 class ConsumerReader(Protocol):
     """Reads current consumers and allocations; sees every write acknowledged before the call."""
 
@@ -228,7 +271,7 @@ class Feed(Protocol):
         ...
 
 
-class Ledger(Writer, RecordReader, ConsumerReader, Feed, Protocol):
+class Ledger(Writer, RecordReader, ConsumerReader, HeartbeatStore, Feed, Protocol):
     """The complete ledger, as adapters implement it."""
 
     # Callers may still wait for commits that share a flush, so these finish first.

@@ -8,7 +8,6 @@ import pytest
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.pool import Agent, AgentPool, Pace
-from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import UnavailableError
 from berth.domain.inventory.resources import VCPU
@@ -124,25 +123,28 @@ async def restart(rig: Rig) -> Rig:
 
 
 async def test_hosts_are_registered_and_stay_up() -> None:
-    """The inventory is written at registration, and a heartbeat every ten seconds."""
+    """The inventory is written at registration, and a heartbeat is sent every ten seconds."""
     rig = await open_rig(FakeHost("host-1", {VCPU: 99}), FakeHost("host-2"))
     await rig.pool.register()
     assert (await rig.desk.hosts.get("host-1")).inventories[VCPU].total == 99
     async with running(rig.pool.run):
         await asyncio.sleep(95)
-    service = await rig.desk.ledger.get(Service, "host-2")
+    await rig.desk.follower.catch_up()
+    service = rig.desk.replica.hosts.service("host-2")
     assert service is not None
     assert rig.desk.clock.now_s() - service.last_seen_s == pytest.approx(5)
 
 
-async def test_heartbeats_outlast_a_ledger_that_is_away() -> None:
-    """A failed heartbeat is reported, and the next one is sent."""
+async def test_heartbeats_outlast_a_store_that_is_away() -> None:
+    """A failed exchange is reported once, and a later one has the heartbeats of all hosts."""
     rig = await open_rig()
-    rig.desk.ledger.away = 2
-    async with running(rig.pool.run):
+    desk = rig.desk
+    desk.ledger.heartbeats_away = 4
+    async with running(rig.pool.run, desk.liveness.run):
         await asyncio.sleep(31)
-    assert rig.desk.told.failed == ["heartbeat_failed"] * 2
-    assert rig.desk.ledger.commits == 1
+    assert desk.told.failed == ["heartbeats_not_shared"]
+    (report,) = await desk.ledger.heartbeats({})
+    assert report.seen_s == {"host-1": desk.clock.now_s() - 1}
 
 
 async def test_a_new_instance_is_built() -> None:

@@ -71,7 +71,9 @@ class Town:
 
     async def work(self, seconds: float = 120.0) -> None:
         """Let the scheduler and the agents work for a while."""
-        async with running(self.desk.follower.run, self.desk.pending.run, self.pool.run):
+        async with running(
+            self.desk.follower.run, self.desk.pending.run, self.desk.liveness.run, self.pool.run
+        ):
             await asyncio.sleep(seconds)
 
     async def create(self, request: Request | None = None) -> Instance:
@@ -138,6 +140,7 @@ class Town:
         self.operations = self._operations()
         self.pool = self._pool(fakes)
         await self.desk.follower.start()
+        await self.desk.liveness.share()
         await self.pool.adopt()
 
     async def assert_settled(self) -> None:

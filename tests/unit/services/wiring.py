@@ -1,6 +1,7 @@
 """Services on a memory ledger and a virtual clock, wired as in `berth.app.processes`."""
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from berth.domain.errors import UnavailableError
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.record import Record
 from berth.domain.ledger.write import Committed, Outcome, Put, Unit, Write
+from berth.ports.ledger import HeartbeatReport
 from berth.scheduling.evaluation.policy import Policy
 from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.aggregates import Aggregates
@@ -28,6 +30,7 @@ from berth.services.gateway.gateway import Gateway
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
+from berth.services.replica.liveness import Liveness
 from berth.services.replica.replica import Replica
 from berth.services.requests.orders import PLACE, PlaceOrder
 from berth.services.servers.flavors import Flavors
@@ -84,6 +87,7 @@ class TappedLedger(MemoryLedger):
 
     Attributes:
         away: the number of the next commits that do not arrive.
+        heartbeats_away: the number of the next reports of heartbeats that do not arrive.
         silent: the number of the next commits that arrive and whose answers are lost.
         gate: an event for which commits wait before they arrive.
         before_commit: called before each commit that arrives.
@@ -93,6 +97,7 @@ class TappedLedger(MemoryLedger):
         super().__init__(retention=retention, now_s=VirtualClock().now_s)
         self.away = 0
         self.silent = 0
+        self.heartbeats_away = 0
         self.gate: asyncio.Event | None = None
         self.before_commit: Callable[[Sequence[Unit]], Awaitable[None]] | None = None
         self.commits = 0
@@ -112,6 +117,13 @@ class TappedLedger(MemoryLedger):
             self.silent -= 1
             raise UnavailableError("the answer is lost")
         return outcomes
+
+    async def save_heartbeats(self, report: HeartbeatReport) -> None:
+        """Store a report of heartbeats unless it is lost."""
+        if self.heartbeats_away:
+            self.heartbeats_away -= 1
+            raise UnavailableError("the ledger is away")
+        await super().save_heartbeats(report)
 
     async def get(self, noun: type[R], key: str) -> R | None:
         """Return a record, which may be outdated when the caller resumes."""
@@ -211,6 +223,9 @@ class Desk:
             clock=self.clock,
             ids=CountedIds(),
         )
+        # Each process has an id of its own in the store of heartbeats.
+        gateway = str(uuid.uuid4())
+        self.liveness = Liveness(ledger, self.replica, self.clock, self.told, gateway=gateway)
         self.flavors = Flavors(ledger)
         self.groups = ServerGroups(ledger)
 
@@ -231,6 +246,7 @@ class Desk:
             attempts_max=attempts_max,
             alternates=alternates,
             half_life_s=half_life_s,
+            liveness=self.liveness,
         )
 
     def serve(self) -> Callable[[], None]:

@@ -37,7 +37,12 @@ from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import RECORD_SPECS, Kind, Record
 from berth.domain.ledger.write import Outcome, QuotaCheck, Unit
 from berth.domain.zones.zone import RemoteInstance, remote_footprint
-from berth.ports.ledger import InstanceQuery, MigrationQuery
+from berth.ports.ledger import (
+    HEARTBEATS_KEPT_MS,
+    HeartbeatReport,
+    InstanceQuery,
+    MigrationQuery,
+)
 
 R = TypeVar("R", bound=Record)
 
@@ -64,6 +69,7 @@ class MemoryLedger:
         self._feed: list[tuple[Change, ...]] = []
         self._floor = 0
         self._counters: dict[Kind, int] = {}
+        self._heartbeats: dict[str, HeartbeatReport] = {}
         self._watch = VersionWatch()
         self._closed = False
 
@@ -241,6 +247,21 @@ class MemoryLedger:
         self._check_open()
         self._counters[kind] = self._counters.get(kind, 0) + 1
         return self._counters[kind]
+
+    async def save_heartbeats(self, report: HeartbeatReport) -> None:
+        """See `HeartbeatStore.save_heartbeats`."""
+        self._check_open()
+        oldest = report.number - HEARTBEATS_KEPT_MS
+        self._heartbeats[report.gateway] = report
+        self._heartbeats = {
+            name: one for name, one in self._heartbeats.items() if one.number >= oldest
+        }
+
+    async def heartbeats(self, known: Mapping[str, int]) -> list[HeartbeatReport]:
+        """See `HeartbeatStore.heartbeats`."""
+        self._check_open()
+        reports = self._heartbeats.values()
+        return [one for one in reports if one.number > known.get(one.gateway, -1)]
 
     def _current(self, record: Record) -> Record:
         if isinstance(record, Provider):

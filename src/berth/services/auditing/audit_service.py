@@ -153,7 +153,7 @@ class AuditService:
     ) -> AuditSnapshot:
         if host is None:
             return await read_audit_snapshot(
-                self._ledger, ages, now_s=now_s, service_down_time_s=down_time_s
+                self._ledger, self._replica, ages, now_s=now_s, service_down_time_s=down_time_s
             )
         # Only the trees in the replica tell which providers belong to a host.
         if not self._replica.hosts.rows_of_name(host):

@@ -1,6 +1,6 @@
 """The snapshot on which an audit is based: the ledger's records, indexed by their references."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -15,6 +15,7 @@ from berth.domain.ledger.change import Snapshot
 from berth.domain.ledger.discrepancy import AuditAges
 from berth.domain.ledger.record import PendingRequest
 from berth.ports.ledger import InstanceQuery, Ledger
+from berth.services.replica.replica import Replica
 
 _TRIES: Final = 3
 ALL: Final = 2**31 - 1
@@ -31,6 +32,7 @@ class AuditSnapshot:
     and node, `waiting` are the pending requests by the uuid of each instance, `shelved` are shelved
     instances without a host, and `held` are amounts by consumer. Ages are relative to `now_s`, Unix
     seconds.
+    `with_heartbeat` adds to a service the last heartbeat, which the ledger may lack.
     """
 
     version: int
@@ -50,6 +52,7 @@ class AuditSnapshot:
     shelved: Mapping[str, Instance]
     held: Mapping[str, Amounts]
     consumers: Mapping[str, Consumer]
+    with_heartbeat: Callable[[Service], Service]
 
     def is_older(self, since_s: float, age_s: float) -> bool:
         """Return whether `since_s` (Unix seconds) is more than `age_s` seconds ago."""
@@ -57,7 +60,9 @@ class AuditSnapshot:
 
     def is_up(self, service: Service | None) -> bool:
         """Return whether a compute service exists and is up."""
-        return service is not None and service.is_up(self.now_s, self.service_down_time_s)
+        if service is None:
+            return False
+        return self.with_heartbeat(service).is_up(self.now_s, self.service_down_time_s)
 
     def host_of(self, provider_uuid: str) -> str | None:
         """Return the name of the host that a provider belongs to, or None if it belongs to none."""
@@ -79,12 +84,18 @@ class AuditSnapshot:
 
 
 async def read_audit_snapshot(
-    ledger: Ledger, ages: AuditAges, *, now_s: float, service_down_time_s: float
+    ledger: Ledger,
+    replica: Replica,
+    ages: AuditAges,
+    *,
+    now_s: float,
+    service_down_time_s: float,
 ) -> AuditSnapshot:
     """Return a snapshot of the whole ledger, of one version unless the ledger keeps changing.
 
     Args:
         ledger: the ledger to audit.
+        replica: knows the heartbeats that the ledger lacks.
         ages: the ages below which inconsistencies are not reported.
         now_s: the Unix time to which ages are relative.
         service_down_time_s: seconds without a heartbeat after which a service is down.
@@ -111,7 +122,8 @@ async def read_audit_snapshot(
         service_down_time_s=service_down_time_s,
         hosts={(host.name, host.node): host for host in state.hosts},
         hosts_by_uuid={host.uuid: host for host in state.hosts},
-        services={service.host: service for service in state.services},
+        services={one.host: replica.with_heartbeat(one) for one in state.services},
+        with_heartbeat=replica.with_heartbeat,
         providers={provider.uuid: provider for provider in state.providers},
         aggregates=state.aggregates,
         groups={group.uuid: group for group in state.server_groups},

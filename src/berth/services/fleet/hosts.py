@@ -165,7 +165,8 @@ class Hosts:
 
     async def services(self) -> list[Service]:
         """Return all compute services."""
-        return await self._ledger.all(Service)
+        services = await self._ledger.all(Service)
+        return [self._replica.with_heartbeat(service) for service in services]
 
     async def set_service(
         self,

@@ -22,6 +22,7 @@ from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.ports.telemetry import Telemetry
 from berth.services.auditing.audit_snapshot import ALL, held_by, total_by_class
 from berth.services.providers.guarded_saves import save_guarded, service_guard
+from berth.services.replica.replica import Replica
 
 _AT_ONCE = 100
 
@@ -56,8 +57,11 @@ class WriteOffPlan:
 class WriteOffService:
     """Plans and carries out the write-off of hosts."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, telemetry: Telemetry) -> None:
+    def __init__(
+        self, ledger: Ledger, replica: Replica, clock: Clock, telemetry: Telemetry
+    ) -> None:
         self._ledger = ledger
+        self._replica = replica
         self._clock = clock
         self._telemetry = telemetry
 
@@ -135,7 +139,7 @@ class WriteOffService:
                 f"cannot write off host {host}: its service is not forced down; make sure that the "
                 f"machine is off, then run `berth service force-down {host}`"
             )
-        now_s = self._clock.now_s()
+        service, now_s = self._replica.with_heartbeat(service), self._clock.now_s()
         # Forcing a service down does not stop its agent, so the heartbeats are decisive.
         if replace(service, forced_down=False).is_up(now_s, down_time_s):
             raise ConflictError(

@@ -20,6 +20,7 @@ from berth.services.gateway.host_notices import HostNotices
 from berth.services.gateway.leftovers import judge_leftover
 from berth.services.gateway.outcomes import Outcomes
 from berth.services.gateway.self_audit import SelfAudit
+from berth.services.replica.liveness import Liveness
 
 _ALL: Final = 2**31 - 1
 
@@ -30,18 +31,20 @@ class Gateway:
     Args:
         ledger: the ledger.
         clock: the source of the time.
-        hosts: registers hosts and saves heartbeats.
+        hosts: registers hosts.
+        liveness: receives the heartbeats.
         outcomes: records the outcomes of steps.
         audits: audits hosts when they report themselves.
         notices: records what agents find and repair.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that serve agents
         self,
         *,
         ledger: Ledger,
         clock: Clock,
         hosts: Hosts,
+        liveness: Liveness,
         outcomes: Outcomes,
         audits: SelfAudit,
         notices: HostNotices,
@@ -49,6 +52,7 @@ class Gateway:
         self._ledger = ledger
         self._clock = clock
         self._hosts = hosts
+        self._liveness = liveness
         self._outcomes = outcomes
         self._audits = audits
         self._notices = notices
@@ -59,8 +63,9 @@ class Gateway:
         await self._hosts.register(reports)
 
     async def heartbeat(self, hosts: Sequence[str]) -> None:
-        """See `HostGateway.heartbeat`."""
-        await self._hosts.heartbeat(hosts)
+        """See `HostGateway.heartbeat`. All processes know of the heartbeats within seconds."""
+        for host in hosts:
+            self._liveness.note(host)
 
     async def report(self, report: HostReport) -> None:
         """See `HostGateway.report`. The count of failed builds fades at the same pace."""

@@ -9,7 +9,7 @@ from berth.ports.bus import Bus, Command
 from berth.ports.gateway import HostGateway, HostView
 from berth.services.gateway.assignments import Assignments
 from berth.services.gateway.identities import HostIdentities
-from berth.services.gateway.liveness import Liveness
+from berth.services.replica.liveness import Liveness
 from berth.services.servers.consoles import CONSOLE, ConsoleAsked, ConsoleTold
 from berth.services.tracking.messages import DELETE, SYNC, UPDATE
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.host import Host
+from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Quota
@@ -79,6 +79,8 @@ class Replica:
         # The cached results of `_find`, and the table's membership epoch for which they are valid.
         self._found: dict[tuple[str, str | None], str | None] = {}
         self._found_at = 0
+        # Heartbeats that gateways have reported outside the feed, in Unix seconds.
+        self._alive_s: dict[str, float] = {}
         self.overlay = InstanceOverlay(self.is_placed_by_hold)
 
     def load(self, snapshot: Snapshot) -> None:
@@ -88,6 +90,8 @@ class Replica:
         deleted, so its hold also ends if the snapshot is not older than the claim.
         """
         self.hosts = table_of(snapshot)
+        for host in self._alive_s:
+            self._restore_heartbeat(host)
         self.overlay.forget()
         self._handed_over.clear()
         self._found.clear()
@@ -119,7 +123,10 @@ class Replica:
             event = change.event
             if overlay and self._process_overlaid(event):
                 continue
-            if isinstance(event, Usage):
+            if isinstance(event, Service):
+                apply_event(hosts, event)
+                self._restore_heartbeat(event.host)
+            elif isinstance(event, Usage):
                 self._handed_over.pop(event.provider_uuid, None)
                 hosts.put_used(event.provider_uuid, event.used)
             elif isinstance(event, Instance):
@@ -159,6 +166,33 @@ class Replica:
                 apply_event(self.hosts, event)
             case _:
                 apply_event(self.hosts, event)
+
+    def note_alive(self, hosts: Iterable[str], at_s: float) -> None:
+        """Note heartbeats of hosts at `at_s` Unix seconds, which come from no ledger version."""
+        newer = [host for host in hosts if at_s > self._alive_s.get(host, 0.0)]
+        self._alive_s.update(dict.fromkeys(newer, at_s))
+        self.hosts.put_seen(newer, at_s)
+
+    def last_seen_s(self, service: Service) -> float:
+        """Return the Unix time of the last heartbeat of a service that was read from the ledger."""
+        return max(service.last_seen_s, self._alive_s.get(service.host, 0.0))
+
+    def with_heartbeat(self, service: Service) -> Service:
+        """Return a service that was read from the ledger, with the last heartbeat known here."""
+        return replace(service, last_seen_s=self.last_seen_s(service))
+
+    def shift_heartbeats(self, seconds: float) -> None:
+        """Move the times of heartbeats along with a clock that was stepped by so many seconds."""
+        self._alive_s = {host: at_s + seconds for host, at_s in self._alive_s.items()}
+        for host, at_s in self._alive_s.items():
+            self.hosts.put_seen((host,), at_s)
+
+    def _restore_heartbeat(self, host: str) -> None:
+        """Give a service in the table the last heartbeat again, which its record lacks."""
+        at_s = self._alive_s.get(host)
+        service = None if at_s is None else self.hosts.service(host)
+        if at_s is not None and service is not None and at_s > service.last_seen_s:
+            self.hosts.put_seen((host,), at_s)
 
     def hold(self, hold: Hold) -> None:
         """Add an instance and its amounts to a host before the feed reports them."""

@@ -225,7 +225,8 @@ class Instances:
             return False
         # The replica may be behind the ledger. If the agent were alive, it would continue its build
         # on capacity that is already free.
-        service = await self._ledger.get(Service, host)
+        found = await self._ledger.get(Service, host)
+        service = None if found is None else self._replica.with_heartbeat(found)
         return service is None or not service.is_up(now_s, service_down_time_s)
 
     def _deletion(self, instance: Instance, migration: Migration | None, *, is_local: bool) -> Unit:

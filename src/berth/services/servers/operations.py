@@ -430,8 +430,12 @@ class Operations:
         return await self._ledger.get(Migration, instance.migration_uuid)
 
     async def _is_up(self, host: str, service_down_time_s: float) -> bool:
-        service = await self._ledger.get(Service, host)
-        return service is not None and service.is_up(self._clock.now_s(), service_down_time_s)
+        found = await self._ledger.get(Service, host)
+        if found is None:
+            return False
+        # The ledger does not have the heartbeats that gateways receive, but the replica does.
+        service = self._replica.with_heartbeat(found)
+        return service.is_up(self._clock.now_s(), service_down_time_s)
 
 
 def check_still_on(instance: Instance, host: str | None) -> None:

@@ -15,9 +15,9 @@ from berth.domain.compute.instance import Instance
 from berth.ports.gateway import HostView
 from berth.services.gateway.assignments import Assignments
 from berth.services.gateway.identities import HostIdentities
-from berth.services.gateway.liveness import Liveness
 from berth.services.gateway.sessions import SessionServices
-from berth.testing.builders import make_instance
+from berth.services.replica.liveness import Liveness
+from berth.testing.builders import make_instance, make_uuid
 from tests.unit.services.wiring import Desk, Fleet, open_desk, running
 
 
@@ -63,7 +63,8 @@ class Plane:
         self.desk, self.folder = desk, folder
         self.assignments = Assignments(desk.ledger)
         self.identities = HostIdentities(desk.ledger, desk.clock, os.urandom)
-        self.liveness = Liveness(desk.hosts, desk.clock, desk.told)
+        gateway = make_uuid("gateway", 2)
+        self.liveness = Liveness(desk.ledger, desk.replica, desk.clock, desk.told, gateway=gateway)
         desk.follower.subscribers += [self.assignments, self.identities]
         services = SessionServices(
             desk.gateway(), self.assignments, self.identities, self.liveness, desk.bus

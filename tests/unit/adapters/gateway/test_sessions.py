@@ -11,7 +11,6 @@ import pytest
 from berth.adapters.gateway import wire
 from berth.adapters.gateway.host_key import HostKeyFile
 from berth.adapters.gateway.session import DENIED, MALFORMED, AgentSession
-from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.step import OTHER_HOST, UNKNOWN, StepOutcome, StepResult
 from berth.domain.errors import (
@@ -21,9 +20,11 @@ from berth.domain.errors import (
 )
 from berth.domain.ledger.write import Put
 from berth.ports.virt import Power
+from berth.services.replica.liveness import Liveness
 from berth.services.servers.consoles import CONSOLE, ConsoleAsked
 from berth.testing.builders import make_take, make_uuid
 from tests.unit.adapters.gateway.rig import Agent, Plane, open_plane, vm
+from tests.unit.services.wiring import open_second
 
 
 @pytest.fixture
@@ -153,21 +154,40 @@ async def test_a_report_names_its_own_host(plane: Plane) -> None:
     assert len(two) == 2
 
 
-async def test_a_heartbeat_is_saved_in_batches(plane: Plane) -> None:
-    """Heartbeats are kept in memory, and one unit saves those of all hosts."""
+async def test_heartbeats_are_shared_in_batches_without_a_version(plane: Plane) -> None:
+    """One report has those of all hosts, and another process learns them from it."""
     agents = [await plane.agent("host-1"), await plane.agent("host-2")]
+    other = await open_second(plane.desk)
+    told, gateway = other.told, make_uuid("gateway", 3)
+    reader = Liveness(other.ledger, other.replica, other.clock, told, gateway=gateway)
     async with plane.running(*agents):
         before = await plane.desk.ledger.version()
         await asyncio.sleep(100)
         for agent in agents:
             await agent.gateway.heartbeat([agent.host])
+        now_s = plane.desk.clock.now_s()
+        assert plane.desk.replica.hosts.last_seen_s.tolist() == [now_s, now_s]
+        await plane.liveness.share()
+        await reader.share()
+        assert other.replica.hosts.last_seen_s.tolist() == [now_s, now_s]
         assert await plane.desk.ledger.version() == before
-        await plane.liveness.save()
-        assert await plane.desk.ledger.version() == before + 1
-        for agent in agents:
-            service = await plane.desk.ledger.get(Service, agent.host)
-            assert service is not None
-            assert service.last_seen_s == plane.desk.clock.now_s()
+        services = await plane.desk.hosts.services()
+        assert [service.last_seen_s for service in services] == [now_s, now_s]
+
+
+async def test_a_record_of_the_ledger_does_not_hide_a_heartbeat(plane: Plane) -> None:
+    """An operator's change of a service, and a new snapshot, leave the last heartbeat in force."""
+    plane.liveness.note("host-1")
+    now_s = plane.desk.clock.now_s()
+    await plane.desk.hosts.set_service("host-1", disabled=True)
+    await plane.desk.follower.catch_up()
+    service = plane.desk.replica.hosts.service("host-1")
+    assert service is not None
+    assert (service.disabled, service.last_seen_s) == (True, now_s)
+    await plane.desk.follower.start()
+    service = plane.desk.replica.hosts.service("host-1")
+    assert service is not None
+    assert service.last_seen_s == now_s
 
 
 async def test_a_console_is_read_through_the_session(plane: Plane) -> None:

@@ -13,7 +13,12 @@ from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Put
 from berth.ports.measures import GAUGES
 from berth.services.replica.follower import Follower
-from berth.services.telemetry.health import BrokerHealth, HostTableHealth, ProcessHealth
+from berth.services.telemetry.health import (
+    BrokerHealth,
+    HostTableHealth,
+    ProcessHealth,
+    SessionHealth,
+)
 from berth.services.tracking import InstanceTracker, LedgerView
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
 from berth.testing.builders import make_instance, make_request
@@ -149,7 +154,7 @@ def test_every_gauge_is_read() -> None:
             settings=WatchSettings(),
         )
         health.further += [tracker.read, house.held.read, house.withdrawals.read, watch.read]
-        readings = await health.read()
+        readings = [*await health.read(), *await SessionHealth([], desk.clock).read()]
         assert {one.measure for one in readings} == set(GAUGES)
 
     run_virtually(main)

@@ -1,6 +1,6 @@
 """Encodes records and the other events of the feed as JSON text, and decodes them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from operator import attrgetter, itemgetter
 from types import GenericAlias
@@ -182,6 +182,22 @@ _PLACEMENTS: Final = _index(Decision, "placements")
 _PLACEMENT: Final = _layout_of(Placement)
 _CHOSEN: Final = _index(Placement, "chosen")
 _RUNNERS_UP: Final = _index(Placement, "runners_up")
+
+
+class _Heartbeats(msgspec.Struct, array_like=True):
+    hosts: tuple[str, ...]
+    seen_s: tuple[float, ...]
+
+
+def encode_heartbeats(seen_s: Mapping[str, float]) -> str:
+    """Return the JSON text of the times of heartbeats by host."""
+    return encode(_Heartbeats(tuple(seen_s), tuple(seen_s.values())))
+
+
+def decode_heartbeats(text: str) -> list[tuple[int, Mapping[str, float]]]:
+    """Return the numbers and the times by host in a JSON array of `[number, heartbeats]`."""
+    found = decode_json(list[tuple[int, _Heartbeats]], text)
+    return [(number, dict(zip(one.hosts, one.seen_s, strict=True))) for number, one in found]
 
 
 def decode_event(kind: str, body: str | bytes | msgspec.Raw) -> Event:

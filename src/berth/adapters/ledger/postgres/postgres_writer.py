@@ -22,6 +22,7 @@ from berth.adapters.ledger.sql.write_requests import (
     UNITS_MAX,
     WriteRequest,
     answers_of,
+    bound_heartbeats,
     deliver,
     failures_of,
     units_of,
@@ -104,6 +105,7 @@ class PostgresWriter:
         queries = Queries("postgresql")
         self._trims = queries.trims()
         self._next_id = queries.next_id()
+        self._heartbeats = queries.save_heartbeats()
         self._requests: deque[WriteRequest] = deque()
         self._wake = asyncio.Event()
         self._closing = False
@@ -172,6 +174,10 @@ class PostgresWriter:
             for request in requests
             if request.counter is not None
         ]
+        for request in requests:
+            if request.heartbeats is not None:
+                for text, parameters in bound_heartbeats(self._heartbeats, request.heartbeats):
+                    await connection.execute(text, *parameters)
         # When this returns, PostgreSQL has flushed its log, so the requests are answered only then.
         await commit(connection, before=before, version=version)
         deliver(answers_of(requests, outcomes, numbers))

@@ -128,6 +128,9 @@ class Queries:
         self.changes = cache(self._changes)
         self.logged_batches = cache(self._logged_batches)
         self.next_id = cache(self._next_id)
+        self.heartbeat_numbers = cache(self._heartbeat_numbers)
+        self.heartbeats_of = cache(self._heartbeats_of)
+        self.save_heartbeats = cache(self._save_heartbeats)
         self.one = cache(self._one)
         self.every = cache(self._every)
         self.live_instances = cache(self._live_instances)
@@ -192,6 +195,34 @@ class Queries:
             )
             .returning(counters.c.last)
         )
+
+    def _heartbeat_numbers(self) -> Statement:
+        """Return the statement that selects `[gateway, number]` of all reports."""
+        heartbeats = schema.heartbeats.c
+        return self._compiled(
+            select(_item(_quoted(heartbeats.gateway), _digits(heartbeats.number)))
+        )
+
+    def _heartbeats_of(self) -> Statement:
+        """Return the statement that selects `[number, body]` of the report of :gateway."""
+        heartbeats = schema.heartbeats.c
+        return self._compiled(
+            select(_item(_digits(heartbeats.number), heartbeats.body)).where(
+                heartbeats.gateway == bindparam("gateway")
+            )
+        )
+
+    def _save_heartbeats(self) -> tuple[Statement, Statement]:
+        """Return the statements that drop reports below :oldest, and store one."""
+        heartbeats = schema.heartbeats
+        insert = postgresql.insert if self.dialect == "postgresql" else sqlite.insert
+        names = ("gateway", "number", "body")
+        values: dict[str, Any] = {name: bindparam(name) for name in names}
+        added = insert(heartbeats).values(**values)
+        changed = {"number": added.excluded.number, "body": added.excluded.body}
+        stored = added.on_conflict_do_update(index_elements=[heartbeats.c.gateway], set_=changed)
+        dropped = delete(heartbeats).where(heartbeats.c.number < bindparam("oldest"))
+        return self._compiled(dropped), self._compiled(stored)
 
     def _record(self, kind: Kind) -> Select[Any]:
         """Return the query for the records of a kind, whose items are the bodies of the records.

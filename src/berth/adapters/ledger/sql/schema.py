@@ -95,6 +95,9 @@ the file. Versions therefore have no gaps and become visible in order
 counters: Final = Table("counters", metadata, _key("kind"), _number("last"))
 """The last id drawn for each kind; see `RecordReader.next_id`."""
 
+heartbeats: Final = Table("heartbeats", metadata, _key("gateway"), _number("number"), _text("body"))
+"""The newest `HeartbeatReport` of each gateway; it has no version and is not in the feed."""
+
 claim_keys: Final = Table("claim_keys", metadata, _key("key"), _number("version"), _seconds("at_s"))
 """Versions of committed claims and guards, kept for `Retention.claim_keys_s` s after `at_s`."""
 Index(None, claim_keys.c.at_s)

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+from berth.adapters.ledger.engine.codec import encode_heartbeats
+from berth.adapters.ledger.sql.queries import Parameter, Statement
 from berth.domain.errors import BerthError, LedgerError
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Outcome, Unit
+from berth.ports.ledger import HEARTBEATS_KEPT_MS, HeartbeatReport
 
 TIMEOUT_S: Final = 10.0
 """The default number of seconds that a PostgreSQL server may take to answer."""
@@ -22,12 +25,13 @@ The units of one request are never split, so a transaction may have more.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WriteRequest:
-    """A request to commit units, to draw an id, or to run a checkpoint.
+    """A request to commit units, to draw an id, to store heartbeats, or to run a checkpoint.
 
     Attributes:
         units: the units to commit.
         counter: the kind for which to draw the next id, or None to draw none.
         answer: the future that receives the outcomes of the units, or the id.
+        heartbeats: a report of heartbeats to store, or None.
         checkpoints: whether to write to the tables everything that has been committed so far.
     """
 
@@ -35,10 +39,26 @@ class WriteRequest:
     counter: Kind | None
     answer: asyncio.Future[Any]
     checkpoints: bool = False
+    heartbeats: HeartbeatReport | None = None
 
 
 Answers = list[tuple[WriteRequest, Any]]
 """Requests, each with its result or with the exception that its caller receives."""
+
+
+def bound_heartbeats(
+    statements: tuple[Statement, Statement], report: HeartbeatReport
+) -> list[tuple[str, tuple[Parameter, ...]]]:
+    """Return the SQL and the parameters that store a report of heartbeats."""
+    dropped, stored = statements
+    body = encode_heartbeats(report.seen_s)
+    values: dict[str, Parameter] = {
+        "gateway": report.gateway,
+        "number": report.number,
+        "body": body,
+    }
+    oldest = report.number - HEARTBEATS_KEPT_MS
+    return [(dropped.text, dropped.bind(oldest=oldest)), (stored.text, stored.bind(**values))]
 
 
 def units_of(requests: Sequence[WriteRequest]) -> list[Unit]:

@@ -256,6 +256,9 @@ class SqliteWriter:
             for request in requests
             if request.counter is not None
         ]
+        for request in requests:
+            if request.heartbeats is not None:
+                transactor.save_heartbeats(request.heartbeats)
         if any(request.checkpoints for request in requests):
             transactor.checkpoint()
         began_s = time.monotonic()

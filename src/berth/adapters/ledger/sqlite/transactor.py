@@ -26,6 +26,7 @@ from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.engine.working_set import RequiredKeys
 from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sql.row_batch import RowBatch, row_batch_of
+from berth.adapters.ledger.sql.write_requests import bound_heartbeats
 from berth.adapters.ledger.sql.writer_cache import WriterCache
 from berth.adapters.ledger.sqlite.sqlite_batch import (
     Step,
@@ -46,6 +47,7 @@ from berth.adapters.ledger.wal.write_ahead_log import (
 from berth.domain.ledger.change import Change
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Outcome, Unit
+from berth.ports.ledger import HeartbeatReport
 
 # A checkpoint is due when this many rows are logged. A batch of this many rows is not logged, but
 # written to the tables directly.
@@ -128,6 +130,7 @@ class Transactor:
         queries = Queries("sqlite")
         self._trims = queries.trims()
         self._next_id_statement = queries.next_id()
+        self._save_heartbeats = queries.save_heartbeats()
         self._cache = WriterCache()
         self._logged: deque[RowBatch] = deque()
         self._running: _RunningCheckpoint | None = None
@@ -243,6 +246,11 @@ class Transactor:
             self._run_step()
         else:
             self._recover(self._next_state)
+
+    def save_heartbeats(self, report: HeartbeatReport) -> None:
+        """Store a report of heartbeats in the open transaction."""
+        for statement, parameters in bound_heartbeats(self._save_heartbeats, report):
+            self._connection.execute(statement, parameters)
 
     def next_id(self, kind: Kind) -> int:
         """Return the next id of a kind, and record it in the open transaction."""

@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 from berth.adapters.ledger.engine.codec import (
     changes_of,
     decode_changes,
+    decode_heartbeats,
     decode_json,
     decode_records,
 )
@@ -49,7 +50,7 @@ from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import RECORD_SPECS, Kind, Record
 from berth.domain.ledger.write import Outcome, Unit
 from berth.domain.zones.zone import RemoteInstance
-from berth.ports.ledger import InstanceQuery, MigrationQuery
+from berth.ports.ledger import HeartbeatReport, InstanceQuery, MigrationQuery
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
@@ -96,6 +97,19 @@ def read_head(queries: Queries) -> Read[LedgerHead]:
             "is damaged and must be restored from a backup"
         )
     return LedgerHead(*found[0])
+
+
+def read_heartbeats(queries: Queries, known: Mapping[str, int]) -> Read[list[HeartbeatReport]]:
+    """Read the reports of heartbeats that are newer than those with the known numbers."""
+    numbers = queries.heartbeat_numbers()
+    found = decode_json(list[tuple[str, int]], (yield numbers, numbers.bind()))
+    newer = [gateway for gateway, number in found if number > known.get(gateway, -1)]
+    reports: list[HeartbeatReport] = []
+    statement = queries.heartbeats_of()
+    for gateway in newer:
+        texts = yield statement, statement.bind(gateway=gateway)
+        reports += [HeartbeatReport(gateway, *one) for one in decode_heartbeats(texts)]
+    return reports
 
 
 def read_one(queries: Queries, noun: type[R], key: str) -> Read[R | None]:
@@ -355,6 +369,18 @@ class SqlLedger(ABC, Generic[W]):
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._writer.submit(WriteRequest((), kind, answer))
         return await answer
+
+    # --- HeartbeatStore ---
+
+    async def save_heartbeats(self, report: HeartbeatReport) -> None:
+        """See `HeartbeatStore.save_heartbeats`."""
+        answer: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
+        self._writer.submit(WriteRequest((), None, answer, heartbeats=report))
+        await answer
+
+    async def heartbeats(self, known: Mapping[str, int]) -> list[HeartbeatReport]:
+        """See `HeartbeatStore.heartbeats`."""
+        return await self._read(read_heartbeats(self._queries, known))
 
     # --- Reads ---
 

@@ -219,7 +219,7 @@ async def write_off(call: Call) -> Answer:
 
 def _writing_off(call: Call) -> WriteOffService:
     parts = call.parts
-    return WriteOffService(parts.ledger, parts.clock, parts.telemetry)
+    return WriteOffService(parts.ledger, parts.replica, parts.clock, parts.telemetry)
 
 
 def _answer(found: WriteOffPlan, *, is_done: bool) -> WriteOffAnswer:

@@ -36,7 +36,9 @@ async def show_state(call: Call) -> Answer:
     zones = tuple(
         replace(zone, sealed_password="") for zone in snapshot.zones if not zone.is_removed
     )
-    snapshot = replace(snapshot, zones=zones)
+    services = tuple(map(call.parts.replica.with_heartbeat, snapshot.services))
+    # Keys of hosts are of no use to who decides on the state, so they are left out as well.
+    snapshot = replace(snapshot, zones=zones, services=services, host_identities=())
     return Answer(chunks=_chunks(snapshot))
 
 

@@ -1,4 +1,4 @@
-"""The table of the identities of hosts."""
+"""Tables for the identities of hosts, and for the heartbeats that gateways receive."""
 
 from typing import Final
 
@@ -18,10 +18,17 @@ _TEXT: Final = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresq
 
 
 def upgrade() -> None:
-    """Create the table `host_identities`."""
+    """Create the tables `host_identities` and `heartbeats`."""
     op.create_table(
         "host_identities",
         sa.Column("host", _TEXT, nullable=False),
         sa.Column("body", _TEXT, nullable=False),
         sa.PrimaryKeyConstraint("host", name=op.f("pk_host_identities")),
+    )
+    op.create_table(
+        "heartbeats",
+        sa.Column("gateway", _TEXT, nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("body", _TEXT, nullable=False),
+        sa.PrimaryKeyConstraint("gateway", name=op.f("pk_heartbeats")),
     )
