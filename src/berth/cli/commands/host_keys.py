@@ -120,24 +120,29 @@ def _time(at_s: object) -> str | None:
     help="Token that `berth host enroll` printed; better given by prompt or environment.",
 )
 def agent_enroll(*, host: str, url: str, ca_file: Path | None, path: Path, token: str) -> None:
-    """Create the key of this host, and exchange a one-time token for its acceptance."""
+    """Create a new key of this host, and exchange a one-time token for its acceptance.
+
+    A running agent keeps the key that it has read, so restart it afterwards.
+    """
     from berth.adapters.gateway.host_key import HostKeyFile  # noqa: PLC0415 - not for --help
     from berth.adapters.gateway.websocket_client import check_url, tls_context  # noqa: PLC0415
 
     check_url(url)
     context = tls_context(url, ca_file)
-    key = HostKeyFile.create(path)
+    key = HostKeyFile.enrolling(path)
     body = {"token": token.strip(), "public_key": key.public_key}
     address = f"{url.rstrip('/')}{_PATH}/{segment(host)}"
     try:
-        with httpx.Client(verify=context or True, timeout=_TIMEOUT_S) as http:
+        # The agent uses no proxy either, so an enrolment that succeeds shows that it can connect.
+        with httpx.Client(verify=context or True, timeout=_TIMEOUT_S, trust_env=False) as http:
             answer = http.put(address, json=body)
     except httpx.HTTPError as error:
-        reason = f"cannot reach {url}: {error}"
+        reason = f"cannot reach {url}: {error}; see that --gateway and --gateway-ca are right"
         raise CommandError(reason, ExitCode.UNREACHABLE) from error
     if answer.is_error:
         raise CommandError(_message_of(answer), ExitCode.FAILED)
-    print_line(f"host {host} is enrolled; its key is in {path}")
+    key.replace(path)
+    print_line(f"host {host} is enrolled; its key is in {path}; start its agent, or restart it")
 
 
 def _message_of(answer: httpx.Response) -> str:
