@@ -161,14 +161,16 @@ class SeparateCloud:
         self.operate("server", "create", name, "--flavor", "small", "--wait")
         return self.host_of(name)
 
-    def console(self, name: str) -> str:
-        """Return the console output of a server."""
-        path = f"/v2.1/servers/{self.server(name)['id']}/action"
+    def has_console(self, name: str) -> bool:
+        """Return whether the agent of a server's host shows its console; False while it is away."""
+        uuid = self.server(name)["id"]
         context = ssl.create_default_context(cafile=str(self.certificate))
         with httpx.Client(verify=context, auth=("admin", _PASSWORD), trust_env=False) as http:
             body: dict[str, object] = {"os-getConsoleOutput": {}}
-            answer = http.post(f"{self.url}{path}", json=body).raise_for_status()
-        return str(answer.json()["output"])
+            answer = http.post(f"{self.url}/v2.1/servers/{uuid}/action", json=body)
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            return False
+        return f"uuid={uuid}" in answer.raise_for_status().json()["output"]
 
     def keys_of(self, host: str) -> list[str]:
         """Return the public keys of a host."""

@@ -28,7 +28,7 @@ def cloud(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[SeparateC
 def test_servers_live_and_move(cloud: SeparateCloud) -> None:
     """Every operation on a server works between agents that reach only the API."""
     first = cloud.create("web")
-    assert f"uuid={cloud.server('web')['id']}" in cloud.console("web")
+    cloud.wait_until(lambda: cloud.has_console("web"), "the console is shown")
 
     cloud.operate("server", "resize", "web", "--flavor", "large", "--wait")
     cloud.operate("server", "confirm", "web", "--wait")
@@ -43,7 +43,7 @@ def test_servers_live_and_move(cloud: SeparateCloud) -> None:
 
     cloud.operate("server", "live-migrate", "web", "--host", first, "--wait")
     assert (cloud.host_of("web"), cloud.server("web")["status"]) == (first, "ACTIVE")
-    assert f"uuid={cloud.server('web')['id']}" in cloud.console("web")
+    cloud.wait_until(lambda: cloud.has_console("web"), "the console is shown")
 
     cloud.operate("server", "migrate", "web", "--host", second, "--wait")
     cloud.operate("server", "confirm", "web", "--wait")
@@ -80,7 +80,7 @@ def test_agents_find_the_api_again(cloud: SeparateCloud) -> None:
         "all agents have reconnected",
     )
     cloud.create("after")
-    assert f"uuid={cloud.server('before')['id']}" in cloud.console("before")
+    cloud.wait_until(lambda: cloud.has_console("before"), "the console is shown")
     cloud.operate("server", "live-migrate", "before", "--wait")
     assert cloud.host_of("before") != host
 
@@ -94,7 +94,7 @@ def test_keys_are_replaced_and_revoked(cloud: SeparateCloud) -> None:
         lambda: len(cloud.keys_of(host)) == 1 and cloud.keys_of(host) != before,
         "the key is replaced",
     )
-    assert f"uuid={cloud.server('vm')['id']}" in cloud.console("vm")
+    cloud.wait_until(lambda: cloud.has_console("vm"), "the console is shown")
 
     rotated = cloud.keys_of(host)
     cloud.operate("host", "revoke-key", host)

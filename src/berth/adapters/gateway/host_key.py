@@ -45,7 +45,7 @@ class HostKeyFile:
 
     @classmethod
     def enrolling(cls, path: Path) -> "HostKeyFile":
-        """Create a new key beside a file, for `replace` once the control plane has accepted it.
+        """Create a new key beside a file; `replace` or `discard` follows.
 
         The key that the file may have is never enrolled again, because it may have been revoked.
 
@@ -73,6 +73,10 @@ class HostKeyFile:
             reason = f"cannot move {self._path} to {path} ({error.strerror}); move it yourself"
             raise InvalidInputError("agent.key_file", reason) from error
         self._path = path
+
+    def discard(self) -> None:
+        """Delete the key."""
+        self._path.unlink(missing_ok=True)
 
     @property
     def public_key(self) -> str:

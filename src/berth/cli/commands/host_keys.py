@@ -1,5 +1,6 @@
 """`berth host enroll` and its neighbours, and `berth agent-enroll`: the keys of hosts."""
 
+import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -130,19 +131,30 @@ def agent_enroll(*, host: str, url: str, ca_file: Path | None, path: Path, token
     check_url(url)
     context = tls_context(url, ca_file)
     key = HostKeyFile.enrolling(path)
-    body = {"token": token.strip(), "public_key": key.public_key}
-    address = f"{url.rstrip('/')}{_PATH}/{segment(host)}"
     try:
-        # The agent uses no proxy either, so an enrolment that succeeds shows that it can connect.
+        _redeem(f"{url.rstrip('/')}{_PATH}/{segment(host)}", token.strip(), key.public_key, context)
+    except CommandError:
+        key.discard()
+        raise
+    key.replace(path)
+    print_line(f"host {host} is enrolled; its key is in {path}; start its agent, or restart it")
+
+
+def _redeem(address: str, token: str, public_key: str, context: ssl.SSLContext | None) -> None:
+    """Exchange a token for the acceptance of a key.
+
+    Raises:
+        CommandError: the control plane refuses the token, or cannot be reached.
+    """
+    # The agent uses no proxy either, so an enrolment that succeeds shows that it can connect.
+    try:
         with httpx.Client(verify=context or True, timeout=_TIMEOUT_S, trust_env=False) as http:
-            answer = http.put(address, json=body)
+            answer = http.put(address, json={"token": token, "public_key": public_key})
     except httpx.HTTPError as error:
-        reason = f"cannot reach {url}: {error}; see that --gateway and --gateway-ca are right"
+        reason = f"cannot reach {address}: {error}; see that --gateway and --gateway-ca are right"
         raise CommandError(reason, ExitCode.UNREACHABLE) from error
     if answer.is_error:
         raise CommandError(_message_of(answer), ExitCode.FAILED)
-    key.replace(path)
-    print_line(f"host {host} is enrolled; its key is in {path}; start its agent, or restart it")
 
 
 def _message_of(answer: httpx.Response) -> str:

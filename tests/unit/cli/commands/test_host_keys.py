@@ -82,6 +82,7 @@ def test_a_refused_enrolment_keeps_the_old_key(
     done = run(*enroll_words(tmp_path))
     assert (done.code, "--gateway-ca" in done.err) == (5, True)
     assert HostKeyFile(path).public_key == old
+    assert [one.name for one in tmp_path.iterdir()] == ["agent.key"]
 
 
 def test_a_token_is_not_sent_unencrypted(cloud: Cloud, run: Run, tmp_path: Path) -> None:
