@@ -85,7 +85,7 @@ class SeparateCloud:
         """Create the files of the control plane, and start its processes."""
         control = self.folder / "control"
         control.mkdir()
-        _write_certificate(self.certificate, control / "api.key")
+        write_certificate(self.certificate, control / "api.key")
         (control / "policy.toml").write_text(_POLICY)
         subprocess.run(
             [*_BERTH, "user", "add", "--htpasswd", "users", "--password-stdin", "admin"],
@@ -297,7 +297,8 @@ def _environ(settings: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **settings}
 
 
-def _write_certificate(certificate: Path, key_file: Path) -> None:
+def write_certificate(certificate: Path, key_file: Path) -> None:
+    """Write a certificate for the loopback address, which signs itself, and its private key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, loopback.HOST)])
     now = datetime.now(UTC)
