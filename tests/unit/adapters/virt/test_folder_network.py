@@ -28,13 +28,13 @@ def files_of(folder: Path) -> list[Path]:
 @pytest.mark.parametrize(
     "address",
     [
-        "fake+file:///../secret.json",
-        "fake+file:///hosts/../../secret/disks-x.json",
-        f"fake+file:///hosts/../disks-{_UUID}.json",
-        "fake+file:///stored/disks-/../../secret.json",
-        f"fake+file:////etc/disks-{_UUID}.json",
-        f"fake+file:///hosts/b/arrived-{_UUID}.json",
-        f"fake+file:///stored/disks-{_UUID}.json\n",
+        "fake+folder:///../secret.json",
+        "fake+folder:///hosts/../../secret/disks-x.json",
+        f"fake+folder:///hosts/../disks-{_UUID}.json",
+        "fake+folder:///stored/disks-/../../secret.json",
+        f"fake+folder:////etc/disks-{_UUID}.json",
+        f"fake+folder:///hosts/b/arrived-{_UUID}.json",
+        f"fake+folder:///stored/disks-{_UUID}.json\n",
         f"fake+stored:///{_UUID}",
     ],
 )
@@ -129,7 +129,7 @@ async def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     driver = driver_of("a", tmp_path)
     (tmp_path / "stored" / f"disks-{_UUID}.json").write_text("{")
     with pytest.raises(BuildError, match=f"cannot read .*disks-{_UUID}.json"):
-        await driver.fetch_disks(_INSTANCE, f"fake+file:///stored/disks-{_UUID}.json")
+        await driver.fetch_disks(_INSTANCE, f"fake+folder:///stored/disks-{_UUID}.json")
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

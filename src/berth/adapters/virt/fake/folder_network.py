@@ -16,7 +16,7 @@ from berth.ports.virt import OrphanFiles, Power
 
 T = TypeVar("T")
 
-_SCHEME: Final = "fake+file:///"
+_SCHEME: Final = "fake+folder:///"
 _WAITING: Final = "migrate"
 _ARRIVED: Final = "arrived"
 _DISKS: Final = "disks"
