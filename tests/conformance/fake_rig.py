@@ -1,9 +1,17 @@
 """Two fake hosts for the driver's conformance suite."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from berth.adapters.system import SystemClock
-from berth.adapters.virt.fake import DriverFaults, FakeDriver, FakeHost, FakeMachine, FakeNetwork
+from berth.adapters.virt.fake import (
+    DriverFaults,
+    FakeDriver,
+    FakeHost,
+    FakeMachine,
+    FakeNetwork,
+    FolderNetwork,
+)
 from berth.ports.virt import DriverFeature, Power
 from berth.testing.driver_conformance.rig import HERE
 
@@ -11,13 +19,21 @@ _FOR_EVER_S = 3_600.0
 
 
 class FakeRig:
-    """See `DriverRig`."""
+    """See `DriverRig`. With a folder, each host has a network of its own over that folder."""
 
     def __init__(
-        self, *, spawn_s: float = 0.0, lacks: frozenset[DriverFeature] = frozenset()
+        self,
+        *,
+        spawn_s: float = 0.0,
+        lacks: frozenset[DriverFeature] = frozenset(),
+        folder: Path | None = None,
     ) -> None:
         self.machines = [FakeMachine("host-1"), FakeMachine("host-2")]
-        self.network = FakeNetwork()
+        self._folder = folder
+        network = FakeNetwork()
+        self.networks = [
+            network if folder is None else FolderNetwork(folder) for _ in self.machines
+        ]
         self._delay_s: dict[str, float] = {}
         self._hosts = [
             FakeHost(one.name, spawn_s=spawn_s, lacks=lacks, faults=DriverFaults(self._delay_s))
@@ -26,7 +42,9 @@ class FakeRig:
 
     async def open(self, host: int = HERE) -> FakeDriver:
         """See `DriverRig`."""
-        return FakeDriver(self._hosts[host], SystemClock(), self.machines[host], self.network)
+        return FakeDriver(
+            self._hosts[host], SystemClock(), self.machines[host], self.networks[host]
+        )
 
     async def crash(self, instance_uuid: str, host: int = HERE) -> None:
         """See `DriverRig`."""
@@ -59,7 +77,8 @@ class FakeRig:
     def remains(self) -> Sequence[str]:
         """See `DriverRig`."""
         guests = [uuid for machine in self.machines for uuid in machine.guests]
-        return [*guests, *self.network.machines]
+        files = [] if self._folder is None else self._folder.rglob("*.json*")
+        return [*guests, *self.networks[HERE].machines, *map(str, files)]
 
     async def close(self) -> None:
         """See `DriverRig`."""

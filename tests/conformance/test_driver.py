@@ -43,6 +43,16 @@ class TestSlowFakeDriver(DriverConformance):
             yield rig
 
 
+class TestFakeDriverOfSeveralProcesses(DriverConformance):
+    """The fake driver, with hosts that share only a folder."""
+
+    @pytest.fixture
+    async def rig(self, tmp_path: Path) -> AsyncGenerator[DriverRig]:
+        """Yield a rig whose hosts share a folder."""
+        async with clean(FakeRig(folder=tmp_path)) as rig:
+            yield rig
+
+
 class TestPoorFakeDriver(DriverConformance):
     """The fake driver without any optional feature."""
 

@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 
 from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.lab import loopback
+from tests.e2e.hosts.separate_cloud import write_certificate
 from tests.unit.config.test_deployment import COMMANDS, DEPLOY, SERVICES, UNITS, unit_of
 
 pytestmark = [pytest.mark.postgres, pytest.mark.rabbitmq]
@@ -67,28 +69,40 @@ class Machine:
     ledger: str
     broker: RabbitBroker
     api: str = field(default_factory=_free_address)
+    certificate: Path | None = None
     started: list[Started] = field(default_factory=list[Started])
 
-    def run(self, *words: str, given: str = "") -> None:
-        """Run a `berth` command of an operator, which must succeed."""
-        subprocess.run(
+    def run(self, *words: str, given: str = "", **more: str) -> str:
+        """Run a `berth` command of an operator, which must succeed, and return what it prints."""
+        done = subprocess.run(
             [*_BERTH, *words],
-            env=self.environ({}),
+            env=self.environ({**self.control, **more}),
             cwd=self.folder,
             input=given.encode(),
-            check=True,
+            check=False,
             capture_output=True,
         )
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout.decode()
 
-    def environ(self, more: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of a process: `more`, and the addresses of ledger and broker."""
-        kept = {name: text for name, text in os.environ.items() if not name.startswith("BERTH_")}
-        mine = {
+    @property
+    def url(self) -> str:
+        """The address of the API."""
+        return f"{'http' if self.certificate is None else 'https'}://{self.api}"
+
+    @property
+    def control(self) -> dict[str, str]:
+        """The addresses of ledger and broker, which only the control plane has."""
+        return {
             "BERTH_LEDGER_URL": self.ledger,
             "BERTH_BUS_URL": self.broker.url,
             "BERTH_BUS_PREFIX": self.broker.prefix,
         }
-        return {**kept, **more, **mine}
+
+    def environ(self, more: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of a process, with the settings in `more` only."""
+        kept = {name: text for name, text in os.environ.items() if not name.startswith("BERTH_")}
+        return {**kept, **more}
 
     def start(self, name: str, words: list[str], more: Mapping[str, str]) -> Started:
         """Start a command with probes at a free address and return it."""
@@ -103,12 +117,14 @@ class Machine:
 
     def try_out(self, auth: tuple[str, str] | None) -> None:
         """Create a server through the API and wait until it runs on a host."""
+        tls = True if self.certificate is None else _trusting(self.certificate)
         with httpx.Client(
-            base_url=f"http://{self.api}",
+            base_url=self.url,
             auth=auth,
             headers=_VERSION,
             timeout=60.0,
             trust_env=False,
+            verify=tls,
         ) as client:
             flavor = {"id": "small", "name": "small", "vcpus": 1, "ram": 512, "disk": 1}
             client.post("/v2.1/flavors", json={"flavor": flavor}).raise_for_status()
@@ -121,6 +137,10 @@ class Machine:
                 assert time.monotonic() < deadline_s, found
                 time.sleep(0.05)
             assert found["status"] == "ACTIVE", found
+
+
+def _trusting(certificate: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(certificate))
 
 
 def _wait_for_host(client: httpx.Client) -> None:
@@ -161,13 +181,37 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
     assert (done.returncode, told) == (0, []), done.stderr
 
 
-def _unit_words(path: Path, folder: Path) -> tuple[list[str], float]:
+def _localized(text: str, machine: Machine) -> str:
+    """Return a text of a deployment file with the paths and the API's address of a test."""
+    for folder in ("/etc/berth", "/var/lib/berth"):
+        text = text.replace(folder, str(machine.folder))
+    return text.replace("https://control.example:8774", machine.url)
+
+
+def _enroll_in_container(machine: Machine, environ: Mapping[str, str]) -> None:
+    """Run the service `enroll` of the compose file, with this checkout's `berth`, twice."""
+    program = machine.folder / "berth"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(_BERTH)} "$@"\n')
+    program.chmod(0o755)
+    service = SERVICES["enroll"]
+    script = service["command"][0].replace("$$", "$").replace("/opt/berth/bin/berth", str(program))
+    for _ in range(2):  # the second run finds the keys of the first
+        subprocess.run(
+            [*service["entrypoint"], script],
+            env=machine.environ({**environ, "BERTH_URL": machine.url}),
+            cwd=machine.folder,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+
+
+def _unit_words(path: Path, machine: Machine) -> tuple[list[str], float]:
     """Return the arguments of a unit, with its paths in a folder, and its time to stop.
 
     The agent uses the fake driver, because the machine of a test runs no guests.
     """
     service = unit_of(path)["Service"]
-    text = service["ExecStart"].replace("/etc/berth/", f"{folder}/").replace("%H", "this-host")
+    text = _localized(service["ExecStart"], machine).replace("%H", "this-host")
     _, *words = shlex.split(text.replace("--driver qemu", "--driver fake"))
     return words, float(service["TimeoutStopSec"])
 
@@ -175,18 +219,38 @@ def _unit_words(path: Path, folder: Path) -> tuple[list[str], float]:
 @pytest.mark.timeout(600)
 def test_the_units_make_a_cloud(machine: Machine) -> None:
     """The units, started after the steps of the guide, run a server and stop with code 0."""
-    settings = (DEPLOY / "berth.toml").read_text().replace("/etc/berth/", f"{machine.folder}/")
-    (machine.folder / "berth.toml").write_text(settings)
-    users = str(machine.folder / "users")
-    admin = ("user", "add", "--htpasswd", users, "--password-stdin", "admin")
+    folder = machine.folder
+    machine.certificate = folder / "api.pem"
+    write_certificate(machine.certificate, folder / "api.key")
+    (folder / "ca.pem").write_text(machine.certificate.read_text())
+    for name in ("berth.toml", "agent.toml"):
+        (folder / name).write_text(_localized((DEPLOY / name).read_text(), machine))
+    admin = ("user", "add", "--htpasswd", str(folder / "users"), "--password-stdin", "admin")
     machine.run(*admin, given=f"{_PASSWORD}\n")
     machine.run("db", "upgrade")
-    more = {"BERTH_API_LISTEN": machine.api, "BERTH_LEDGER_DATA_DIR": str(machine.folder)}
-    for path in UNITS:
-        words, stop_s = _unit_words(path, machine.folder)
-        machine.start(path.stem, words, more).stop_s = stop_s
+    more = {"BERTH_API_LISTEN": machine.api, "BERTH_LEDGER_DATA_DIR": str(folder)}
+    agents, control = (
+        [path for path in UNITS if ("EnvironmentFile" in unit_of(path)["Service"]) is is_control]
+        for is_control in (False, True)
+    )
+    assert [path.stem for path in agents] == ["berth-agent"]
+    for path in control:
+        words, stop_s = _unit_words(path, machine)
+        machine.start(path.stem, words, {**machine.control, **more}).stop_s = stop_s
     for one in machine.started:
         one.wait()
+    client = {"BERTH_URL": machine.url, "BERTH_CA_FILE": str(folder / "ca.pem")}
+    login = {"BERTH_USER": _ADMIN[0], "BERTH_PASSWORD": _ADMIN[1]}
+    token = machine.run("host", "enroll", "this-host", **client, **login)
+    machine.run(
+        *("agent-enroll", "--host", "this-host", "--gateway", machine.url),
+        *("--gateway-ca", str(folder / "ca.pem"), "--key", str(folder / "agent.key")),
+        BERTH_ENROLL_TOKEN=token,
+    )
+    for path in agents:
+        words, stop_s = _unit_words(path, machine)
+        machine.start(path.stem, words, {}).stop_s = stop_s
+    machine.started[-1].wait()
     machine.try_out(_ADMIN)
     assert [one.stop() for one in machine.started] == [0, 0, 0]
 
@@ -194,13 +258,20 @@ def test_the_units_make_a_cloud(machine: Machine) -> None:
 @pytest.mark.timeout(600)
 def test_the_containers_make_a_cloud(machine: Machine) -> None:
     """The services of the compose file, with the test's ledger and broker, run a server."""
-    before, *later = sorted(COMMANDS, key=lambda name: name != "migrate")
-    assert before == "migrate"
-    machine.run(*COMMANDS[before])
-    for name in later:
+    control = [name for name in COMMANDS if "network_mode" not in SERVICES[name]]
+    assert control == ["migrate", "api", "scheduler"]
+    machine.run(*COMMANDS["migrate"])
+    for name in control[1:]:
         words = [word.replace("0.0.0.0:8774", machine.api) for word in COMMANDS[name]]
-        machine.start(name, words, SERVICES[name]["environment"])
+        environ = {**SERVICES[name]["environment"], **machine.control}
+        machine.start(name, words, environ)
     for one in machine.started:
         one.wait()
+    agents = {
+        name: _localized(text, machine).replace("127.0.0.1:8774", machine.api)
+        for name, text in SERVICES["agents"]["environment"].items()
+    }
+    _enroll_in_container(machine, agents)
+    machine.start("agents", COMMANDS["agents"], agents).wait()
     machine.try_out(None)
     assert {one.stop() for one in machine.started} == {0}

@@ -31,6 +31,7 @@ CHANGES = {
     "microversion",
     "resource class",
     "record kind",
+    "call of agents",
     "ledger write",
     "ledger backend",
     "metric",

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from berth.adapters.virt.fake import FakeDriver
+from berth.adapters.virt.fake import FakeDriver, FolderNetwork
 from berth.adapters.virt.inventory import InventorySettings
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.qemu.command_line import QemuHost
@@ -32,7 +32,7 @@ async def open_drivers(
     """
     agent = settings.agent
     if agent.driver is AgentDriver.FAKE:
-        yield {fake.name: FakeDriver(fake, clock) for fake in fake_hosts_of(agent)}
+        yield _fake_drivers(settings, clock)
         return
     if agent.host is None:
         reason = f"is missing; use --host to name the host on which {agent.driver} runs guests"
@@ -40,6 +40,22 @@ async def open_drivers(
     opened = _open_libvirt if agent.driver is AgentDriver.LIBVIRT else _open_qemu
     async with opened(agent.host, settings, clock) as driver:
         yield {agent.host: driver}
+
+
+def _fake_drivers(settings: Settings, clock: Clock) -> Mapping[str, VirtDriver]:
+    """Return the drivers of simulated hosts, which begin without guests.
+
+    Raises:
+        InvalidInputError: a setting is invalid, or the folder that they share cannot be used.
+    """
+    fakes = fake_hosts_of(settings.agent)
+    folder = settings.virt.fake_network_dir
+    if folder is None:
+        return {fake.name: FakeDriver(fake, clock) for fake in fakes}
+    network = FolderNetwork(folder.absolute())
+    for fake in fakes:
+        network.clear(fake.name)
+    return {fake.name: FakeDriver(fake, clock, network=network) for fake in fakes}
 
 
 @asynccontextmanager

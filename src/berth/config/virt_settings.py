@@ -28,7 +28,7 @@ class AgentDriver(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VirtSettings:
-    """The guests on an agent's host; the fake driver ignores these settings."""
+    """The guests on an agent's host; the fake driver reads `fake_network_dir` only."""
 
     type: Accelerator = Accelerator.AUTO
     """The accelerator; `auto` is KVM if a test guest boots with it, and otherwise TCG."""
@@ -64,6 +64,8 @@ class VirtSettings:
     """MiB of memory reserved for each guest's QEMU process in addition to the guest's memory."""
     stop_grace_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
     """Seconds that a guest may take to shut down before it is powered off."""
+    fake_network_dir: Path | None = None
+    """Folder through which simulated hosts of several processes hand over guests and disks."""
 
     def __post_init__(self) -> None:
         """Reject a machine type without a version, and invalid hardware settings.

@@ -26,7 +26,7 @@ Run = Callable[..., Ended]
 def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give tables enough width, and remove the variables that the developer's shell may set."""
     monkeypatch.setenv("COLUMNS", "240")
-    for name in ("BERTH_URL", "BERTH_USER", "BERTH_PASSWORD", "BERTH_TOKEN"):
+    for name in ("BERTH_URL", "BERTH_USER", "BERTH_PASSWORD", "BERTH_TOKEN", "BERTH_CA_FILE"):
         monkeypatch.delenv(name, raising=False)
 
 

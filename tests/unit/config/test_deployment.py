@@ -22,7 +22,11 @@ UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 YAML: Any = import_module("yaml")  # PyYAML is installed with schemathesis and has no type hints
 COMPOSE: Any = YAML.safe_load((DEPLOY / "compose" / "compose.yaml").read_text("utf-8"))
 SERVICES: dict[str, Any] = COMPOSE["services"]
-COMMANDS = {name: one["command"] for name, one in SERVICES.items() if "command" in one}
+COMMANDS = {
+    name: one["command"]
+    for name, one in SERVICES.items()
+    if "command" in one and "entrypoint" not in one
+}
 
 
 def check_command(words: list[str]) -> None:
@@ -74,8 +78,20 @@ def test_the_settings_are_known_and_hold_no_password() -> None:
     """The example settings can be read and contain no URLs with passwords."""
     settings = read_settings(DEPLOY / "berth.toml", {}, {})
     assert settings.auth.mode is AuthMode.IDENTITY
-    assert settings.ledger.url is None
-    assert settings.bus.url is None
+    assert settings.api.tls_certificate is not None
+    for one in (settings, read_settings(DEPLOY / "agent.toml", {}, {})):
+        assert one.ledger.url is None
+        assert one.bus.url is None
+
+
+def test_a_compute_host_needs_no_password() -> None:
+    """The unit of the agent reads the settings of compute hosts only, and can replace its key."""
+    unit = unit_of(DEPLOY / "systemd" / "berth-agent.service")["Service"]
+    assert "EnvironmentFile" not in unit
+    assert "--config /etc/berth/agent.toml" in unit["ExecStart"]
+    agent = read_settings(DEPLOY / "agent.toml", {}, {}).agent
+    assert str(agent.gateway_url).startswith("https://")
+    assert agent.key_file.parent == Path("/var/lib") / unit["StateDirectory"]
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -91,6 +107,16 @@ def test_the_settings_of_containers_are_known() -> None:
     assert settings.ledger.url == environ["BERTH_LEDGER_URL"]
     assert settings.bus.url == environ["BERTH_BUS_URL"]
     assert SERVICES["api"]["ports"] == ["127.0.0.1:8774:8774"]
+
+
+def test_agents_in_containers_know_only_the_gateway() -> None:
+    """They share the network of the API, and have no address of the ledger and the broker."""
+    for name in ("enroll", "agents"):
+        assert SERVICES[name]["network_mode"] == "service:api"
+        environ = SERVICES[name]["environment"]
+        agent = read_settings(None, environ, {}).agent
+        assert agent.gateway_url == f"http://{SERVICES['api']['ports'][0].rpartition(':')[0]}"
+        assert sorted(environ) == ["BERTH_AGENT_GATEWAY_URL", "BERTH_AGENT_KEY_FILE"]
 
 
 def test_the_compose_file_names_what_there_is() -> None:

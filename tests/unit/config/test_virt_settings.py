@@ -13,6 +13,11 @@ from berth.app.virt import open_drivers
 from berth.config.settings import AgentSettings, Settings
 from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.domain.errors import DriverError, InvalidInputError
+from berth.testing.builders import make_instance
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 async def test_a_made_up_fleet_has_fake_drivers() -> None:
@@ -21,6 +26,25 @@ async def test_a_made_up_fleet_has_fake_drivers() -> None:
     async with open_drivers(settings, SystemClock()) as drivers:
         assert list(drivers) == ["fake-00000", "fake-00001"]
         assert all(isinstance(one, FakeDriver) for one in drivers.values())
+
+
+async def test_fake_hosts_of_several_processes_share_a_folder(tmp_path: Path) -> None:
+    """Two fleets with the same folder hand over guests; a new process begins without any."""
+
+    def settings(host: str) -> Settings:
+        virt = VirtSettings(fake_network_dir=tmp_path / "network")
+        return Settings(agent=AgentSettings(host=host), virt=virt)
+
+    instance, clock = make_instance(), SystemClock()
+    async with open_drivers(settings("a"), clock) as one, open_drivers(settings("b"), clock) as two:
+        await one["a"].spawn(instance)
+        address = await two["b"].take_in(instance)
+        await one["a"].hand_over(instance.uuid, address)
+        assert [guest.waits for guest in await two["b"].guests()] == [False]
+        await one["a"].take_in(instance)
+    async with open_drivers(settings("a"), clock) as one:
+        assert await one["a"].guests() == []
+    assert [path.name for path in _files(tmp_path)] == []
 
 
 async def test_real_guests_need_a_host_with_a_name() -> None:

@@ -18,6 +18,7 @@ from berth.domain.errors import InvalidInputError
 _SECRET: Final = 0o600
 _OTHERS: Final = 0o077
 _NEXT: Final = ".next"
+_ENROLLING: Final = ".enrolling"
 
 
 class HostKeyFile:
@@ -41,6 +42,41 @@ class HostKeyFile:
         if not path.exists():
             _save(path, Ed25519PrivateKey.generate())
         return cls(path)
+
+    @classmethod
+    def enrolling(cls, path: Path) -> "HostKeyFile":
+        """Create a new key beside a file; `replace` or `discard` follows.
+
+        The key that the file may have is never enrolled again, because it may have been revoked.
+
+        Raises:
+            InvalidInputError: the file cannot be written.
+        """
+        part = path.with_name(path.name + _ENROLLING)
+        try:
+            part.unlink(missing_ok=True)  # the key of an attempt whose outcome is unknown
+        except OSError as error:
+            reason = f"cannot replace {part} ({error.strerror}); choose a folder that you own"
+            raise InvalidInputError("agent.key_file", reason) from error
+        return cls.create(part)
+
+    def replace(self, path: Path) -> None:
+        """Move the key to a file, and drop the key there and its successor.
+
+        Raises:
+            InvalidInputError: the files cannot be written.
+        """
+        try:
+            self._path.replace(path)
+            path.with_name(path.name + _NEXT).unlink(missing_ok=True)
+        except OSError as error:
+            reason = f"cannot move {self._path} to {path} ({error.strerror}); move it yourself"
+            raise InvalidInputError("agent.key_file", reason) from error
+        self._path = path
+
+    def discard(self) -> None:
+        """Delete the key."""
+        self._path.unlink(missing_ok=True)
 
     @property
     def public_key(self) -> str:

@@ -127,6 +127,8 @@ class RemoteGateway:
         # The heartbeats since the gateway last gave a sign of life.
         self._silent_beats = 0
         self._is_rotating = False
+        # Why this end closed the connection; empty if it did not.
+        self._own_reason = ""
         self.is_connected = False
         """Whether there is a session now."""
 
@@ -146,11 +148,15 @@ class RemoteGateway:
         pause_s = _PAUSE_FIRST_S
         while True:
             began_s = self._clock.now_s()
-            reason = ""
+            reason = self._own_reason = ""
             try:
                 async with self._connect() as stream:
                     await self._serve(stream, prepare, take, read_console)
-                    reason = stream.close_reason or "the control plane closed the connection"
+                    reason = (
+                        self._own_reason
+                        or stream.close_reason
+                        or "the control plane closed the connection"
+                    )
             except BerthError as error:
                 reason = str(error)
             finally:
@@ -210,7 +216,7 @@ class RemoteGateway:
             await prepare()
         except BerthError as error:
             self._telemetry.failure("host_not_registered", error, host=self._host)
-            await stream.close()  # the host is registered in the next session
+            await self._close(stream, "the host was not registered")
             return
         await stream.send(encode(Watch()))
         if welcome.rotates_key:
@@ -230,6 +236,11 @@ class RemoteGateway:
         finally:
             self._is_rotating = False
         self._telemetry.event("key_rotated", host=self._host)
+        await self._close(stream, "the next session uses the new key")
+
+    async def _close(self, stream: FrameStream, reason: str) -> None:
+        """Close the connection; another session begins."""
+        self._own_reason = reason
         await stream.close()
 
     async def _answer(
@@ -320,7 +331,7 @@ class RemoteGateway:
             return
         self._silent_beats += 1
         if self._silent_beats > _SILENT_BEATS_MAX:
-            await stream.close()
+            await self._close(stream, "the control plane does not answer heartbeats")
             return
         # An echo costs the gateway as much as a heartbeat, so only some ask for one.
         await stream.send(encode(Beat(wants_echo=self._silent_beats > 1)))

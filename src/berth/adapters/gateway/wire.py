@@ -63,7 +63,7 @@ class Proof(msgspec.Struct, tag=1, array_like=True, frozen=True):
 
 
 class Welcome(msgspec.Struct, tag=2, array_like=True, frozen=True):
-    """The acceptance of an agent. `rotates_key` asks it to make a new key; see `NewKey`."""
+    """The acceptance of an agent. `rotates_key` asks it to replace its key."""
 
     rotates_key: bool = False
 

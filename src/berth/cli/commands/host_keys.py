@@ -1,5 +1,6 @@
 """`berth host enroll` and its neighbours, and `berth agent-enroll`: the keys of hosts."""
 
+import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -120,24 +121,40 @@ def _time(at_s: object) -> str | None:
     help="Token that `berth host enroll` printed; better given by prompt or environment.",
 )
 def agent_enroll(*, host: str, url: str, ca_file: Path | None, path: Path, token: str) -> None:
-    """Create the key of this host, and exchange a one-time token for its acceptance."""
+    """Create a new key of this host, and exchange a one-time token for its acceptance.
+
+    A running agent keeps the key that it has read, so restart it afterwards.
+    """
     from berth.adapters.gateway.host_key import HostKeyFile  # noqa: PLC0415 - not for --help
     from berth.adapters.gateway.websocket_client import check_url, tls_context  # noqa: PLC0415
 
     check_url(url)
     context = tls_context(url, ca_file)
-    key = HostKeyFile.create(path)
-    body = {"token": token.strip(), "public_key": key.public_key}
-    address = f"{url.rstrip('/')}{_PATH}/{segment(host)}"
+    key = HostKeyFile.enrolling(path)
     try:
-        with httpx.Client(verify=context or True, timeout=_TIMEOUT_S) as http:
-            answer = http.put(address, json=body)
+        _redeem(f"{url.rstrip('/')}{_PATH}/{segment(host)}", token.strip(), key.public_key, context)
+    except CommandError:
+        key.discard()
+        raise
+    key.replace(path)
+    print_line(f"host {host} is enrolled; its key is in {path}; start its agent, or restart it")
+
+
+def _redeem(address: str, token: str, public_key: str, context: ssl.SSLContext | None) -> None:
+    """Exchange a token for the acceptance of a key.
+
+    Raises:
+        CommandError: the control plane refuses the token, or cannot be reached.
+    """
+    # The agent uses no proxy either, so an enrolment that succeeds shows that it can connect.
+    try:
+        with httpx.Client(verify=context or True, timeout=_TIMEOUT_S, trust_env=False) as http:
+            answer = http.put(address, json={"token": token, "public_key": public_key})
     except httpx.HTTPError as error:
-        reason = f"cannot reach {url}: {error}"
+        reason = f"cannot reach {address}: {error}; see that --gateway and --gateway-ca are right"
         raise CommandError(reason, ExitCode.UNREACHABLE) from error
     if answer.is_error:
         raise CommandError(_message_of(answer), ExitCode.FAILED)
-    print_line(f"host {host} is enrolled; its key is in {path}")
 
 
 def _message_of(answer: httpx.Response) -> str:

@@ -56,6 +56,15 @@ _AUTH = [
 ]
 _API = [
     click.option("--listen", "api__listen", metavar="HOST:PORT", help="Address to listen on."),
+    click.option(
+        "--tls-certificate",
+        "api__tls_certificate",
+        type=_FILE,
+        help="Certificate chain in PEM, to serve HTTPS.",
+    ),
+    click.option(
+        "--tls-key", "api__tls_key", type=_FILE, help="Private key of the certificate, in PEM."
+    ),
     *_AUTH,
     click.option("--images", "api__images", type=_FILE, help="JSON list of images."),
 ]

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
-from urllib.parse import quote, urlsplit
 
 from berth.adapters.virt.fake.host import FakeHost, report_of
-from berth.adapters.virt.fake.machine import FakeGuest, FakeMachine, FakeNetwork
+from berth.adapters.virt.fake.machine import FakeGuest, FakeMachine
+from berth.adapters.virt.fake.network import FakeNetwork
 from berth.adapters.virt.refusals import IS_TARGET
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance
@@ -18,7 +18,6 @@ _ALL = frozenset(DriverFeature)
 _WAITS = "waits for a live migration"
 _NETWORK: Final = FakeNetwork()
 _LIVE = (Power.RUNNING, Power.PAUSED)
-_STORED = "fake+stored:///"
 
 
 class FakeDriver:
@@ -59,6 +58,7 @@ class FakeDriver:
     async def guests(self) -> Sequence[Guest]:
         """See `VirtDriver.guests`."""
         await self._act("guests")
+        self._network.receive(self.machine)
         found = sorted(self.machine.guests.items())
         return [Guest(uuid, one.power, one.reason, one.is_orphan, one.waits) for uuid, one in found]
 
@@ -69,6 +69,7 @@ class FakeDriver:
 
     async def spawn(self, instance: Instance) -> None:
         """See `VirtDriver.spawn`. The build time of the host passes first."""
+        self._network.receive(self.machine)
         guest = self.machine.guests.get(instance.uuid)
         if guest is not None and guest.is_orphan:
             raise BuildError(
@@ -92,14 +93,15 @@ class FakeDriver:
         elif guest.power is Power.SUSPENDED:
             self.machine.set_power(instance.uuid, Power.RUNNING)
         elif guest.power not in _LIVE:
-            self.machine.start(instance.uuid)
+            self._start(instance.uuid)
 
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
         """See `VirtDriver.stop`. A guest that hangs stops only after the grace period."""
+        self._network.receive(self.machine)
         guest = self.machine.guests.get(instance_uuid)
         if guest is None or guest.is_orphan:
             return
-        guest.offered = False
+        self._withdraw(instance_uuid)
         if guest.power is Power.STOPPED:
             return
         if guest.waits:
@@ -112,7 +114,7 @@ class FakeDriver:
     async def reset(self, instance_uuid: str) -> None:
         """See `VirtDriver.reset`."""
         await self._begin(DriverFeature.RESET, instance_uuid, Power.RUNNING)
-        self.machine.start(instance_uuid)
+        self._start(instance_uuid)
 
     async def pause(self, instance_uuid: str) -> None:
         """See `VirtDriver.pause`."""
@@ -138,8 +140,7 @@ class FakeDriver:
     async def destroy(self, instance_uuid: str) -> None:
         """See `VirtDriver.destroy`."""
         await self._act("destroy")
-        self._network.machines.pop(self._address("disks", instance_uuid), None)
-        self._network.machines.pop(self._address("migrate", instance_uuid), None)
+        self._network.forget(self.machine, instance_uuid)
         self.machine.guests.pop(instance_uuid, None)
         if self.machine.files is not None:
             self.machine.files.pop(instance_uuid, None)
@@ -148,7 +149,8 @@ class FakeDriver:
         """See `VirtDriver.resize`."""
         await self._act("resize")
         guest = self._guest(instance.uuid)
-        guest.wanted, guest.offered = instance.flavor, False
+        guest.wanted = instance.flavor
+        self._withdraw(instance.uuid)
         if guest.power not in (*_LIVE, Power.SUSPENDED) or DriverFeature.RESIZE_LIVE in self.verbs:
             guest.flavor = instance.flavor
         return guest.flavor == instance.flavor
@@ -170,15 +172,20 @@ class FakeDriver:
             await self._act("take_in")
         except DriverError as error:
             raise BuildError(str(error)) from error
+        self._network.receive(self.machine)
         guest = self.machine.guests.get(instance.uuid)
-        if guest is None:
-            self._make(instance, Power.PAUSED, _WAITS).waits = True
-        elif not guest.waits:
+        if guest is not None and not guest.waits:
             raise BuildError(
                 f"cannot receive guest {instance.uuid} by live migration, because it already "
                 "exists on this host"
             )
-        return self._show("migrate", instance.uuid)
+        try:
+            address = self._network.take_in(self.machine, instance.uuid)
+        except DriverError as error:
+            raise BuildError(str(error)) from error
+        if guest is None:
+            self._make(instance, Power.PAUSED, _WAITS).waits = True
+        return address
 
     async def hand_over(self, instance_uuid: str, address: str) -> None:
         """See `VirtDriver.hand_over`."""
@@ -187,18 +194,12 @@ class FakeDriver:
             guest = self._guest(instance_uuid, *_LIVE)
             await self._travel(instance_uuid)
             await self._act("hand_over", delays=False)
-            target = self._network.machines.get(address)
-            arrived = target.guests.get(instance_uuid) if target is not None else None
-            if target is None or arrived is None or not arrived.waits:
-                raise DriverError(f"no guest waits for a live migration at {address}")  # noqa: TRY301 - one way out
+            self._network.hand_over(instance_uuid, guest, address)
         except DriverError as error:
             reason = f"guest {instance_uuid} stays on {self._fake.name}: {error}"
             raise MigrationError(reason) from error
-        # Nothing is awaited from here on, so the guest leaves and arrives in one step.
-        arrived.boots, arrived.disk, arrived.waits = guest.boots, guest.disk, False
-        target.set_power(instance_uuid, guest.power)
+        # Nothing is awaited after the arrival, so the guest leaves and arrives in one step.
         del self.machine.guests[instance_uuid]
-        del self._network.machines[address]
 
     async def cancel_hand_over(self, instance_uuid: str) -> None:
         """See `VirtDriver.cancel_hand_over`."""
@@ -211,21 +212,18 @@ class FakeDriver:
             DriverFeature.DISKS, instance_uuid, Power.STOPPED, act="offer_disks"
         )
         guest.offered = True
-        return self._show("disks", instance_uuid)
+        return self._network.offer(self.machine, instance_uuid)
 
     async def fetch_disks(self, instance: Instance, address: str) -> None:
         """See `VirtDriver.fetch_disks`."""
         try:
             self._check(DriverFeature.DISKS)
             await self._act("fetch_disks")
+            disk = self._network.disk_at(address)
         except DriverError as error:
             raise BuildError(str(error)) from error
         if instance.uuid in self.machine.guests:
             return
-        disk = self._network.stored.get(address)
-        if disk is None and (source := self._network.machines.get(address)) is not None:
-            there = source.guests.get(urlsplit(address).path.strip("/"))
-            disk = there.disk if there is not None and there.offered else None
         if disk is None:
             raise BuildError(
                 f"cannot fetch disks from {address}: none are offered there",
@@ -236,32 +234,19 @@ class FakeDriver:
 
     async def store_disks(self, instance_uuid: str) -> str:
         """See `VirtDriver.store_disks`. The network has the shared storage."""
-        guest = await self._begin(
-            DriverFeature.DISKS, instance_uuid, Power.STOPPED, act="store_disks"
-        )
-        address = f"{_STORED}{instance_uuid}"
-        self._network.stored[address] = guest.disk
-        if self.machine.stored is None:
-            self.machine.stored = {}
-        self.machine.stored.setdefault(instance_uuid, self._clock.now_s())
-        return address
+        await self._begin(DriverFeature.DISKS, instance_uuid, Power.STOPPED, act="store_disks")
+        return self._network.store(self.machine, instance_uuid, self._clock.now_s())
 
     async def drop_stored(self, address: str) -> None:
         """See `VirtDriver.drop_stored`."""
         await self._act("drop_stored")
-        self._network.stored.pop(address, None)
+        self._network.drop(address)
 
     async def leftovers(self) -> Sequence[OrphanFiles]:
         """See `VirtDriver.leftovers`. Only tests leave files without a guest."""
-        files, stored = self.machine.files or {}, self.machine.stored or {}
-        found = [OrphanFiles(uuid, at_s) for uuid, at_s in sorted(files.items())]
-        for uuid, at_s in sorted(stored.items()):
-            address = f"{_STORED}{uuid}"
-            if address in self._network.stored:
-                found.append(OrphanFiles(uuid, at_s, address=address))
-            else:
-                del stored[uuid]
-        return found
+        files = sorted((self.machine.files or {}).items())
+        found = [OrphanFiles(uuid, at_s) for uuid, at_s in files]
+        return [*found, *self._network.stored_by(self.machine)]
 
     def events(self) -> AsyncIterator[GuestEvent]:
         """See `VirtDriver.events`."""
@@ -272,6 +257,16 @@ class FakeDriver:
         self.machine.guests[instance.uuid] = guest
         self.machine.set_power(instance.uuid, power, reason)
         return guest
+
+    def _start(self, instance_uuid: str) -> None:
+        """Start a guest from its disks, which other hosts can no longer fetch then."""
+        self._withdraw(instance_uuid)
+        self.machine.start(instance_uuid)
+
+    def _withdraw(self, instance_uuid: str) -> None:
+        """End the offer of a guest's disks, if there is one."""
+        self.machine.guests[instance_uuid].offered = False
+        self._network.withdraw(self.machine, instance_uuid)
 
     def _set(self, instance_uuid: str, power: Power) -> None:
         """Change the power state of a guest, if it still exists and has a different one."""
@@ -299,6 +294,7 @@ class FakeDriver:
             raise DriverError(f"the driver of {self._fake.name} does not support {verb}")
 
     def _guest(self, instance_uuid: str, *powers: Power) -> FakeGuest:
+        self._network.receive(self.machine)
         guest = self.machine.guests.get(instance_uuid)
         if guest is None or guest.is_orphan:
             raise DriverError(f"guest {instance_uuid} does not exist on host {self._fake.name}")
@@ -337,11 +333,3 @@ class FakeDriver:
         if is_cancelled:
             raise DriverError("the migration was cancelled")
         self._guest(instance_uuid, *_LIVE)
-
-    def _address(self, scheme: str, instance_uuid: str) -> str:
-        return f"fake+{scheme}://{quote(self._fake.name, safe='')}/{instance_uuid}"
-
-    def _show(self, scheme: str, instance_uuid: str) -> str:
-        address = self._address(scheme, instance_uuid)
-        self._network.machines[address] = self.machine
-        return address

@@ -1,8 +1,7 @@
-"""Fake machines, which outlive their agents, and the network between them."""
+"""Fake machines, which outlive their agents."""
 
 import asyncio
 from dataclasses import dataclass
-from weakref import WeakValueDictionary
 
 from berth.adapters.virt.guest_events import GuestEventHub
 from berth.domain.compute.flavor import Flavor
@@ -59,14 +58,3 @@ class FakeMachine:
         guest.flavor, guest.hangs, guest.offered = guest.wanted, False, False
         guest.boots += 1
         self.set_power(instance_uuid, Power.RUNNING)
-
-
-class FakeNetwork:
-    """Connects fake machines: live migrations and disks by address, and the shared storage."""
-
-    def __init__(self) -> None:
-        # The references are weak, so that the shared default network keeps no machines of earlier
-        # tests alive.
-        self.machines: WeakValueDictionary[str, FakeMachine] = WeakValueDictionary()
-        self.stored: dict[str, str] = {}
-        """The content of stored disks, by address."""
