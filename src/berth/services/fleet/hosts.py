@@ -164,7 +164,7 @@ class Hosts:
         return self._ratios.of(view.host, view.aggregates, name)
 
     async def services(self) -> list[Service]:
-        """Return all compute services."""
+        """Return all compute services, ordered by host."""
         return await self._ledger.all(Service)
 
     async def set_service(

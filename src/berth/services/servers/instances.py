@@ -223,8 +223,8 @@ class Instances:
         known, now_s = self._replica.hosts.service(host), self._clock.now_s()
         if known is not None and known.is_up(now_s, service_down_time_s):
             return False
-        # The replica may be behind the ledger. If the agent were alive, it would continue its build
-        # on capacity that is already free.
+        # The replica may be behind the ledger, so the ledger decides: an agent that is alive after
+        # all would continue its build on capacity that has been freed.
         service = await self._ledger.get(Service, host)
         return service is None or not service.is_up(now_s, service_down_time_s)
 
