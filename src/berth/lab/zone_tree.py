@@ -58,7 +58,7 @@ def tree_of(
         raise InvalidInputError("shape", f"{tuple(shape)} must not contain a number below 1")
 
     def grow(name: str, prefix: str, depth: int) -> ZoneSpec:
-        # The hosts of a parent are made before those of its children.
+        # Parents come first, because a factory may depend on the order of its calls.
         own = hosts(name, depth)
         count = shape[depth] if depth < len(shape) else 0
         names = [f"{prefix}-{number}" for number in range(1, count + 1)]
@@ -142,7 +142,7 @@ class ZoneTree:
         Raises:
             UnavailableError: a zone refuses a child or does not answer.
         """
-        # The API is used, because a child's record must be sealed with the parent's keys.
+        # The API is used, because the parent's process seals the child's password with its keys.
         for zone in self:
             if zone.parent is not None:
                 zone.parent.adopt(zone)

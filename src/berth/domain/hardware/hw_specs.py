@@ -43,7 +43,7 @@ _BYTES = re.compile(r"(\d{1,15})(?:([KMGT])i?)?(b|bit|B)")
 _FACTORS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _BITS = 8
 _KILO = 1024
-# As in Nova, `resources:VCPU` and `resources:PCPU` match with and without the number of a group.
+# As in Nova, `resources:VCPU` and `resources:PCPU` match with and without a group number.
 _CPU_CLASS = re.compile(r"resources(?:[1-9][0-9]*)?:([VP]CPU)")
 _THREADS_TRAIT = re.compile(rf"trait(?:[1-9][0-9]*)?:{HYPERTHREADING}")
 EMULATOR = "hw:emulator_threads_policy"

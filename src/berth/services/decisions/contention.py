@@ -39,7 +39,7 @@ class Contention:
         return min(int(self._among), most)
 
     def note(self, *, is_lost: bool, most: int) -> None:
-        """Adjust the number after a claim.
+        """Adjust the number of hosts to choose among after a claim.
 
         Args:
             is_lost: whether another scheduler took the capacity first.

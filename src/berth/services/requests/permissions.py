@@ -18,7 +18,7 @@ from berth.domain.errors import (
 
 # The key in `Instance.extra` of a lock's reason; absent while the instance is not locked.
 LOCKED: Final = "locked"
-# The key in `Instance.extra` of whether the `owner` or an `admin` locked the instance.
+# The key in `Instance.extra` that records whether the `owner` or an `admin` locked the instance.
 LOCKED_BY: Final = "locked_by"
 
 _OWNER: Final = "owner"

@@ -355,7 +355,7 @@ class Operations:
                 now_s,
             )
             writes = await change(replace(instance, action=action, updated_at_s=now_s))
-            # The old action must end before the new one is recorded.
+            # An interrupted action ends in the history before the new one begins.
             unit = (*end_action(instance, now_s), Put(action), *writes)
             (outcome,) = await self._ledger.commit([unit])
             check_excess(outcome)

@@ -47,7 +47,7 @@ class PolicyState(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HostTableHealth:
-    """The health sources of a process that decides: its host table and its policy.
+    """The health sources of a process that makes decisions: its host table and its policy.
 
     `down_time_s` returns the seconds without a heartbeat after which a service counts as down.
     """

@@ -46,7 +46,10 @@ class DoubtfulLists:
         self._doubts[host] = _Doubt(now_s, until)
 
     def agree(self, host: str, version: int) -> None:
-        """Settle a doubt, unless it requires a newer report than the list agrees with."""
+        """Settle the doubt about a list that agrees with its agent's report at `version`.
+
+        A doubt that waits for a newer report stays.
+        """
         doubt = self._doubts.get(host)
         if doubt is not None and doubt.until <= version:
             del self._doubts[host]

@@ -12,7 +12,7 @@ from typing import Final
 from berth.ports.bus import Bus, Command
 from berth.services.tracking.lists import ReportedInstance
 
-# The format of the messages, and of the digest's input.
+# The version of the format of the messages and of the digest's input.
 FORMAT: Final = 1
 
 

@@ -33,7 +33,7 @@ class FlavorAndHints(Protocol):
 
 def host_naming_field(request: FlavorAndHints) -> str | None:
     """Return the path of the first field that names hosts, or None if no field does."""
-    # An extra spec names an attribute bare or with the scope of the capabilities filters.
+    # An extra spec names an attribute directly, or after the scope `capabilities:`.
     for key in request.flavor.extra_specs:
         scope, _, rest = key.partition(":")
         attribute = rest.partition(":")[0] if scope == _SCOPE else key

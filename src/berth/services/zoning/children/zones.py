@@ -20,7 +20,7 @@ URL_MAX = 2_048
 _PASSWORD_MAX = 1_024
 # Characters that no URL may contain, and percent-encoded control characters.
 _ODD: Final = re.compile(r"[\s\\]|%[01]|%7f", re.IGNORECASE)
-# A host name, optionally with a final dot, or the IPv6 address from within brackets.
+# A host name, optionally with a final dot, or an IPv6 address without its brackets.
 _HOST: Final = re.compile(r"[a-z0-9_\-]+(?:\.[a-z0-9_\-]+)*\.?|[0-9a-f:.]*:[0-9a-f:.]*(?:%.+)?")
 # Path segments that no proxy between two zones rewrites: an assertion signs the path, so a
 # rewritten one would be refused.

@@ -19,8 +19,8 @@ from berth.ports.telemetry import Reading, Telemetry
 from berth.services.zoning.delegation.delegation import Delegator
 from berth.services.zoning.delegation.unwanted_instances import UnwantedInstanceFinder
 
-# A child that is down comes back within seconds (restart) or much later, so the pause between
-# retries, in seconds, grows from the first value to the second. No owner waits for them.
+# The pause between retries, in seconds, grows from the first value to the second: a child that
+# restarts is back within seconds, and any other one much later. No owner waits for a withdrawal.
 _PAUSE_S = 5.0
 _PAUSE_MAX_S = 60.0
 # Seconds between two scans. A scan reads all remote instances and finds something only after a
