@@ -182,7 +182,18 @@ class Stack:
             images=images or {},
             limits=limits or RequestLimits(),
         )
-        self.app: ASGIApp = build_app(self.parts)
+        self._app: ASGIApp | None = None
+
+    @property
+    def app(self) -> ASGIApp:
+        """The application, built when it is first asked, so that `parts` can be replaced before."""
+        if self._app is None:
+            self._app = build_app(self.parts)
+        return self._app
+
+    @app.setter
+    def app(self, app: ASGIApp) -> None:
+        self._app = app
 
     async def start(self, hosts: int = 3) -> None:
         """Register hosts `host-0`, `host-1`, ... of 16 VCPU, 64 GiB and 1000 GB."""
