@@ -27,8 +27,8 @@ pytest.register_assert_rewrite(
     "tests.e2e.outages.tenants",
 )
 
-# httpx looks for this package before each request to an application, and does without it; to look
-# for a package that is not installed takes longer than many an answer.
+# httpx looks for this package on the whole path before each request to an application, although it
+# is not installed; None tells Python so at once.
 sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type] # as importlib documents
 
 _POSTGRES_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
