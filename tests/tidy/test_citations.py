@@ -49,7 +49,7 @@ def prose_of(path: Path, text: str) -> str:
 
     Strings in tests are examples and may name documents that do not exist.
     """
-    if path.suffix != ".py" or not path.is_relative_to("tests"):
+    if path.suffix != ".py" or not path.is_relative_to("tests") or not DOCUMENT.search(text):
         return text
     nodes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     docstrings = [

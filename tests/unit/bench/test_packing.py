@@ -151,7 +151,7 @@ CASES = PackingCases(
     openb_first_seed=7,
     openb_sized=1,
     generator_hosts=20,
-    generator_requests=60,
+    generator_requests=30,
     generator_seeds=(1, 2),
 )
 

@@ -2,8 +2,8 @@
 
 import json
 import re
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import click
 import jsonschema
@@ -41,8 +41,10 @@ def blocks(document: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-def validator(schema: dict[str, Any]) -> jsonschema.Draft202012Validator:
+@cache
+def validator(name: str) -> jsonschema.Draft202012Validator:
     """Return a validator for a schema, which must itself be valid."""
+    schema = SCHEMAS[name]()
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
@@ -62,12 +64,12 @@ def test_schemas_are_written_where_asked(tmp_path: Path) -> None:
 def test_the_example_state_is_valid_and_can_be_decided_on(tmp_path: Path) -> None:
     """The example requests of the document are placed on the host that it names."""
     state_text, *request_texts = blocks("state-file.md", "json")
-    validator(state_schema()).validate(json.loads(state_text))
+    validator("state.schema.json").validate(json.loads(state_text))
     (tmp_path / "state.json").write_text(state_text)
     state = read_state(tmp_path / "state.json")
     assert len(request_texts) == 2
     for text in request_texts:
-        validator(request_schema()).validate(json.loads(text))
+        validator("request.schema.json").validate(json.loads(text))
         (tmp_path / "request.json").write_text(text)
         request = read_request(tmp_path / "request.json", state)
         seed = seed_of(request.request_id)
@@ -94,7 +96,7 @@ def test_the_example_state_is_valid_and_can_be_decided_on(tmp_path: Path) -> Non
 )
 def test_the_schemas_refuse_what_the_program_refuses(name: str, document: object) -> None:
     """The schemas reject invalid documents, so an editor can find the mistakes."""
-    assert not validator(SCHEMAS[name]()).is_valid(document)
+    assert not validator(name).is_valid(document)
 
 
 def test_the_example_policy_is_valid() -> None:

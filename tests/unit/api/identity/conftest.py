@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from berth.api.app import build_app
 from tests.unit.api.cloud import Answer, Stack
 from tests.unit.api.identity.cloud import TOKENS, House, login
 
@@ -17,7 +16,6 @@ class LockedStack(Stack):
         self.house = House()
         super().__init__(auth=self.house.auth)
         self.parts = replace(self.parts, directory=self.house.directory, tokens=self.house.tokens)
-        self.app = build_app(self.parts)
 
     async def log_in(self, user: str, password: str, scope: object = None) -> Answer:
         """Request a token and return the answer."""

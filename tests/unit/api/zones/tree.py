@@ -8,7 +8,6 @@ from typing import cast
 import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from berth.api.app import build_app
 from berth.api.auth.authentication import Auth
 from berth.api.limits import RequestLimits
 from berth.api.parts import ZoneParts
@@ -174,7 +173,6 @@ class ZoneStack(Stack):
             build_timeout_s=30.0,
         )
         self.parts = replace(self.parts, zones=self.zone_parts)
-        self.app = build_app(self.parts)
         self.stop_placing()
         self.bus.serve(PLACE, self.house.tree.place)
         self.house.handlers.serve(self.bus)
