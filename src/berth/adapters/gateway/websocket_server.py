@@ -22,6 +22,7 @@ from berth.adapters.gateway.wire import AGENT_FRAME_BYTES_MAX
 PATH: Final = "/berth/v1/agent"
 """The path at which agents connect."""
 
+_STRANGER_FRAME_BYTES_MAX: Final = 4 * 1024
 _BUFFERED_BYTES_MAX: Final = 128 * 1024 * 1024
 # The library requires a logger for each connection; one that writes nothing costs nothing.
 _NO_LOG: Final = logging.getLogger("berth.websocket")
@@ -42,7 +43,8 @@ class AgentSocket(asyncio.Protocol):
     def __init__(self, sessions: SessionList | None, connections: "set[asyncio.Protocol]") -> None:
         self._sessions = sessions
         self._connections = connections
-        self._protocol = ServerProtocol(max_size=AGENT_FRAME_BYTES_MAX, logger=_NO_LOG)
+        # A stranger may not make the control plane buffer more than a proof of identity needs.
+        self._protocol = ServerProtocol(max_size=_STRANGER_FRAME_BYTES_MAX, logger=_NO_LOG)
         self._transport: asyncio.Transport | None = None
         self._session: AgentSession | None = None
         self._alarm: asyncio.TimerHandle | None = None
@@ -74,8 +76,9 @@ class AgentSocket(asyncio.Protocol):
                 self._accept(event)
             elif isinstance(event, Frame):
                 self._take(event)
-        if self._session is not None and self._session.is_authentic:
+        if self._alarm is not None and self._session is not None and self._session.is_authentic:
             self._disarm()
+            self._protocol.max_message_size = AGENT_FRAME_BYTES_MAX
         self._flush()
 
     def shutdown(self) -> None:

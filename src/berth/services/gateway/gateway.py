@@ -7,9 +7,11 @@ other machines has authenticated it. What a host may report is checked here agai
 from collections.abc import Sequence
 from typing import Final
 
+from berth.domain.compute.host import Host
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.step import Conclusion, LeftoverVerdict, Standing, StepOutcome
+from berth.domain.errors import ConflictError
 from berth.ports.clock import Clock
 from berth.ports.gateway import HostNote
 from berth.ports.ledger import InstanceQuery, Ledger
@@ -60,6 +62,8 @@ class Gateway:
 
     async def register(self, reports: Sequence[HostReport]) -> None:
         """See `HostGateway.register`."""
+        for report in reports:
+            await self._check_uuid(report)
         await self._hosts.register(reports)
 
     async def heartbeat(self, hosts: Sequence[str]) -> None:
@@ -69,8 +73,23 @@ class Gateway:
 
     async def report(self, report: HostReport) -> None:
         """See `HostGateway.report`. The count of failed builds fades at the same pace."""
+        await self._check_uuid(report)
         await self._outcomes.failed_builds(report.host.name).fade(report.host.name)
         await self._audits.audit(report)
+
+    async def _check_uuid(self, report: HostReport) -> None:
+        """Reject a report under the UUID of another host, which would take that host over.
+
+        Raises:
+            ConflictError: the UUID belongs to another host.
+        """
+        uuid, name = report.host.uuid, report.host.name
+        known = await self._ledger.get(Host, uuid)
+        if known is not None and known.name != name:
+            raise ConflictError(
+                f"cannot register host {name}: the UUID {uuid} in its report belongs to another "
+                "host; remove that host first if this is the same machine under a new name"
+            )
 
     async def instances(self, host: str) -> Sequence[Instance]:
         """See `HostGateway.instances`."""

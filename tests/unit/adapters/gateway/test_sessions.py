@@ -11,10 +11,13 @@ import pytest
 from berth.adapters.gateway import wire
 from berth.adapters.gateway.host_key import HostKeyFile
 from berth.adapters.gateway.session import DENIED, MALFORMED, AgentSession
+from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.domain.compute.host import Host
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.step import OTHER_HOST, UNKNOWN, StepOutcome, StepResult
 from berth.domain.errors import (
     AccessDeniedError,
+    ConflictError,
     InvalidInputError,
     UnavailableError,
 )
@@ -146,12 +149,24 @@ async def test_a_report_names_its_own_host(plane: Plane) -> None:
     """A host cannot report another host."""
     one, two = await plane.agent("host-1"), plane.desk.replica.hosts
     async with plane.running(one):
-        from berth.adapters.virt.fake import FakeDriver, FakeHost  # noqa: PLC0415
-
         other = await FakeDriver(FakeHost("host-2"), plane.desk.clock).report()
         with pytest.raises(InvalidInputError, match="session is that of host 'host-1'"):
             await one.gateway.register([other])
     assert len(two) == 2
+
+
+async def test_a_host_can_not_take_over_another_by_its_uuid(plane: Plane) -> None:
+    """A report under the UUID of another host is refused, at the start and later."""
+    one = await plane.agent("host-1")
+    before = await plane.desk.ledger.get(Host, make_uuid("host", 2))
+    async with plane.running(one):
+        mine = await FakeDriver(FakeHost("host-1"), plane.desk.clock).report()
+        forged = replace(mine, host=replace(mine.host, uuid=make_uuid("host", 2)))
+        with pytest.raises(ConflictError, match="belongs to another host"):
+            await one.gateway.register([forged])
+        with pytest.raises(ConflictError, match="belongs to another host"):
+            await one.gateway.report(forged)
+    assert await plane.desk.ledger.get(Host, make_uuid("host", 2)) == before
 
 
 async def test_heartbeats_are_shared_in_batches_without_a_version(plane: Plane) -> None:
