@@ -58,7 +58,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages nova placement-peer clients differential differential-placement \
+.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages openb nova placement-peer clients differential differential-placement \
 	conformance-placement fuzz demo demo-zones bench lock fmt clean virt-packages stub-guest kernel-guest guests FORCE
 
 help: ## list the targets
@@ -156,6 +156,10 @@ slow-alone:
 outages: $(INSTALLED) kernel ## tests in which the ledger, the broker or a disk is away for a while; minutes each
 	$(say) tests "tests/e2e/outages"
 	@BERTH_OUTAGES=1 $(BIN)/pytest -q -n 1 tests/e2e/outages $(PYTEST_ARGS)
+
+openb: $(INSTALLED) kernel ## replay the whole openb trace against a service; make test replays one request in four
+	$(say) tests "tests/integration/test_openb_replay.py"
+	@BERTH_OPENB_ONE_IN=1 $(BIN)/pytest -q tests/integration/test_openb_replay.py $(PYTEST_ARGS)
 
 demo: $(INSTALLED) ## show Berth at work; TRACE=folder replays a trace
 	$(say) demo "berth demo$(if $(TRACE), --trace $(TRACE)) $(DEMO_ARGS)"

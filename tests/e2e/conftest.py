@@ -1,11 +1,13 @@
 """Fixtures that start real `berth` processes, each on its own port, and stop them."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import httpx
 import pytest
 
 from berth.lab import loopback
+from tests.forks import ALL, Fork, Forks
 
 _READY_S = 120.0
 _STOP_S = 20.0
@@ -22,7 +25,7 @@ _STOP_S = 20.0
 class Part:
     """One running `berth` process."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Fork
     log: Path
 
     def wait_for_log(self, text: str) -> None:
@@ -42,7 +45,7 @@ class Part:
         self.process.kill()
         self.process.wait()
 
-    def stop(self) -> int:
+    def stop(self) -> int | None:
         """Stop the process with SIGTERM, or SIGKILL after 20 seconds, and return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -53,30 +56,71 @@ class Part:
         return self.process.returncode
 
 
+@cache
+def forks() -> Forks:
+    """Return the process that starts the others, which the end of the session ends."""
+    return Forks(ALL)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _end_of_forks() -> Iterator[None]:
+    """End the process that starts the others, if there is one."""
+    yield
+    if forks.cache_info().currsize:
+        forks().__exit__()
+
+
 @dataclass
 class Processes:
-    """Starts `berth` processes for one test and stops the remaining ones at its end."""
+    """Starts `berth` processes for one test and stops the remaining ones at its end.
+
+    Attributes:
+        folder: the working directory of the processes, with their logs.
+        programs: whether each process loads Berth itself, as that of a user does; otherwise it is
+            a fork of one that has.
+    """
 
     folder: Path
+    programs: bool = False
     started: list[Part] = field(default_factory=list[Part])
 
-    def start(self, *words: str, within: Sequence[str] = ()) -> Part:
+    def start(
+        self,
+        *words: str,
+        within: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> Part:
         """Start `berth WORDS…` with its log in the test's folder.
 
-        `within` is put before the command, for example to run it in a network namespace.
+        Args:
+            words: the words of the command.
+            within: put before the command, for example to run it in a network namespace.
+            environment: the environment of the process; None for that of this one.
         """
+        environ = os.environ if environment is None else environment
         log = self.folder / f"{len(self.started)}-{words[0]}.log"
+        log.touch()
+        if within or self.programs:
+            command = [*within, sys.executable, "-m", "berth.cli.main", *words]
+            process = self._run(command, environ, log)
+        else:
+            process = forks().start(words, environ, self.folder, log)
+        part = Part(process, log)
+        self.started.append(part)
+        return part
+
+    def _run(
+        self, words: Sequence[str], environ: Mapping[str, str], log: Path
+    ) -> "subprocess.Popen[bytes] | Fork":
         with log.open("wb") as out:
-            process = subprocess.Popen(
-                [*within, sys.executable, "-m", "berth.cli.main", *words],
+            return subprocess.Popen(
+                words,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
                 cwd=self.folder,
+                env=environ,
             )
-        part = Part(process, log)
-        self.started.append(part)
-        return part
 
     def stop_all(self) -> None:
         """Stop the processes that still run."""

@@ -32,7 +32,11 @@ def _check_life(service: Service) -> None:
 
 
 def test_on_sqlite(processes: Processes, service: Service, tmp_path: Path) -> None:
-    """On SQLite, servers are placed and built, and a refusal carries its reason."""
+    """On SQLite, servers are placed and built, and a refusal carries its reason.
+
+    Each process loads what it needs by itself, as in a real installation.
+    """
+    processes.programs = True
     _start_all(processes, service, f"sqlite:///{tmp_path / 'berth.sqlite'}")
     _check_life(service)
 

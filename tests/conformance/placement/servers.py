@@ -17,8 +17,8 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from berth.lab.loopback import free_port
-from tests.conformance.placement.forks import Fork, Forks
 from tests.conformance.placement.scenes import Settings
+from tests.forks import Fork, Forks
 
 ROOT = Path(__file__).parents[3]
 BERTH = ROOT / ".venv" / "bin" / "berth"

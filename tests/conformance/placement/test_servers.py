@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.placement import running, servers
-from tests.conformance.placement.forks import Forks
 from tests.conformance.placement.running import RunError, suite_files
 from tests.conformance.placement.scenes import Settings
 from tests.conformance.placement.servers import Choice, Start, StartError, serving
+from tests.forks import PLACEMENT, Forks
 
 NONE = Choice("none")
 
@@ -108,7 +108,7 @@ def made_trait(port: int) -> int:
 
 def test_a_fork_is_a_server_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forks share no state, and the error for a fork that ends has its log."""
-    with Forks() as forks:
+    with Forks(PLACEMENT) as forks:
         for _ in range(2):
             with serving(Choice("berth"), forks=forks) as port:
                 assert made_trait(port) == 201

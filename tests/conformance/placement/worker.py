@@ -21,11 +21,11 @@ from gabbi import httpclient, suitemaker, utils  # type: ignore[import-not-found
 from gabbi.handlers import RESPONSE_HANDLERS  # type: ignore[import-not-found]
 
 from tests.conformance.placement.fixtures import FixtureError, environment, group_of, scene_of
-from tests.conformance.placement.forks import Forks
 from tests.conformance.placement.furnishing import Client, FurnishingError, furnish
 from tests.conformance.placement.reporting import BEFORE
 from tests.conformance.placement.servers import Choice, StartError, serving
 from tests.conformance.placement.transport import plain_client
+from tests.forks import PLACEMENT, Forks
 
 _MESSAGE_CHARACTERS = 4000
 _SILENCES_MAX = 3
@@ -85,7 +85,7 @@ def rules() -> list[str]:
 @cache
 def forks() -> Forks:
     """Return the process that starts Berth servers; it ends with this process."""
-    return Forks()
+    return Forks(PLACEMENT)
 
 
 @contextmanager

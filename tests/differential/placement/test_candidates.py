@@ -3,8 +3,9 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -24,11 +25,12 @@ from tests.differential.placement.worlds import (
     make_forest,
 )
 
-SEED = int(os.environ.get("BERTH_DIFFERENTIAL_SEED", "1"))
-ASKED = int(os.environ.get("BERTH_DIFFERENTIAL_QUERIES", "160"))
+TRIED = 32
+"""The number of fixed forests, those of seed 0, on which the comparison itself is tested."""
+
+SEED = int(os.environ.get("BERTH_DIFFERENTIAL_SEED", "0"))
+ASKED = int(os.environ.get("BERTH_DIFFERENTIAL_QUERIES", TRIED * QUERIES))
 LIST = ROOT / "docs" / "reference" / "differences-from-placement.md"
-TRIED = 40
-"""The number of fixed forests on which the comparison itself is tested."""
 
 
 class Compared(NamedTuple):
@@ -49,32 +51,44 @@ async def smallest(real: Real, forest: Forest, pair: Pair) -> Pair:
     return pair
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("number", range((ASKED + QUERIES - 1) // QUERIES))
-async def test_both_sides_say_the_same(real: Real, number: int) -> None:
-    """Both sides answer each query of a random forest alike, except for excused differences."""
-    forest = await make_forest(real, SEED, number)
-    assert not forest.apart, f"make_forest(real, {SEED}, {number})"
-    for asked in forest.queries:
-        pair = await ask_both(real, forest, asked)
-        if unexcused(pair):
-            pair = await smallest(real, forest, pair)
-            told = "\n".join(map(str, unexcused(pair)))
-            pytest.fail(f"make_forest(real, {SEED}, {number}), {pair.asked}:\n{told}")
+Compare = Callable[[int, int], Compared]
+"""Asks both sides about the forest of a seed and a number, once for all tests of this module."""
 
 
 @pytest.fixture(scope="module")
-def compared(real: Real) -> list[Compared]:
-    """Return the answers of both sides about the forests of seed 0."""
+def compare(real: Real) -> Compare:
+    """Return the function that asks both sides."""
 
-    async def ask(number: int) -> Compared:
-        forest = await make_forest(real, 0, number)
+    async def ask(seed: int, number: int) -> Compared:
+        forest = await make_forest(real, seed, number)
         return Compared(forest, [await ask_both(real, forest, asked) for asked in forest.queries])
 
-    async def ask_all() -> list[Compared]:
-        return [await ask(number) for number in range(TRIED)]
+    return cache(lambda seed, number: asyncio.run(ask(seed, number)))
 
-    return asyncio.run(ask_all())
+
+@pytest.fixture(scope="module")
+def compared(compare: Compare) -> list[Compared]:
+    """Return the answers of both sides about the fixed forests."""
+    return [compare(0, number) for number in range(TRIED)]
+
+
+async def report(real: Real, number: int, pair: Pair) -> str:
+    """Return the smallest query about a forest that both sides answer differently, and how."""
+    forest = await make_forest(real, SEED, number)
+    pair = await smallest(real, forest, pair)
+    told = "\n".join(map(str, unexcused(pair)))
+    return f"make_forest(real, {SEED}, {number}), {pair.asked}:\n{told}"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range((ASKED + QUERIES - 1) // QUERIES))
+def test_both_sides_say_the_same(real: Real, compare: Compare, number: int) -> None:
+    """Both sides answer each query of a random forest alike, except for excused differences."""
+    forest, pairs = compare(SEED, number)
+    assert not forest.apart, f"make_forest(real, {SEED}, {number})"
+    for pair in pairs:
+        if unexcused(pair):
+            pytest.fail(asyncio.run(report(real, number, pair)))
 
 
 @pytest.mark.timeout(600)

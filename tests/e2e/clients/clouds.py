@@ -3,15 +3,14 @@
 import json
 import os
 import re
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import bcrypt
+
+from tests.e2e.conftest import Part, Processes
 
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = ROOT / ".venv-clients"
@@ -38,9 +37,7 @@ _IMAGES = [
     },
     {"image_id": "6f0a2f62-7f44-4b3d-8a3d-0c0d0e0f0a02", "name": "huge", "min_memory_mb": 10**6},
 ]
-_READY_S = 60.0
-_STOP_S = 20.0
-_LISTENS = re.compile(r"Berth listens on (http://\S+)")
+_LISTENS = re.compile(r"Berth listens on (http://\S+)\s")
 
 
 @dataclass(frozen=True)
@@ -91,28 +88,14 @@ def running(mode: str, folder: Path) -> Iterator[Cloud]:
     auth = _AUTH.get(mode, mode)
     (folder / "images.json").write_text(json.dumps(_IMAGES), "utf-8")
     (folder / "users").write_text(users_file(), "utf-8")
-    words = [sys.executable, "-m", "berth.cli.main", "up", "--listen", "127.0.0.1:0"]
+    words = ["up", "--listen", "127.0.0.1:0"]
     words += ["--data", str(folder / "data"), "--fake-hosts", "4", "--auth", auth]
     words += ["--images", "images.json", "--htpasswd", "users"]
-    log = folder / "berth.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            cwd=folder,
-            env=_without("BERTH_"),
-        )
+    part = Processes(folder).start(*words, environment=_without("BERTH_"))
     try:
-        yield Cloud(mode, _url(process, log))
+        yield Cloud(mode, _url(part))
     finally:
-        process.terminate()
-        try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        part.stop()
 
 
 def client_environment(more: Mapping[str, str]) -> dict[str, str]:
@@ -133,11 +116,8 @@ def users_file() -> str:
     return f"admin:{hashes['admin']}\nalice:{hashes['alice']} # project=web\n"
 
 
-def _url(process: subprocess.Popen[bytes], log: Path) -> str:
-    deadline_s = time.monotonic() + _READY_S
-    while time.monotonic() < deadline_s and process.poll() is None:
-        found = _LISTENS.search(log.read_text("utf-8", "replace"))
-        if found is not None:
-            return found[1]
-        time.sleep(0.05)
-    raise AssertionError(f"Berth did not start:\n{log.read_text('utf-8', 'replace')[-3000:]}")
+def _url(part: Part) -> str:
+    part.wait_for_log("Berth listens on")
+    found = _LISTENS.search(part.log.read_text("utf-8", "replace"))
+    assert found is not None
+    return found[1]

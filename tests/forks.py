@@ -4,13 +4,23 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / ".venv" / "bin" / "python"
+PLACEMENT = ("berth.app.placement",)
+"""The modules that `berth placement` imports."""
+ALL = (
+    "berth.app.processes",
+    "berth.app.virt",
+    "berth.adapters.bus.rabbitmq",
+    "berth.adapters.ledger.postgres.postgres_ledger",
+)
+"""The modules that the other commands which run Berth import."""
 
 _POLL_S = 0.005
 
@@ -19,20 +29,22 @@ class Fork:
     """A forked process, with the methods of `subprocess.Popen` that start and stop a server.
 
     Attributes:
+        pid: its process id.
         args: the words of its command.
+        returncode: the exit code, None before the end of the process was noticed.
     """
 
     def __init__(self, forks: "Forks", pid: int, args: Sequence[str]) -> None:
+        self.pid = pid
         self.args = args
+        self.returncode: int | None = None
         self._forks = forks
-        self._pid = pid
-        self._code: int | None = None
 
     def poll(self) -> int | None:
         """Return the exit code, None while the process runs."""
-        if self._code is None:
-            self._code = self._forks.ask(self._pid)
-        return self._code
+        if self.returncode is None:
+            self.returncode = self._forks.ask(self.pid)
+        return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end of the process and return its exit code.
@@ -50,7 +62,7 @@ class Fork:
     def send_signal(self, sig: int) -> None:
         """Send a signal unless the process has ended."""
         if self.poll() is None:
-            os.kill(self._pid, sig)
+            os.kill(self.pid, sig)
 
     def kill(self) -> None:
         """Send SIGKILL unless the process has ended."""
@@ -58,11 +70,16 @@ class Fork:
 
 
 class Forks:
-    """The process that forks, as a context; its servers must be stopped before the context ends."""
+    """The process that forks, as a context; its servers must be stopped before the context ends.
 
-    def __init__(self) -> None:
+    Args:
+        modules: what it imports before it forks.
+    """
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            [str(PYTHON), "-m", "tests.conformance.placement.forking"],
+            [str(PYTHON), "-m", "tests.forking", *modules],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,
@@ -87,6 +104,7 @@ class Forks:
         """Send a line to the forking process and return its answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(line) + "\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+        with self._lock:
+            self._process.stdin.write(json.dumps(line) + "\n")
+            self._process.stdin.flush()
+            return json.loads(self._process.stdout.readline())

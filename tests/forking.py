@@ -1,19 +1,19 @@
 """Starts `berth` processes as forks of a process that has its modules loaded; `.venv` runs this.
 
-Imports take most of a second of each start, and every file of the suite has a server of its own,
-so they are done once here. A line of standard input is either a JSON list of words, environment,
-folder and log path, which starts a process and is answered with its id; or a process id, which is
-answered with its exit code, or null while it runs.
+Imports take most of a start, and tests start hundreds of processes, so the modules that the
+arguments name are imported once here. A line of standard input is either a JSON list of words,
+environment, folder and log path, which starts a process and is answered with its id; or a process
+id, which is answered with its exit code, or null while it runs.
 """
 
 import gc
 import json
 import os
 import sys
+from importlib import import_module
 from typing import NoReturn
 
-from berth.app import placement as _loaded  # noqa: F401 - `berth placement` imports it
-from berth.cli.commands import serving as _command  # noqa: F401 - likewise
+from berth.cli.commands import serving as _command  # noqa: F401 - `berth` imports it
 from berth.cli.main import main as berth
 
 
@@ -50,6 +50,8 @@ def ended(process: int) -> int | None:
 
 def main() -> None:
     """Answer each line until standard input ends."""
+    for name in sys.argv[1:]:
+        import_module(name)
     gc.freeze()  # so that a fork's garbage collector copies no pages
     for line in sys.stdin:
         asked = json.loads(line)
