@@ -93,7 +93,11 @@ the file. Versions therefore have no gaps and become visible in order
 """
 
 counters: Final = Table("counters", metadata, _key("kind"), _number("last"))
-"""The last id drawn for each kind; see `RecordReader.next_id`."""
+"""The last id drawn for each kind; see `RecordReader.next_id`.
+
+In PostgreSQL also the first version of each timeline, whose `kind` begins with `TIMELINE`.
+"""
+TIMELINE: Final = "timeline:"
 
 claim_keys: Final = Table("claim_keys", metadata, _key("key"), _number("version"), _seconds("at_s"))
 """Versions of committed claims and guards, kept for `Retention.claim_keys_s` s after `at_s`."""
