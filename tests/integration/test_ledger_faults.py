@@ -8,13 +8,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import asyncpg
 import pytest
 
 from berth.adapters.ledger import SqliteLedger, migrate, open_ledger
 from berth.adapters.ledger.postgres.postgres_ledger import PostgresLedger
+from berth.adapters.ledger.postgres.postgres_writer import PostgresWriter
 from berth.adapters.ledger.sql.row_batch import RowBatch
 from berth.adapters.ledger.sqlite.sqlite_batch import write
 from berth.adapters.ledger.sqlite.transactor import Transactor
@@ -109,15 +110,88 @@ async def test_a_full_disk_refuses_commits_until_it_has_space(sqlite: SqliteLedg
     assert await sqlite.commit([(make_take(1),)]) == [Committed(2)]
 
 
+async def test_probes_name_a_full_disk(sqlite: SqliteLedger) -> None:
+    """The readiness names a full disk, and is good again once there is space, without a request."""
+    connection = sqlite._writer._connection
+    await sqlite.commit(make_fleet(1))
+    connection.execute("PRAGMA max_page_count = 1")
+    assert await sqlite.write_fault() is None
+    with pytest.raises(UnavailableError):
+        await sqlite.commit([(Put(replace(make_flavor(1), description="x" * 100_000)),)])
+    for _ in range(2):
+        assert await sqlite.write_fault() == "the disk of the ledger is full"
+    connection.execute("PRAGMA max_page_count = 1000000")
+    assert await sqlite.write_fault() is None
+    assert await sqlite.version() == 1
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("step", ["_drain", "_finish", "_roll_back", "_connected"])
+async def test_the_writer_of_postgres_survives_any_error(
+    postgres: PostgresLedger, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """After an error where none is expected, callers get an answer, and the next commit succeeds.
+
+    Before, the writer's task ended, and every later request waited for ever.
+    """
+    reported: list[BaseException] = []
+    postgres._writer._on_failure = reported.append
+    await postgres.commit(make_fleet(1))
+    real = getattr(PostgresWriter, step)
+    faults = iter([MemoryError(), MemoryError()])
+
+    def fail_twice(self: PostgresWriter, *values: object) -> object:
+        for fault in faults:
+            raise fault
+        return real(self, *values)
+
+    monkeypatch.setattr(PostgresWriter, step, fail_twice)
+    # A unit that cannot be stored makes the writer roll back.
+    for _ in range(2):
+        with pytest.raises((LedgerError, UnavailableError)):
+            await asyncio.wait_for(postgres.commit([UNSTORABLE[0]]), 10)
+    assert await postgres.commit([(make_take(1),)]) == [Committed(2)]
+    assert await postgres.write_fault() is None
+    assert {type(error) for error in reported} <= {MemoryError}
+
+
+@pytest.mark.postgres
+async def test_a_cancelled_writer_of_postgres_is_replaced(
+    postgres: PostgresLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the writer's task is cancelled, its callers get an answer, and another task continues."""
+    await postgres.commit(make_fleet(1))
+    begun = asyncio.Event()
+    real = PostgresWriter._finish
+
+    async def begin(self: PostgresWriter, *values: Any) -> None:  # noqa: ANN401 - passed on
+        begun.set()
+        await real(self, *values)
+
+    monkeypatch.setattr(PostgresWriter, "_finish", begin)
+    writing = asyncio.create_task(postgres.commit([(make_take(1),)]))
+    await begun.wait()
+    postgres._writer._task.cancel()
+    with pytest.raises(UnavailableError, match="recovering"):
+        await writing
+    assert await postgres.commit([(make_take(1),)]) == [Committed(2)]
+    waiting = asyncio.create_task(postgres.commit([(make_take(2),)]))
+    await asyncio.sleep(0)
+    postgres._writer._task.cancel()
+    with pytest.raises(UnavailableError, match="recovering"):
+        await asyncio.wait_for(waiting, 10)
+
+
 @pytest.mark.parametrize("step", ["checkpoint_step", "roll_back", "is_checkpoint_due"])
+@pytest.mark.parametrize("fault", [MemoryError, SystemExit])
 async def test_the_writer_survives_any_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, fault: type[BaseException]
 ) -> None:
     """An error where none is expected is reported, loses nothing, and the next commit succeeds.
 
     Before, the writer's thread ended, and every later request failed while probes said 200.
     """
-    reported: list[Exception] = []
+    reported: list[BaseException] = []
     ledger = await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}", on_failure=reported.append)
     assert isinstance(ledger, SqliteLedger)
     await ledger.commit(make_fleet(1))
@@ -127,7 +201,7 @@ async def test_the_writer_survives_any_error(
     def fail_once(self: Transactor) -> object:
         if not raised.is_set():
             raised.set()
-            raise MemoryError
+            raise fault
         return real.__get__(self)() if callable(real) else real.fget(self)
 
     patched = property(fail_once) if isinstance(real, property) else fail_once
@@ -143,7 +217,7 @@ async def test_the_writer_survives_any_error(
     assert await ledger.commit([(make_take(3),)]) == [Committed(4)]
     assert await ledger.version() == 4
     await ledger.close()
-    assert [type(error) for error in reported] == [MemoryError]
+    assert [type(error) for error in reported] == [fault]
 
 
 async def test_a_dead_writer_makes_the_ledger_unavailable(sqlite: SqliteLedger) -> None:

@@ -81,6 +81,19 @@ async def test_whoever_stops_waiting_is_not_kept(postgres_url: str) -> None:
         assert await ledger.version() == 0
 
 
+async def test_a_silent_server_hardly_delays_connections_to_another(postgres_url: str) -> None:
+    """With several servers, one that is switched off is not waited for until the timeout."""
+    async with near(postgres_url) as (_, proxy):
+        proxy.is_silent = True
+        parts = urlsplit(postgres_url)
+        user, at, host = parts.netloc.rpartition("@")
+        netloc = f"{user}{at}127.0.0.1:{proxy.port},{host}"
+        async with asyncio.timeout(8):
+            ledger = await open_ledger(parts._replace(netloc=netloc).geturl(), timeout_s=10.0)
+            assert await ledger.commit([(Put(make_flavor(1)),)]) == [Committed(1)]
+            await ledger.close()
+
+
 async def test_a_refusal_is_told_at_once(postgres_url: str) -> None:
     """Every call fails while the server refuses connections, and succeeds once it is back."""
     async with near(postgres_url) as (ledger, proxy):

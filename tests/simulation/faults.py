@@ -219,10 +219,20 @@ class Line:
         await self._ask()
         return await self._ledger.next_id(kind)
 
+    @property
+    def losses(self) -> int:
+        """See `Feed.losses`."""
+        return self._ledger.losses
+
     async def version(self) -> int:
         """See `Feed.version`."""
         await self._ask()
         return await self._ledger.version()
+
+    async def write_fault(self) -> str | None:
+        """See `Ledger.write_fault`."""
+        await self._ask()
+        return await self._ledger.write_fault()
 
     async def snapshot(self, now_s: float) -> Snapshot:
         """See `Feed.snapshot`; it arrives late, and may be outdated by then."""

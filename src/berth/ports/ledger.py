@@ -233,6 +233,16 @@ class ConsumerReader(Protocol):
 class Feed(Protocol):
     """The change feed of the ledger; versions are consecutive, in the order of commit."""
 
+    @property
+    def losses(self) -> int:
+        """How often versions that this process had read were lost.
+
+        Versions are lost if a replica of the database that lacked them becomes the primary, or if a
+        backup is restored. The same numbers may then stand for other versions. Whoever has applied
+        changes must load a snapshot when the number has risen after a read.
+        """
+        ...
+
     async def version(self) -> int:
         """Return the latest committed version; 0 for an empty ledger."""
         ...
@@ -273,6 +283,14 @@ class Feed(Protocol):
 
 class Ledger(Writer, RecordReader, ConsumerReader, HeartbeatStore, Feed, Protocol):
     """The complete ledger, as adapters implement it."""
+
+    async def write_fault(self) -> str | None:
+        """Return why the ledger cannot store writes now, or None if it can.
+
+        Raises:
+            UnavailableError: the ledger does not answer.
+        """
+        ...
 
     # Callers may still wait for commits that share a flush, so these finish first.
     async def close(self) -> None:

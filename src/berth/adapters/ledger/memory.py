@@ -339,6 +339,11 @@ class MemoryLedger:
 
     # --- Feed ---
 
+    @property
+    def losses(self) -> int:
+        """See `Feed.losses`. This ledger loses nothing while its process lives."""
+        return 0
+
     async def version(self) -> int:
         """See `Feed.version`."""
         self._check_open()
@@ -376,6 +381,11 @@ class MemoryLedger:
         """See `Feed.wait`."""
         self._check_open()
         return await self._watch.wait(after, timeout_s)
+
+    async def write_fault(self) -> str | None:
+        """See `Ledger.write_fault`. Nothing keeps this ledger from storing writes."""
+        await self.version()
+        return None
 
     async def close(self) -> None:
         """Wake all waiters; there are no files or connections to release."""

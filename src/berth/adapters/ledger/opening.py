@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from berth.adapters.ledger.engine.retention import Retention
+from berth.adapters.ledger.ledger_url import parse_url
 from berth.adapters.ledger.memory import MemoryLedger
 from berth.adapters.ledger.schema_migration import (
     Schema,
     migrate_sqlite,
-    parse_url,
     schema_of_sqlite,
 )
 from berth.adapters.ledger.sql.write_requests import TIMEOUT_S
@@ -31,21 +31,22 @@ async def open_ledger(
     now_s: Callable[[], float] = time.time,
     timeout_s: float = TIMEOUT_S,
     on_batch: Callable[[int, float], None] | None = None,
-    on_failure: Callable[[Exception], None] | None = None,
+    on_failure: Callable[[BaseException], None] | None = None,
 ) -> Ledger:
     """Return an open ledger, after creating or migrating its schema.
 
     Args:
         url: `memory:`, `sqlite:///PATH` (four slashes for an absolute path) or
-            `postgresql://USER@HOST/DATABASE`.
+            `postgresql://USER@HOST/DATABASE`; several hosts, separated by commas, are a primary and
+            its replicas.
         retention: how much history to keep.
         now_s: returns the Unix time in seconds.
         timeout_s: seconds that a PostgreSQL server may take to answer; unused by other ledgers.
         on_batch: called after each batch, possibly in another thread, with the number of its units
             and the seconds that its commit took. Never called for a ledger in memory, which has no
             batches.
-        on_failure: called with an error of a SQLite writer that no caller receives, possibly in
-            another thread.
+        on_failure: called with an error of the writer that no caller receives, possibly in another
+            thread. Never called for a ledger in memory.
 
     Raises:
         LedgerError: the URL has none of these forms, the store cannot be opened, or its schema is
@@ -59,7 +60,12 @@ async def open_ledger(
         from berth.adapters.ledger.postgres.postgres_ledger import PostgresLedger  # noqa: PLC0415 - see below
 
         return await PostgresLedger.open(
-            url, retention=retention, now_s=now_s, timeout_s=timeout_s, on_batch=on_batch
+            url,
+            retention=retention,
+            now_s=now_s,
+            timeout_s=timeout_s,
+            on_batch=on_batch,
+            on_failure=on_failure,
         )
     return SqliteLedger(
         Path(parsed.database or ""),

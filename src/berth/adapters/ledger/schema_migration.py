@@ -18,10 +18,9 @@ from sqlalchemy import (
     create_engine,
     event,
     inspect,
-    make_url,
 )
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from berth.adapters.ledger.sqlite.sqlite_file import BUSY_TIMEOUT_S, connect
 from berth.domain.errors import LedgerError
@@ -85,27 +84,6 @@ class Schema(NamedTuple):
                 f"Berth with schema {self.readable_by!r} or newer, but this Berth has schema "
                 f"{SCHEMA!r}; upgrade this Berth"
             )
-
-
-def parse_url(url: str) -> URL:
-    """Parse the URL of a SQL ledger.
-
-    Raises:
-        LedgerError: the URL is invalid, has another scheme than `sqlite` or `postgresql`, or does
-            not name a file or database.
-    """
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError):
-        raise LedgerError(f"the ledger URL is invalid; {_FORMS}") from None
-    if parsed.drivername not in {"sqlite", "postgresql"}:
-        raise LedgerError(f"the ledger URL has the unknown scheme {parsed.drivername!r}; {_FORMS}")
-    if not parsed.database or parsed.database == ":memory:":
-        raise LedgerError(f"the ledger URL does not name a file or database; {_FORMS}")
-    return parsed
-
-
-_FORMS: Final = "use memory:, sqlite:///PATH or postgresql://USER@HOST/DATABASE"
 
 
 def schema_of_sqlite(path: Path) -> Schema | None:

@@ -35,9 +35,9 @@ class Subscriber(Protocol):
 class Follower:
     """Reads the change feed and updates its subscribers, which are all at the same version.
 
-    If the follower falls behind the oldest version in the feed, it loads a new snapshot into every
-    subscriber. It does the same after a subscriber has raised an error, because that subscriber may
-    have applied only some of the changes.
+    If the follower falls behind the oldest version in the feed, or the ledger has lost versions, it
+    loads a new snapshot into every subscriber. It does the same after a subscriber has raised an
+    error, because that subscriber may have applied only some of the changes.
 
     Attributes:
         subscribers: the subscribers in the order in which they get changes. Add more before `start`
@@ -59,6 +59,8 @@ class Follower:
         # Set before subscribers are touched and cleared after the last one, so an exception in
         # between leaves it set and the next read loads a snapshot.
         self._needs_reload = False
+        # `Feed.losses` when the snapshot was loaded.
+        self._losses = 0
         # Reads are counted from 1. These are the newest read that began and the newest one that
         # succeeded; see `catch_up`.
         self._reads_begun = 0
@@ -118,6 +120,9 @@ class Follower:
                 # the ledger, which was then replaced or restored from a backup.
                 self._needs_reload = True
                 break
+            if self._feed.losses != self._losses:
+                self._needs_reload = True
+                break
             is_behind = bool(changes) and changes[-1].version >= self.version + _VERSIONS_AT_ONCE
             if changes:
                 self._apply_to_all(changes)
@@ -133,7 +138,11 @@ class Follower:
         self.version = changes[-1].version
 
     async def _load(self) -> None:
+        # Versions that are lost during the read may be in the snapshot, so the next read loads
+        # another one.
+        losses = self._feed.losses
         snapshot = await self._feed.snapshot(self._clock.now_s())
+        self._losses = losses
         self._needs_reload = True
         for subscriber in self.subscribers:
             subscriber.load(snapshot)

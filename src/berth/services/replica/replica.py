@@ -73,6 +73,9 @@ class Replica:
         # Set when a pending request arrives; the waiter clears it.
         self.pending_arrived = asyncio.Event()
         self._held: dict[str, _Held] = {}
+        # The newest version that claimed one of the holds kept by `load`, or None. The ledger may
+        # have lost it, and then no event ends the hold.
+        self._kept_until: int | None = None
         # The holds that the version being applied has ended, by host uuid, until the usage event of
         # the host arrives.
         self._handed_over: dict[str, list[Hold]] = {}
@@ -108,6 +111,9 @@ class Replica:
             if uuid not in placed and not _has_passed(held, snapshot.version)
         }
         self._held = kept
+        self._kept_until = max(
+            (held.version for held in kept.values() if held.version is not None), default=None
+        )
         for held in kept.values():
             self._count(held)
 
@@ -134,6 +140,15 @@ class Replica:
             else:
                 self._apply_other(event)
         self._end_version()
+        if self._kept_until is not None and hosts.version >= self._kept_until:
+            self._kept_until = None
+            self._release_passed()
+
+    def _release_passed(self) -> None:
+        """Release the holds whose claim the feed should have reported by now."""
+        version = self.hosts.version
+        for uuid in [uuid for uuid, held in self._held.items() if _has_passed(held, version)]:
+            self.release(uuid)
 
     def _apply_other(self, event: Event) -> None:
         match event:

@@ -123,8 +123,9 @@ class ProcessHealth:
     async def problems(self) -> list[str]:
         """Return why the process is not ready, without internal details; empty if it is ready."""
         found: list[str] = []
-        if await self._ledger_version() is None:
-            found.append("the ledger does not answer")
+        fault = await self._ledger_fault()
+        if fault is not None:
+            found.append(fault)
         if not self._follower.synced_at_s:
             found.append("the replica is not loaded yet")
         elif self._age_s() > self._lag_s_max:
@@ -137,10 +138,11 @@ class ProcessHealth:
     async def read(self) -> list[Reading]:
         """Return all readings, without those from the ledger if it does not answer."""
         version = await self._ledger_version()
+        is_up = version is not None and await self._ledger_fault() is None
         readings = [
             Reading(INFO, 1.0, (__version__,)),
             Reading(UPTIME, (self._clock.ticks_ns() - self._began_ns) / _NS_PER_S),
-            Reading(LEDGER_UP, float(version is not None)),
+            Reading(LEDGER_UP, float(is_up)),
             Reading(TABLE_AGE, self._age_s()),
             Reading(TABLE_VERSION, self._follower.version),
         ]
@@ -156,6 +158,13 @@ class ProcessHealth:
             if version is not None:
                 readings += await self._of_instances()
         return readings
+
+    async def _ledger_fault(self) -> str | None:
+        """Return why the ledger cannot be used, or None if it can."""
+        try:
+            return await asyncio.wait_for(self._ledger.write_fault(), _PATIENCE_S)
+        except (BerthError, TimeoutError):
+            return "the ledger does not answer"
 
     async def _ledger_version(self) -> int | None:
         """Return the ledger's version, or None if it does not answer."""

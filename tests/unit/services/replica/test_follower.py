@@ -47,6 +47,12 @@ class SlowFeed(MemoryLedger):
         self.gate: asyncio.Event | None = None
         self.is_away = False
         self.known = 0
+        self.lost = 0
+
+    @property
+    def losses(self) -> int:
+        """Return how often a test has lost versions."""
+        return self.lost
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """Return the changes until now, once the gate opens."""
@@ -123,6 +129,20 @@ async def test_a_restored_ledger_is_loaded_from_a_snapshot(feed: SlowFeed) -> No
     assert await follower.catch_up()
     assert listener.received[-1] == "load 1"
     assert follower.version == 1
+
+
+async def test_lost_versions_are_replaced_by_a_snapshot(feed: SlowFeed) -> None:
+    """After versions were lost, changes are not applied, because their numbers may be others'."""
+    listener = Listener()
+    follower = await follow(feed, listener)
+    await feed.put(3)
+    await follower.catch_up()
+    await feed.put()
+    feed.lost = 1
+    assert await follower.catch_up()
+    await feed.put()
+    await follower.catch_up()
+    assert listener.received == ["load 0", "1", "2", "3", "load 4", "5"]
 
 
 async def test_after_a_subscriber_has_failed_all_are_loaded(feed: SlowFeed) -> None:

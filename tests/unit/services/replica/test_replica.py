@@ -229,6 +229,18 @@ def test_a_snapshot_from_before_the_claim_keeps_its_hold(replica: Replica) -> No
     assert counts(replica) == (3, 1, 1)
 
 
+def test_a_hold_of_a_claim_that_the_ledger_lost_ends(replica: Replica) -> None:
+    """A failover may lose a claim; its hold ends when another version has its number."""
+    replica.hold(HOLD)
+    replica.settle([VM], 7)
+    replica.load(snapshot_of(version=5))
+    apply_version(replica, 6, HostsAlive((), 0.0))
+    assert counts(replica) == (3, 1, 1)
+    apply_version(replica, 7, HostsAlive((), 0.0))
+    assert counts(replica) == (0, 0, 0)
+    assert replica.held == 0
+
+
 def test_settling_what_the_feed_has_passed_ends_the_hold(replica: Replica) -> None:
     """Settling a claim whose version the feed has passed ends the hold."""
     replica.hold(HOLD)

@@ -35,6 +35,14 @@ class Away(MemoryLedger):
         raise UnavailableError("postgresql://berth:hunter2@db is away")
 
 
+class Full(MemoryLedger):
+    """A ledger that answers, but stores no writes."""
+
+    async def write_fault(self) -> str | None:
+        """Return why."""
+        return "the disk of the ledger is full"
+
+
 class Written:
     """A policy file with or without an error."""
 
@@ -73,6 +81,18 @@ def test_a_process_is_ready_while_it_follows() -> None:
         assert await health.problems() == ["the replica has not caught up for 10 s"]
         await desk.follower.catch_up()
         assert await health.problems() == []
+
+    run_virtually(main)
+
+
+def test_a_process_that_cannot_write_is_not_ready() -> None:
+    """A ledger that answers but stores no writes is reported with the reason, and is not up."""
+
+    async def main() -> None:
+        desk = await open_desk()
+        health = ProcessHealth(ledger=Full(), follower=desk.follower, clock=desk.clock)
+        assert await health.problems() == ["the disk of the ledger is full"]
+        assert (await gauges(health))["ledger_up"] == 0
 
     run_virtually(main)
 

@@ -43,6 +43,16 @@ _SEE: Final = """
 UPDATE services SET last_seen_s = seen.at_s
   FROM unnest($1::text[], $2::text[]) AS seen (host, at_s) WHERE services.host = seen.host"""
 
+# Of the timelines that began before the feed does, only the newest is still needed.
+_FORGET_TIMELINES: Final = """
+DELETE FROM counters WHERE starts_with(kind, $1) AND last < (
+  SELECT max(last) FROM counters, head WHERE starts_with(kind, $1) AND last <= feed_floor)"""
+
+# The names are random, so that two servers which were promoted from copies of the same ledger never
+# store the same one.
+_BEGIN_TIMELINE: Final = """
+INSERT INTO counters (kind, last) VALUES ($1::text || gen_random_uuid(), $2)"""
+
 _ARRAYS: Final[tuple[tuple[type[TypeEngine[Any]], str], ...]] = (
     (BigInteger, "bigint"),
     (Integer, "integer"),
@@ -86,6 +96,12 @@ async def commit_batch(
             row_batch_of(working_set, working_set.take_changes(), at_s=at_s, first=before + 1),
         )
     return outcomes, before, working_set.version
+
+
+async def mark_timeline(connection: asyncpg.Connection, *, began: int) -> None:
+    """Store that a timeline begins with the version `began`, which the transaction commits."""
+    await connection.execute(_FORGET_TIMELINES, schema.TIMELINE)
+    await connection.execute(_BEGIN_TIMELINE, schema.TIMELINE, began)
 
 
 async def _load(connection: asyncpg.Connection, required: RequiredKeys) -> WorkingSet:

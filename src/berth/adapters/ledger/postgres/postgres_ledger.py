@@ -1,7 +1,8 @@
 """A ledger in PostgreSQL, for several machines, or where a PostgreSQL server already exists.
 
 One task per process writes (`PostgresWriter`), and only one transaction across all processes writes
-at a time. Reads use a pool of connections. A further connection listens for new versions.
+at a time. Reads use a pool of connections. A further connection listens for new versions. If the
+URL names several servers, each connection goes to the one that is the primary when it is opened.
 """
 
 import asyncio
@@ -9,19 +10,20 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar, cast
 
 import asyncpg
 
 from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.engine.version_watch import VersionWatch
 from berth.adapters.ledger.postgres.postgres_batch import CHANNEL
+from berth.adapters.ledger.postgres.postgres_connection import LOST, connect_to_primary
 from berth.adapters.ledger.postgres.postgres_writer import (
     CLOSE_TIMEOUT_S,
-    LOST,
     PostgresWriter,
     describe_loss,
 )
+from berth.adapters.ledger.postgres.timeline_watch import TimelineWatch
 from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sql.write_requests import TIMEOUT_S
 from berth.adapters.ledger.wal.reads import (
@@ -34,7 +36,7 @@ from berth.adapters.ledger.wal.reads import (
     read_one,
     read_snapshot,
 )
-from berth.domain.errors import BerthError, LedgerError, UnavailableError
+from berth.domain.errors import BerthError, FeedGapError, LedgerError, UnavailableError
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Record
 
@@ -62,9 +64,10 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
         timeout_s: seconds to wait for a connection, and for the answer to a statement; the
             statements of a snapshot may take six times as long.
         on_batch: see `PostgresWriter`.
+        on_failure: see `PostgresWriter`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the connection, the retention, and those that hear of commits
         self,
         url: str,
         pool: asyncpg.Pool,
@@ -73,12 +76,14 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
         now_s: Callable[[], float],
         timeout_s: float = TIMEOUT_S,
         on_batch: Callable[[int, float], None] | None = None,
+        on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
         super().__init__(Queries("postgresql"))
         self._url = url
         self._pool = pool
         self._timeout_s = timeout_s
         self._watch = VersionWatch()
+        self._timelines = TimelineWatch()
         self._writer = PostgresWriter(
             url,
             retention=retention,
@@ -86,6 +91,7 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
             timeout_s=timeout_s,
             on_version=self._watch.advance,
             on_batch=on_batch,
+            on_failure=on_failure,
         )
         self._listening = asyncio.Event()
         self._listener = asyncio.create_task(self._listen(), name="berth-ledger-listen")
@@ -100,6 +106,7 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
         now_s: Callable[[], float] = time.time,
         timeout_s: float = TIMEOUT_S,
         on_batch: Callable[[int, float], None] | None = None,
+        on_failure: Callable[[BaseException], None] | None = None,
     ) -> Self:
         """Return the ledger in a database whose schema is current.
 
@@ -111,6 +118,8 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
         try:
             pool = await asyncpg.create_pool(
                 url,
+                # The stubs demand a function that names every argument of `asyncpg.connect`.
+                connect=cast("Any", connect_to_primary),
                 min_size=1,
                 max_size=_READERS_MAX,
                 timeout=timeout_s,
@@ -123,7 +132,13 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
                 "check the ledger URL and the server"
             ) from error
         return cls(
-            url, pool, retention=retention, now_s=now_s, timeout_s=timeout_s, on_batch=on_batch
+            url,
+            pool,
+            retention=retention,
+            now_s=now_s,
+            timeout_s=timeout_s,
+            on_batch=on_batch,
+            on_failure=on_failure,
         )
 
     # --- Records ---
@@ -139,23 +154,30 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
 
     # --- Feed ---
 
+    @property
+    def losses(self) -> int:
+        """See `Feed.losses`."""
+        return self._timelines.losses
+
     async def version(self) -> int:
         """See `Feed.version`."""
-        return (await self._read(read_head(self._queries)))[0]
+        return (await self._read(read_head(self._queries))).version
 
     async def snapshot(self, now_s: float) -> Snapshot:
         """See `Feed.snapshot`."""
         long_s = _LONG * self._timeout_s
-        return await self._read_consistently(read_snapshot(self._queries, now_s), long_s)
+        read = read_snapshot(self._queries, now_s, self._timelines.observer())
+        return await self._read_consistently(read, long_s)
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """See `Feed.changes`."""
-        # Usually there are no new changes, which one statement outside a transaction can show.
-        if (await self._read(read_head(self._queries))).version == after:
-            return []
-        return await self._read_consistently(
-            read_changes(self._queries, after, limit), self._timeout_s
-        )
+        # A transaction would take three more round trips. Without one, a trim may come between the
+        # two statements of this read, but then the changes do not begin with the next version.
+        read = read_changes(self._queries, after, limit, self._timelines.observer())
+        changes = await self._read(read)
+        if changes and changes[0].version != after + 1:
+            raise FeedGapError(f"version {after + 1} was trimmed from the feed; load a snapshot")
+        return changes
 
     def news(self, after: int) -> list[Change]:
         """See `Feed.news`. The list is always empty, because this process keeps no changes."""
@@ -165,7 +187,7 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
         """See `Feed.wait`."""
         # Notifications sent while no connection listens are lost, so the version must be queried.
         if not self._listening.is_set():
-            self._watch.advance(await self.version())
+            self._watch.reset(await self.version())
         return await self._watch.wait(after, timeout_s)
 
     async def close(self) -> None:
@@ -215,10 +237,13 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
             async with self._pool.acquire(timeout=self._timeout_s) as connection:
                 try:
                     yield connection
-                except (*LOST, asyncio.CancelledError):
+                except (*LOST, asyncio.CancelledError) as error:
                     # The connection does not return to the pool, because resetting it could take as
                     # long again if the server does not answer.
                     connection.terminate()
+                    if not isinstance(error, asyncio.CancelledError):
+                        # The other connections go to the same server, which may be gone.
+                        await self._pool.expire_connections()
                     raise
         except LOST as error:
             why = describe_loss(error, self._timeout_s)
@@ -233,21 +258,23 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
     async def _listen(self) -> None:
         """Listen for new versions as long as the ledger is open, reconnecting when necessary."""
         while True:
-            with suppress(*LOST, UnavailableError):
+            with suppress(*LOST, asyncpg.PostgresError):
                 await self._listen_once()
             await asyncio.sleep(_RECONNECT_S)
 
     async def _listen_once(self) -> None:
         timeout_s = self._timeout_s
-        connection = await asyncpg.connect(self._url, timeout=timeout_s, command_timeout=timeout_s)
+        connection = await connect_to_primary(
+            self._url, timeout=timeout_s, command_timeout=timeout_s
+        )
         ended = asyncio.Event()
         try:
             connection.add_termination_listener(lambda _: ended.set())
             await connection.add_listener(CHANNEL, self._on_notification)
             # The version is queried after LISTEN, because no notification of it arrives if it was
             # committed before. The watch is reset, because the database may have been restored from
-            # a backup while it was unreachable.
-            self._watch.reset(await self.version())
+            # a backup while it was unreachable, or this may be another server.
+            self._watch.reset(await connection.fetchval("SELECT version FROM head"))
             self._listening.set()
             while not ended.is_set():
                 with suppress(TimeoutError):

@@ -10,6 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from berth.adapters.ledger.postgres.postgres_connection import LOST, connect_to_primary
 from berth.adapters.ledger.schema_migration import FIND_READABLE_BY, FIND_REVISION, Schema, upgrade
 from berth.domain.errors import LedgerError
 
@@ -26,13 +27,13 @@ async def schema_of_postgres(url: str) -> Schema | None:
         LedgerError: the database cannot be reached, or refuses the connection.
     """
     try:
-        connection = await asyncpg.connect(url, timeout=_TIMEOUT_S, command_timeout=_TIMEOUT_S)
+        connection = await connect_to_primary(url, timeout=_TIMEOUT_S, command_timeout=_TIMEOUT_S)
         try:
             revision = await _ask(connection, FIND_REVISION)
             return Schema.of(revision, await _ask(connection, FIND_READABLE_BY))
         finally:
             await connection.close()
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except (*LOST, asyncpg.PostgresError) as error:
         raise LedgerError(
             f"the PostgreSQL ledger cannot be opened ({str(error) or type(error).__name__}); check "
             "the ledger URL and the server"
@@ -56,7 +57,7 @@ async def migrate_postgres(url: str) -> None:
     """
     engine = create_async_engine(
         "postgresql+asyncpg://",
-        async_creator=lambda: asyncpg.connect(url, timeout=_TIMEOUT_S),
+        async_creator=lambda: connect_to_primary(url, timeout=_TIMEOUT_S),
     )
     try:
         async with engine.begin() as connection:
@@ -64,7 +65,7 @@ async def migrate_postgres(url: str) -> None:
             # lock and then find the schema current. The lock ends with the transaction.
             await connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _LOCK})
             await connection.run_sync(upgrade)
-    except (SQLAlchemyError, OSError) as error:
+    except (SQLAlchemyError, *LOST) as error:
         raise LedgerError(
             f"the PostgreSQL ledger cannot be migrated ({error}); check that its user may change "
             "the schema"

@@ -2,7 +2,8 @@
 
 It commits all waiting requests in one transaction, as `sqlite_writer` does. If the connection is
 lost, the callers get an UnavailableError, since their units may or may not have been committed, and
-the next batch connects again.
+the next batch connects again, perhaps to another server. The first version that a connection
+commits begins a timeline (docs/adr/0031-timelines.md).
 """
 
 import asyncio
@@ -15,9 +16,16 @@ from typing import Final
 import asyncpg
 
 from berth.adapters.ledger.engine.retention import Retention
-from berth.adapters.ledger.postgres.postgres_batch import begin, commit, commit_batch
+from berth.adapters.ledger.postgres.postgres_batch import (
+    begin,
+    commit,
+    commit_batch,
+    mark_timeline,
+)
+from berth.adapters.ledger.postgres.postgres_connection import LOST, connect_to_primary
 from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sql.write_requests import (
+    SPACE_TEST,
     TIMEOUT_S,
     UNITS_MAX,
     WriteRequest,
@@ -28,23 +36,6 @@ from berth.adapters.ledger.sql.write_requests import (
     units_of,
 )
 from berth.domain.errors import UnavailableError
-
-LOST: Final = (
-    OSError,
-    TimeoutError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.TransactionRollbackError,
-    asyncpg.ObjectNotInPrerequisiteStateError,
-    asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.ReadOnlySQLTransactionError,
-)
-"""Errors that mean that the server cannot answer now, whatever the request is."""
 
 # These settings make every statement of the writer look up rows by their keys. A plan made while a
 # table was small would otherwise scan the whole table after it has grown. JIT compilation is off
@@ -60,6 +51,9 @@ _SETTINGS: Final = {
 CLOSE_TIMEOUT_S: Final = 2.0
 """Seconds that the server may take to close a connection, on which nothing is pending."""
 
+_RECOVERING: Final = (
+    "the ledger cannot be written now, because its writer is recovering from an error; try again"
+)
 _WAITS: Final = ("lock_timeout", "idle_in_transaction_session_timeout")
 
 
@@ -70,6 +64,13 @@ def describe_loss(error: BaseException, timeout_s: float) -> str:
     if isinstance(error, OSError):
         return f"PostgreSQL cannot be reached ({type(error).__name__})"
     return f"PostgreSQL cannot answer the request ({type(error).__name__})"
+
+
+def describe_fault(error: BaseException) -> str:
+    """Return why writes are not stored, in words for the readiness probe."""
+    if isinstance(error, asyncpg.DiskFullError):
+        return "the disk of the ledger is full"
+    return "the ledger cannot be written"
 
 
 class PostgresWriter:
@@ -84,9 +85,13 @@ class PostgresWriter:
         on_version: called with the newest version after each batch.
         on_batch: called with the number of units in a committed batch and the seconds that its
             commit took.
+        on_failure: called with an error that no caller receives.
+
+    Attributes:
+        fault: why the latest batch was not stored, if the server was the cause; None otherwise.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the connection, the retention, and those that hear of commits
         self,
         url: str,
         *,
@@ -95,6 +100,7 @@ class PostgresWriter:
         timeout_s: float = TIMEOUT_S,
         on_version: Callable[[int], None],
         on_batch: Callable[[int, float], None] | None = None,
+        on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
         self._url = url
         self._retention = retention
@@ -102,6 +108,8 @@ class PostgresWriter:
         self._timeout_s = timeout_s
         self._on_version = on_version
         self._on_batch = on_batch
+        self._on_failure = on_failure
+        self.fault: str | None = None
         queries = Queries("postgresql")
         self._trims = queries.trims()
         self._next_id = queries.next_id()
@@ -110,13 +118,15 @@ class PostgresWriter:
         self._wake = asyncio.Event()
         self._closing = False
         self._connection: asyncpg.Connection | None = None
+        # The newest version that the connection has committed; None if it has committed none.
+        self._committed: int | None = None
         self._task = asyncio.create_task(self._run(), name="berth-ledger")
 
     async def close(self) -> None:
         """Finish the accepted requests, then disconnect."""
         self._closing = True
         self._wake.set()
-        await asyncio.shield(self._task)
+        await asyncio.wait({self._task})
 
     def submit(self, request: WriteRequest) -> None:
         """See `WriteQueue.submit`."""
@@ -124,14 +134,35 @@ class PostgresWriter:
             raise UnavailableError("the ledger is closed, because this process is stopping")
         self._requests.append(request)
         self._wake.set()
+        if self._task.done():
+            # Only a cancellation ends the task early. Without a new one, no request would ever be
+            # answered.
+            self._task = asyncio.create_task(self._run(), name="berth-ledger")
 
     async def _run(self) -> None:
-        while not (self._closing and not self._requests):
-            await self._wake.wait()
-            self._wake.clear()
-            while self._requests:
-                await self._commit_batch()
-        await self._disconnect()
+        try:
+            while not (self._closing and not self._requests):
+                await self._wake.wait()
+                self._wake.clear()
+                while self._requests:
+                    await self._commit_or_recover()
+            await self._disconnect()
+        finally:
+            # A connection and requests are left only if the task was cancelled.
+            self._drop()
+            deliver(failures_of(self._requests, UnavailableError(_RECOVERING)))
+            self._requests.clear()
+
+    async def _commit_or_recover(self) -> None:
+        """Do the same as `_commit_batch`; after an unexpected error, recover and continue."""
+        try:
+            await self._commit_batch()
+        except Exception as error:  # noqa: BLE001 - without this task the process could not write
+            # The server rolls back what the connection has begun.
+            self._drop()
+            if self._on_failure is not None:
+                with suppress(Exception):
+                    self._on_failure(error)
 
     async def _commit_batch(self) -> None:
         requests: list[WriteRequest] = []
@@ -142,8 +173,17 @@ class PostgresWriter:
             requests = self._drain()
             await self._finish(connection, requests)
         except Exception as error:  # noqa: BLE001 - is passed on to the callers
-            await self._fail(requests or self._drain(), error)
+            requests = requests or self._drain()
+            try:
+                await self._fail(requests, error)
+            finally:
+                # `deliver` skips the requests that have been answered.
+                deliver(failures_of(requests, UnavailableError(_RECOVERING)))
             return
+        except asyncio.CancelledError:
+            self._drop()
+            deliver(failures_of(requests, UnavailableError(_RECOVERING)))
+            raise
         units = sum(len(request.units) for request in requests) if self._on_batch is not None else 0
         if self._on_batch is not None and units:
             self._on_batch(units, time.monotonic() - began_s)
@@ -169,6 +209,10 @@ class PostgresWriter:
             values = self._retention.trim_parameters(version, now_s)
             for statement in self._trims:
                 await connection.execute(statement.text, *statement.bind(**values))
+        if any(request.tests_space for request in requests):
+            await connection.execute(";".join(SPACE_TEST))
+        if version != before and not self._is_in_order(before):
+            await mark_timeline(connection, began=before + 1)
         numbers = [
             await connection.fetchval(self._next_id.text, *self._next_id.bind(kind=request.counter))
             for request in requests
@@ -180,13 +224,25 @@ class PostgresWriter:
                     await connection.execute(text, *parameters)
         # When this returns, PostgreSQL has flushed its log, so the requests are answered only then.
         await commit(connection, before=before, version=version)
+        self.fault = None
+        if version != before:
+            self._committed = version
         deliver(answers_of(requests, outcomes, numbers))
         self._on_version(version)
+
+    def _is_in_order(self, before: int) -> bool:
+        """Return whether the ledger, at version `before`, has all that the connection committed.
+
+        It may have lost some if it was restored from a backup, or if a proxy has connected this
+        connection to another server.
+        """
+        return self._committed is not None and self._committed <= before
 
     async def _fail(self, requests: list[WriteRequest], error: Exception) -> None:
         """Roll back, then fail the requests, or retry each alone to find the cause of the error."""
         if isinstance(error, LOST):
             self._drop()
+            self.fault = describe_fault(error)
             why = describe_loss(error, self._timeout_s)
             gone = UnavailableError(f"the ledger cannot be written now: {why}")
             gone.__cause__ = error
@@ -212,7 +268,8 @@ class PostgresWriter:
         if self._connection is not None and self._connection.is_closed():
             self._drop()
         if self._connection is None:
-            self._connection = await asyncpg.connect(
+            self._committed = None
+            self._connection = await connect_to_primary(
                 self._url,
                 timeout=self._timeout_s,
                 # A statement may take longer than `lock_timeout`, so that a wait for other writers

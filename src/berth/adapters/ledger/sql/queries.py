@@ -154,7 +154,19 @@ class Queries:
         first = select(func.min(schema.daybook.c.first)).scalar_subquery()
         checkpointed = func.coalesce(first - 1, head.version)
         columns = (head.version, head.feed_floor, checkpointed)
-        return self._compiled(select(_item(*(_digits(column) for column in columns))))
+        digits = [_digits(column) for column in columns]
+        return self._compiled(select(_item(*digits, self._timelines())))
+
+    def _timelines(self) -> ColumnElement[str]:
+        """Return the expression for `LedgerHead.timelines`; only PostgreSQL stores any."""
+        none = literal_column("'{}'", Text)
+        if self.dialect == "sqlite":
+            return none
+        counters = schema.counters.c
+        found = select(sql_cast(func.json_object_agg(counters.kind, counters.last), Text)).where(
+            counters.kind.like(literal_column(f"'{schema.TIMELINE}%'"))
+        )
+        return func.coalesce(found.scalar_subquery(), none)
 
     def _logged_batches(self) -> Statement:
         """Return the statement that selects the logged batches with versions above :after.

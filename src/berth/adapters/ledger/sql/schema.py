@@ -93,7 +93,11 @@ the file. Versions therefore have no gaps and become visible in order
 """
 
 counters: Final = Table("counters", metadata, _key("kind"), _number("last"))
-"""The last id drawn for each kind; see `RecordReader.next_id`."""
+"""The last id drawn for each kind; see `RecordReader.next_id`.
+
+In PostgreSQL also the first version of each timeline, whose `kind` begins with `TIMELINE`.
+"""
+TIMELINE: Final = "timeline:"
 
 heartbeats: Final = Table("heartbeats", metadata, _key("gateway"), _number("number"), _text("body"))
 """The newest `HeartbeatReport` of each gateway; it has no version and is not in the feed."""

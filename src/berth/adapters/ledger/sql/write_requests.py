@@ -23,9 +23,21 @@ The units of one request are never split, so a transaction may have more.
 """
 
 
+SPACE_TEST: Final = (
+    """
+WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 500)
+INSERT INTO claim_keys (key, version, at_s) SELECT 'space-test-' || n, 0, 0 FROM numbers""",
+    "DELETE FROM claim_keys WHERE key LIKE 'space-test-%'",
+)
+"""The statements that fail on a full disk and otherwise change nothing.
+
+A few small rows could fit into pages that are not full yet, although other writes fail.
+"""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WriteRequest:
-    """A request to commit units, to draw an id, to store heartbeats, or to run a checkpoint.
+    """A request to commit units, draw an id, store heartbeats, run a checkpoint, or test for space.
 
     Attributes:
         units: the units to commit.
@@ -33,6 +45,7 @@ class WriteRequest:
         answer: the future that receives the outcomes of the units, or the id.
         heartbeats: a report of heartbeats to store, or None.
         checkpoints: whether to write to the tables everything that has been committed so far.
+        tests_space: whether to find out if the disk has space; see `SPACE_TEST`.
     """
 
     units: Sequence[Unit]
@@ -40,6 +53,7 @@ class WriteRequest:
     answer: asyncio.Future[Any]
     checkpoints: bool = False
     heartbeats: HeartbeatReport | None = None
+    tests_space: bool = False
 
 
 Answers = list[tuple[WriteRequest, Any]]
@@ -79,7 +93,7 @@ def answers_of(
     ]
 
 
-def failures_of(requests: Sequence[WriteRequest], error: Exception) -> Answers:
+def failures_of(requests: Sequence[WriteRequest], error: BaseException) -> Answers:
     """Return each request with an error, wrapped in a LedgerError unless it is a BerthError."""
     if not isinstance(error, BerthError):
         wrapped = LedgerError(f"the write cannot be stored: {error!r}")

@@ -86,7 +86,7 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
         retention: Retention = _DEFAULT,
         now_s: Callable[[], float] = time.time,
         on_batch: Callable[[int, float], None] | None = None,
-        on_failure: Callable[[Exception], None] | None = None,
+        on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
         super().__init__(Queries("sqlite"))
         self._watch = VersionWatch()
@@ -142,6 +142,11 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
         return await self._read_in_thread(read_all(self._queries, noun, limit))
 
     # --- Feed ---
+
+    @property
+    def losses(self) -> int:
+        """See `Feed.losses`. A file loses no version while a process has it open."""
+        return 0
 
     async def version(self) -> int:
         """See `Feed.version`."""

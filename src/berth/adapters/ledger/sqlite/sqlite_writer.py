@@ -16,6 +16,7 @@ from typing import Final
 
 from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.sql.write_requests import (
+    SPACE_TEST,
     UNITS_MAX,
     Answers,
     WriteRequest,
@@ -43,6 +44,12 @@ _ENOUGH_REQUESTS: Final = 16
 _INERTIA: Final = 8
 
 
+def _describe_fault(error: sqlite3.OperationalError) -> str:
+    """Return why writes are not stored, in words for the readiness probe."""
+    is_full = error.sqlite_errorcode == sqlite3.SQLITE_FULL
+    return "the disk of the ledger is full" if is_full else "the ledger cannot be written"
+
+
 class SqliteWriter:
     """Accepts write requests in the event loop, and answers them there once they are durable.
 
@@ -59,6 +66,8 @@ class SqliteWriter:
     Attributes:
         newest: the epoch and version of the newest notice, which `on_notice` may not have received
             yet.
+        fault: why the latest batch was not stored, if the file or its disk was the cause; None
+            otherwise.
     """
 
     def __init__(
@@ -69,9 +78,10 @@ class SqliteWriter:
         now_s: Callable[[], float],
         on_notice: Callable[[CommitNotice], None],
         on_batch: Callable[[int, float], None] | None = None,
-        on_failure: Callable[[Exception], None] | None = None,
+        on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
         self.newest = (0, -1)
+        self.fault: str | None = None
         self._connection = connect(path)
         self._transactor = Transactor(self._connection, retention=retention, now_s=now_s)
         self._on_notice = on_notice
@@ -137,15 +147,16 @@ class SqliteWriter:
         """Do the same as `_next`; after an unexpected error, recover and continue."""
         try:
             return self._next()
-        except Exception as error:  # noqa: BLE001 - without this thread the process could not write
-            self._report(error)
+        except BaseException as error:  # noqa: BLE001 - without this thread nothing could be written
+            with suppress(Exception):
+                self._report(error)
             # If the rollback fails as well, the next batch fails to begin, and rolls back again.
             with suppress(Exception):
                 self._transactor.roll_back()
             # The request to close may have been taken from the queue before the error.
             return not self._closing
 
-    def _report(self, error: Exception) -> None:
+    def _report(self, error: BaseException) -> None:
         if self._on_failure is not None:
             self._on_failure(error)
 
@@ -215,10 +226,10 @@ class SqliteWriter:
             goes_on = self._drain(requests)
             self._is_shared = len(requests) > 1
             self._finish(requests)
-        except Exception as error:  # noqa: BLE001 - is passed on to the callers
+        except BaseException as error:  # noqa: BLE001 - is passed on to the callers
             try:
                 self._fail(requests, error)
-            except Exception:
+            except BaseException:
                 # `deliver` skips the requests that have been answered.
                 gone = UnavailableError(
                     "the ledger cannot be written now, because its writer is recovering from an "
@@ -259,11 +270,15 @@ class SqliteWriter:
         for request in requests:
             if request.heartbeats is not None:
                 transactor.save_heartbeats(request.heartbeats)
+        if any(request.tests_space for request in requests):
+            for statement in SPACE_TEST:
+                self._connection.execute(statement)
         if any(request.checkpoints for request in requests):
             transactor.checkpoint()
         began_s = time.monotonic()
         # The requests are answered only after this returns, because only then is the batch on disk.
         transactor.commit()
+        self.fault = None
         self._flush_s += (time.monotonic() - began_s - self._flush_s) / _INERTIA
         self._answer(answers_of(requests, result.outcomes, numbers), transactor.notice(result))
 
@@ -318,10 +333,11 @@ class SqliteWriter:
 
         self._call_in_loop(notify_and_deliver)
 
-    def _fail(self, requests: list[WriteRequest], error: Exception) -> None:
+    def _fail(self, requests: list[WriteRequest], error: BaseException) -> None:
         """Roll back, then fail the requests, or retry each alone to find the cause of the error."""
         self._transactor.roll_back()
         if isinstance(error, sqlite3.OperationalError):
+            self.fault = _describe_fault(error)
             gone = UnavailableError(f"the ledger cannot be written now: {error}")
             gone.__cause__ = error
             self._answer(failures_of(requests, gone))

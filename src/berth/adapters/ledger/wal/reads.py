@@ -7,8 +7,10 @@ must see the same state.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from berth.adapters.ledger.engine.codec import (
@@ -44,7 +46,7 @@ from berth.domain.compute.instance import Instance
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Footprint, sum_of
-from berth.domain.errors import LedgerError, NotFoundError
+from berth.domain.errors import LedgerError, NotFoundError, UnavailableError
 from berth.domain.inventory.allocation import Allocation, Consumer, ConsumerAllocations
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import RECORD_SPECS, Kind, Record
@@ -76,11 +78,22 @@ class LedgerHead(NamedTuple):
         version: the newest committed version.
         feed_floor: the newest version whose changes were trimmed from the feed.
         checkpointed: the version that the tables have reached; newer ones are only in the log.
+        timelines: the first version of each timeline, by its name; empty for SQLite.
     """
 
     version: int
     feed_floor: int
     checkpointed: int
+    timelines: Mapping[str, int] = MappingProxyType({})
+
+    def timeline_of(self, version: int) -> str:
+        """Return the name of the timeline that a version belongs to; "" if none began before it."""
+        begun = ((first, name) for name, first in self.timelines.items() if first <= version)
+        return max(begun, default=(0, ""))[1]
+
+
+def _ignore(_: LedgerHead) -> None:
+    """Do nothing with the versions of a ledger."""
 
 
 def read_head(queries: Queries) -> Read[LedgerHead]:
@@ -90,7 +103,9 @@ def read_head(queries: Queries) -> Read[LedgerHead]:
         LedgerError: the table `head` is empty.
     """
     statement = queries.head()
-    found = decode_json(list[tuple[int, int, int]], (yield statement, statement.bind()))
+    found = decode_json(
+        list[tuple[int, int, int, dict[str, int]]], (yield statement, statement.bind())
+    )
     if not found:
         raise LedgerError(
             "the table `head` of the ledger is empty; the ledger was not created by `berth`, or it "
@@ -244,9 +259,15 @@ def read_footprint(queries: Queries, project_id: str) -> Read[Footprint]:
     return sum_of(Footprint(1, *row) for row in decode_json(list[tuple[int, int]], text))
 
 
-def read_snapshot(queries: Queries, now_s: float) -> Read[Snapshot]:
-    """Read all live state as of the version that the tables have reached."""
+def read_snapshot(
+    queries: Queries, now_s: float, on_head: Callable[[LedgerHead], None] = _ignore
+) -> Read[Snapshot]:
+    """Read all live state as of the version that the tables have reached.
+
+    `on_head` is called with the ledger's versions.
+    """
     head = yield from read_head(queries)
+    on_head(head)
     records: dict[str, Any] = {}
     for kind, spec in RECORD_SPECS.items():
         if not spec.in_feed:
@@ -290,8 +311,12 @@ def _read_live_migrations(queries: Queries) -> Read[list[Migration]]:
     return in_key_order(decode_records(Migration, (yield statement, statement.bind())))
 
 
-def read_changes(queries: Queries, after: int, limit: int) -> Read[list[Change]]:
+def read_changes(
+    queries: Queries, after: int, limit: int, on_head: Callable[[LedgerHead], None] = _ignore
+) -> Read[list[Change]]:
     """Read the changes after a version, oldest first, of at most `limit` versions.
+
+    `on_head` is called with the ledger's versions.
 
     Raises:
         FeedGapError: the feed no longer holds the next version, or `after` is above the ledger's
@@ -299,7 +324,10 @@ def read_changes(queries: Queries, after: int, limit: int) -> Read[list[Change]]
         LedgerError: a record of the write-ahead log cannot be decoded.
     """
     head = yield from read_head(queries)
+    on_head(head)
     check_in_feed(after, head.feed_floor, head.version)
+    if head.version == after:
+        return []
     until = after + limit
     statement = queries.changes()
     # During a checkpoint, some changes are both in the table and in the log. The table supplies the
@@ -329,6 +357,11 @@ def _decided(record: Record) -> tuple[float, str]:
 
 class WriteQueue(Protocol):
     """Accepts write requests in order; a writer commits them and answers."""
+
+    @property
+    def fault(self) -> str | None:
+        """Why the latest batch was not stored, if the store was the cause; None otherwise."""
+        ...
 
     def submit(self, request: WriteRequest, /) -> None:
         """Queue a request.
@@ -382,7 +415,23 @@ class SqlLedger(ABC, Generic[W]):
         """See `HeartbeatStore.heartbeats`."""
         return await self._read(read_heartbeats(self._queries, known))
 
+    async def write_fault(self) -> str | None:
+        """See `Ledger.write_fault`."""
+        await self.version()
+        if self._writer.fault is not None:
+            # While a process is not ready, it may get no requests that would show that the ledger
+            # can be written again.
+            answer: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
+            self._writer.submit(WriteRequest((), None, answer, tests_space=True))
+            with suppress(UnavailableError):
+                await answer
+        return self._writer.fault
+
     # --- Reads ---
+
+    @abstractmethod
+    async def version(self) -> int:
+        """See `Feed.version`."""
 
     @abstractmethod
     async def _read(self, read: Read[T]) -> T:

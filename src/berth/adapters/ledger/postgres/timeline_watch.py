@@ -1,0 +1,36 @@
+"""The watch that detects that a ledger has lost versions which this process has read."""
+
+from collections.abc import Callable
+from functools import partial
+
+from berth.adapters.ledger.wal.reads import LedgerHead
+
+
+class TimelineWatch:
+    """The newest version that this process has read, and the timeline that it belongs to.
+
+    If a replica that lacked the version was promoted, or a backup was restored, the ledger either
+    has not reached the version again, or has it in another timeline (docs/adr/0031-timelines.md).
+
+    Attributes:
+        losses: how often versions that this process had read were lost.
+    """
+
+    def __init__(self) -> None:
+        self.losses = 0
+        self._newest = (0, "")
+
+    def observer(self) -> Callable[[LedgerHead], None]:
+        """Return a function for the ledger's versions, for a read that begins now.
+
+        A read may end after a later one has returned newer versions. It is therefore compared with
+        what was known when it began.
+        """
+        return partial(self._observe, *self._newest)
+
+    def _observe(self, version: int, timeline: str, head: LedgerHead) -> None:
+        is_lost = head.version < version or head.timeline_of(version) != timeline
+        if is_lost:
+            self.losses += 1
+        if is_lost or head.version > self._newest[0]:
+            self._newest = (head.version, head.timeline_of(head.version))
