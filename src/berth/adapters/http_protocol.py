@@ -96,7 +96,9 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         # The parser also reports trailers as headers. They must not be added to the headers of this
         # request. An upgrade has no trailers, and its headers are passed on.
-        is_upgrade = self.parser.should_upgrade() and self._should_upgrade()
+        # Uvicorn sets the parser to None only when the connection is lost.
+        upgrades = self.parser.should_upgrade()  # pyright: ignore[reportOptionalMemberAccess]
+        is_upgrade = upgrades and self._should_upgrade()
         self.headers = headers if is_upgrade else []
         self._was_asked = True
 

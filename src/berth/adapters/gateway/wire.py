@@ -203,6 +203,32 @@ async def _report(gateway: HostGateway, host: str, report: HostReport) -> None:
     await gateway.report(report)
 
 
+async def _instances(gateway: HostGateway, host: str) -> Sequence[Instance]:
+    return await gateway.instances(host)
+
+
+async def _standing(gateway: HostGateway, host: str, uuid: str) -> Standing:
+    return await gateway.standing(host, uuid)
+
+
+async def _conclude(gateway: HostGateway, host: str, outcome: StepOutcome) -> Conclusion:
+    return await gateway.conclude(host, outcome)
+
+
+async def _leftover_move(gateway: HostGateway, host: str, uuid: str) -> Migration | None:
+    return await gateway.leftover_move(host, uuid)
+
+
+async def _report_cleared(gateway: HostGateway, host: str, uuid: str) -> None:
+    await gateway.report_cleared(host, uuid)
+
+
+async def _report_power(
+    gateway: HostGateway, host: str, uuid: str, revision: int, power: Power | None
+) -> str | None:
+    return await gateway.report_power(host, uuid, revision, power)
+
+
 async def _report_crashes(
     gateway: HostGateway, host: str, uuid: str, revision: int, restarts: int, window_s: float
 ) -> bool:
@@ -238,30 +264,12 @@ def check_own(host: str, report: HostReport) -> None:
 METHODS: Final[Mapping[str, Method]] = {
     "register": Method(tuple[tuple[HostReport, ...]], None, _register),
     "report": Method(tuple[HostReport], None, _report),
-    "instances": Method(
-        tuple[()], tuple[Instance, ...], lambda gateway, host: gateway.instances(host)
-    ),
-    "standing": Method(
-        tuple[str], Standing, lambda gateway, host, uuid: gateway.standing(host, uuid)
-    ),
-    "conclude": Method(
-        tuple[StepOutcome],
-        Conclusion,
-        lambda gateway, host, outcome: gateway.conclude(host, outcome),
-    ),
-    "leftover_move": Method(
-        tuple[str],
-        Migration | None,
-        lambda gateway, host, uuid: gateway.leftover_move(host, uuid),
-    ),
-    "report_cleared": Method(
-        tuple[str], None, lambda gateway, host, uuid: gateway.report_cleared(host, uuid)
-    ),
-    "report_power": Method(
-        tuple[str, int, Power | None],
-        str | None,
-        lambda gateway, host, *args: gateway.report_power(host, *args),
-    ),
+    "instances": Method(tuple[()], tuple[Instance, ...], _instances),
+    "standing": Method(tuple[str], Standing, _standing),
+    "conclude": Method(tuple[StepOutcome], Conclusion, _conclude),
+    "leftover_move": Method(tuple[str], Migration | None, _leftover_move),
+    "report_cleared": Method(tuple[str], None, _report_cleared),
+    "report_power": Method(tuple[str, int, Power | None], str | None, _report_power),
     "report_crashes": Method(tuple[str, int, int, float], bool, _report_crashes),
     "judge_leftover": Method(tuple[str, str], LeftoverVerdict, _judge_leftover),
     "save_notes": Method(tuple[tuple[HostNote, ...], bool], None, _save_notes),

@@ -1,6 +1,7 @@
 """`berth host enroll` and its neighbours, and `berth agent-enroll`: the keys of hosts."""
 
 import ssl
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -116,11 +117,11 @@ def _time(at_s: object) -> str | None:
 @click.option(
     "--token",
     envvar="BERTH_ENROLL_TOKEN",
-    prompt=True,
-    hide_input=True,
     help="Token that `berth host enroll` printed; better given by prompt or environment.",
 )
-def agent_enroll(*, host: str, url: str, ca_file: Path | None, path: Path, token: str) -> None:
+def agent_enroll(
+    *, host: str, url: str, ca_file: Path | None, path: Path, token: str | None
+) -> None:
     """Create a new key of this host, and exchange a one-time token for its acceptance.
 
     A running agent keeps the key that it has read, so restart it afterwards.
@@ -129,6 +130,7 @@ def agent_enroll(*, host: str, url: str, ca_file: Path | None, path: Path, token
     from berth.adapters.gateway.websocket_client import check_url, tls_context  # noqa: PLC0415
 
     check_url(url)
+    token = _ask_token(host) if token is None else token
     context = tls_context(url, ca_file)
     key = HostKeyFile.enrolling(path)
     try:
@@ -138,6 +140,18 @@ def agent_enroll(*, host: str, url: str, ca_file: Path | None, path: Path, token
         raise
     key.replace(path)
     print_line(f"host {host} is enrolled; its key is in {path}; start its agent, or restart it")
+
+
+def _ask_token(host: str) -> str:
+    """Return the token that is typed on the terminal.
+
+    Raises:
+        CommandError: there is no terminal.
+    """
+    if not sys.stdin.isatty():
+        reason = f"no token for host {host}; give BERTH_ENROLL_TOKEN, or run this on a terminal"
+        raise CommandError(reason, ExitCode.USAGE)
+    return click.prompt("Token", hide_input=True, err=True, type=str)
 
 
 def _redeem(address: str, token: str, public_key: str, context: ssl.SSLContext | None) -> None:

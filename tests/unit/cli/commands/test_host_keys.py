@@ -1,5 +1,6 @@
 """The commands for the keys of hosts, and the enrolment on a host."""
 
+import io
 from pathlib import Path
 
 import httpx
@@ -89,3 +90,26 @@ def test_a_token_is_not_sent_unencrypted(cloud: Cloud, run: Run, tmp_path: Path)
     """An http URL of another machine is refused before anything is sent."""
     done = run(*enroll_words(tmp_path, "http://control:8774"), "--token", "x")
     assert (done.code, "use https" in done.err, cloud.asked) == (2, True, [])
+
+
+def test_without_a_terminal_the_token_must_be_given(
+    cloud: Cloud, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the variable; an empty variable counts as not set, and nothing is sent."""
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setenv("BERTH_ENROLL_TOKEN", "")
+    done = run(*enroll_words(tmp_path))
+    assert (done.code, "BERTH_ENROLL_TOKEN" in done.err, cloud.asked) == (2, True, [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_token_may_be_typed(
+    cloud: Cloud, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a terminal the command asks for the token."""
+    monkeypatch.delenv("BERTH_ENROLL_TOKEN", raising=False)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.prompt", lambda *_, **__: "typed")
+    cloud.fixed["PUT", f"{_PATH}/a/b"] = (204, "")
+    assert run(*enroll_words(tmp_path)).code == 0
+    assert cloud.body()["token"] == "typed"
