@@ -15,7 +15,6 @@ from berth.tables.host.hosts import HostTable
 from berth.testing.dumping import dump
 from berth.testing.fleet_strategies import requests, snapshots
 from berth.testing.fleets import NOW_S, all_weighers, by_chance, policy_of
-from tests.property.example_counts import few
 
 SEEDS = st.integers(0, 2**63 - 1)
 MULTIPLIERS = st.tuples(*[st.sampled_from((1.0, 1.0, -1.0, 0.0, 2.5))] * 5)
@@ -41,7 +40,6 @@ def explain(
         raise
 
 
-@few
 @given(snapshot=snapshots(), request=requests(), policy=POLICIES, seed=SEEDS)
 def test_the_choice_is_the_drivers(
     snapshot: Snapshot, request: Request, policy: Policy, seed: int
@@ -61,7 +59,6 @@ def test_the_choice_is_the_drivers(
         assert placements[-1] is None
 
 
-@few
 @given(snapshot=snapshots(), request=requests(), policy=POLICIES, seed=SEEDS)
 def test_inspecting_changes_nothing(
     snapshot: Snapshot, request: Request, policy: Policy, seed: int
@@ -74,7 +71,6 @@ def test_inspecting_changes_nothing(
     assert explain(hosts, request, policy, seed) == found
 
 
-@few
 @given(snapshot=snapshots(), request=requests(), policy=POLICIES, seed=SEEDS)
 def test_verdicts_tell_candidates_from_removed_hosts(
     snapshot: Snapshot, request: Request, policy: Policy, seed: int
@@ -92,7 +88,6 @@ def test_verdicts_tell_candidates_from_removed_hosts(
         assert all(host.removed_by and host.removed_by.why for host in one.removed)
 
 
-@few
 @given(snapshot=snapshots(), request=requests(), policy=POLICIES, seed=SEEDS)
 def test_counterfactuals_alone_are_those_of_the_whole_explanation(
     snapshot: Snapshot, request: Request, policy: Policy, seed: int
@@ -111,7 +106,6 @@ def test_counterfactuals_alone_are_those_of_the_whole_explanation(
     assert dump(hosts) == before
 
 
-@few
 @given(snapshot=snapshots(), request=requests(), policy=WEIGHING, seed=SEEDS)
 def test_scores_and_order_explain_the_choice(
     snapshot: Snapshot, request: Request, policy: Policy, seed: int
@@ -133,7 +127,6 @@ def test_scores_and_order_explain_the_choice(
             assert one.candidates[0].scored == chosen
 
 
-@few
 @given(
     snapshot=snapshots(least=2),
     request=requests(),

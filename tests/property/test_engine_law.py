@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from berth.config.plugins import FILTERS, WEIGHERS, plugin_names
 from tests.property.engine_world import World
-from tests.property.example_counts import few
 
 _FILTERS = st.lists(
     st.sampled_from([name for name in plugin_names(FILTERS) if name != "ResourcesFilter"]),
@@ -16,7 +15,6 @@ _WEIGHERS = st.lists(st.sampled_from(plugin_names(WEIGHERS)), unique=True, max_s
 
 
 @pytest.mark.usefixtures("engine")
-@few
 @given(
     seed=st.integers(0, 2**63 - 1),
     filters=_FILTERS,

@@ -23,7 +23,6 @@ from berth.testing.hardware_fleets import (
     random_pools,
 )
 from tests.property.engine_world import World
-from tests.property.example_counts import few
 
 
 class HardwareWorld(World):
@@ -73,7 +72,6 @@ class HardwareWorld(World):
 
 
 @pytest.mark.usefixtures("engine")
-@few
 @given(seed=st.integers(0, 2**63 - 1), steps=st.integers(1, 60))
 def test_the_engine_and_a_full_evaluation_make_the_same_plans(seed: int, steps: int) -> None:
     """After random changes, both plans and their assignments are equal (see `World.decide`)."""

@@ -21,10 +21,8 @@ from berth.domain.compute.decision import Decision, Placement
 from berth.domain.errors import BerthError, LedgerError
 from berth.domain.ledger.record import Record
 from berth.testing.strategies import decisions, placements, records
-from tests.property.example_counts import few
 
 
-@few
 @given(st.lists(records(), max_size=5))
 def test_the_batch_encoder_writes_what_encode_event_writes(batch: list[Record]) -> None:
     """A BatchEncoder writes the text of `encode_event`, whatever it encoded before."""
@@ -33,7 +31,6 @@ def test_the_batch_encoder_writes_what_encode_event_writes(batch: list[Record]) 
         assert scribe.encode_event(record) == encode_event(record)
 
 
-@few
 @given(decisions(), st.lists(placements(), min_size=1, max_size=3))
 def test_decisions_that_share_hosts_are_written_whole(
     decision: Decision, all_placements: list[Placement]
@@ -55,7 +52,6 @@ _placed = st.builds(
 
 
 @pytest.mark.parametrize("drawn", [records(), _placed], ids=["any record", "a decision"])
-@few
 @given(st.data(), st.sampled_from([math.nan, math.inf, -math.inf]))
 def test_a_number_that_json_cannot_hold_is_refused_wherever_it_stands(
     drawn: st.SearchStrategy[Record], data: st.DataObject, bad: float

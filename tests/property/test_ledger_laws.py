@@ -50,7 +50,6 @@ from berth.testing.builders import (
 )
 from berth.testing.emptying import empty
 from berth.testing.strategies import records
-from tests.property.example_counts import few_stores
 from tests.property.feed_follower import Follower
 from tests.property.ledger_writes import (
     CONSUMERS,
@@ -228,8 +227,8 @@ async def _all_holdings(ledger: Ledger) -> list[object]:
 # --- the tests ---
 
 _with_a_store = settings(
-    few_stores,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=20,
 )
 
 

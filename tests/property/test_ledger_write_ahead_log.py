@@ -44,7 +44,6 @@ from berth.testing.builders import (
     make_provider,
     make_uuid,
 )
-from tests.property.example_counts import few_stores
 from tests.property.ledger_writes import (
     CONSUMERS,
     actions,
@@ -160,9 +159,10 @@ async def _check_all_equal(ledger: Ledger, memory: Ledger) -> None:
 
 # --- the tests ---
 
-_with_a_file = settings(
-    few_stores,
+_many = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=25,
+    deadline=None,
 )
 _files = itertools.count()
 
@@ -225,7 +225,7 @@ async def _check_sharing(path: Path, turns: Sequence[tuple[int, list[Unit]]], lo
 
 
 @pytest.mark.usefixtures("_rows_max")
-@_with_a_file
+@_many
 @given(turns=st.lists(st.tuples(st.integers(0, 1), _batches), max_size=8), looks=st.booleans())
 def test_ledgers_on_one_file_are_one_ledger(
     turns: list[tuple[int, list[Unit]]],
@@ -261,7 +261,7 @@ def _keep(
 _stepped = st.lists(st.tuples(_batches, st.integers(0, 5)), max_size=10)
 
 
-@_with_a_file
+@_many
 @given(batches=_stepped)
 def test_logged_batches_survive_a_crash(
     batches: list[tuple[list[Unit], int]], empty_file: Path, tmp_path: Path, loop: asyncio.Runner
@@ -311,7 +311,7 @@ def _read(value: object) -> object:
     return json.loads(value, object_pairs_hook=sorted)
 
 
-@_with_a_file
+@_many
 @given(batches=_stepped)
 def test_merged_batches_equal_single_ones(
     batches: list[tuple[list[Unit], int]], empty_file: Path, tmp_path: Path

@@ -15,7 +15,6 @@ from berth.scheduling.plan.offer_merge import merge_offers
 from berth.scheduling.rules.rule import Normalisation
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, all_weighers, asking, policy_of, sized, snapshot_of
-from tests.property.example_counts import few
 
 WEIGHERS = all_weighers()
 """As a share, each weigher reads one host at a time, also those about groups."""
@@ -73,7 +72,6 @@ def fleets(draw: st.DrawFn) -> list[list[Box]]:
     ]
 
 
-@few
 @given(
     fleets(),
     st.integers(1, 8),
@@ -88,7 +86,6 @@ def test_a_merged_plan_is_that_of_one_scheduler(
     check(zones, request, shared_policy(weighers), group)
 
 
-@few
 @given(
     fleets(),
     st.integers(1, 8),

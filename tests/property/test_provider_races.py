@@ -11,7 +11,7 @@ from itertools import cycle, permutations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.adapters.ledger.memory import MemoryLedger
@@ -26,7 +26,6 @@ from berth.services.providers.resource_providers import ResourceProviders
 from berth.services.replica.follower import Follower
 from berth.services.replica.provider_replica import ProviderReplica
 from tests.property import reference_providers
-from tests.property.example_counts import many
 from tests.property.reference_providers import (
     STANDARD_CLASSES,
     STANDARD_TRAITS,
@@ -371,7 +370,7 @@ async def test_of_two_at_once_one_comes_later(deeds: Sequence[Deed], delays: tup
 
 
 @given(_rounds, st.lists(st.integers(0, 3), min_size=1, max_size=7))
-@many
+@settings(max_examples=250, deadline=None)
 def test_what_happens_at_once_happens_in_some_order(
     rounds: list[list[Deed]], delays: list[int]
 ) -> None:

@@ -15,7 +15,6 @@ from berth.domain.ledger.change import RecordRemoved
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Committed, Put, QuotaCheck, Remove, Unit
 from berth.testing.builders import make_flavor, make_instance
-from tests.property.example_counts import few
 
 _PROJECTS = ("web", "db")
 _NUMBERS = st.integers(1, 6)
@@ -112,7 +111,6 @@ async def _check(batches: Sequence[Sequence[Sequence[_Step]]]) -> None:
             assert await ledger.project_footprint(project) == _sums(told)[project]
 
 
-@few
 @given(_BATCHES)
 def test_usage_is_the_sum_of_instances_and_stays_within_limits(
     batches: list[list[list[_Step]]],

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berth.domain.compute.host import Service
@@ -21,7 +21,6 @@ from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
 from berth.services.replica.replica import Replica
 from berth.testing.builders import make_host, make_provider, make_uuid
-from tests.property.example_counts import many
 from tests.property.test_provider_races import Process, SlowLedger
 from tests.unit.api.cloud import CountedIds, FakeClock
 
@@ -142,7 +141,7 @@ def _parts(providers: Sequence[Provider], uuid: str) -> set[str]:
 
 
 @given(_rounds, st.lists(st.integers(0, 3), min_size=1, max_size=7))
-@many
+@settings(max_examples=200, deadline=None)
 def test_whatever_is_reported_and_moved_at_once_leads_to_a_root(
     rounds: list[list[Deed]], delays: list[int]
 ) -> None:

@@ -10,14 +10,12 @@ from berth.scheduling.weighers import left_capacity, unasked_features, usable_ca
 from berth.tables.host.feed import apply_event, table_of
 from berth.testing.fleet_strategies import snapshots
 from berth.testing.tree_strategies import with_trees
-from tests.property.example_counts import few
 from tests.property.test_rule_locality import REQUESTS, ask, query_of
 
 FLEETS = with_trees(snapshots(least=2))
 WEIGHERS = (left_capacity.build(), unasked_features.build(), usable_capacity.build())
 
 
-@few
 @given(snapshot=FLEETS, later=FLEETS, request=REQUESTS, data=st.data())
 def test_weighers_say_the_same_of_a_table_that_was_followed(
     snapshot: Snapshot, later: Snapshot, request: Request, data: st.DataObject

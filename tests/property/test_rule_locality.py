@@ -29,7 +29,6 @@ from berth.testing.fleet_strategies import requests, snapshots
 from berth.testing.fleets import NOW_S
 from berth.testing.tagging import tagged_requests, tagged_snapshots
 from berth.testing.tree_strategies import granular_flavors, with_trees
-from tests.property.example_counts import few
 
 R = TypeVar("R", Filter, Weigher)
 Answer = NDArray[np.bool_] | NDArray[np.float64] | None
@@ -88,7 +87,6 @@ def repeated(rows: Rows, times: int) -> Rows:
     return np.tile(rows, times)
 
 
-@few
 @given(snapshot=FLEETS, request=REQUESTS, data=st.data())
 def test_an_answer_for_some_rows_is_that_for_all_of_them(
     snapshot: Snapshot, request: Request, data: st.DataObject
@@ -109,7 +107,6 @@ def test_an_answer_for_some_rows_is_that_for_all_of_them(
             np.testing.assert_array_equal(answer, everyone[asked], err_msg=rule.name)
 
 
-@few
 @given(snapshot=FLEETS, other=FLEETS, request=REQUESTS)
 def test_a_rule_says_nothing_whatever_the_hosts_are(
     snapshot: Snapshot, other: Snapshot, request: Request
@@ -123,7 +120,6 @@ def test_a_rule_says_nothing_whatever_the_hosts_are(
         assert (rule.name, mine is None) == (rule.name, theirs is None)
 
 
-@few
 @given(snapshot=FLEETS, request=REQUESTS)
 def test_rules_leave_the_table_alone(snapshot: Snapshot, request: Request) -> None:
     """Rules leave the table unchanged."""
@@ -135,7 +131,6 @@ def test_rules_leave_the_table_alone(snapshot: Snapshot, request: Request) -> No
     assert dump(hosts) == before
 
 
-@few
 @given(
     snapshot=FLEETS,
     later=FLEETS,
@@ -169,7 +164,6 @@ def test_an_answer_changes_only_where_the_journal_says_so(
         assert (rule.name, set(differing) - noted) == (rule.name, set())
 
 
-@few
 @given(snapshot=FLEETS, request=REQUESTS, other=REQUESTS)
 def test_an_answer_depends_on_what_is_declared_of_the_request(
     snapshot: Snapshot, request: Request, other: Request

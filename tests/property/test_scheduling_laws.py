@@ -35,7 +35,6 @@ from berth.testing.fleets import (
     policy_of,
     snapshot_of,
 )
-from tests.property.example_counts import few
 from tests.property.reference_model import NEGLIGIBLE
 
 SEEDS = st.integers(0, 2**63 - 1)
@@ -74,7 +73,6 @@ def scores_of(plan: Plan) -> dict[tuple[str, str], float]:
 # ---- equal inputs, equal plan -----------------------------------------------------------------
 
 
-@few
 @given(snapshot=snapshots(), request=requests(), policy=POLICIES, seed=SEEDS)
 def test_equal_inputs_give_equal_plans(
     snapshot: Snapshot, request: Request, policy: Policy, seed: int
@@ -88,7 +86,6 @@ def test_equal_inputs_give_equal_plans(
     assert decide(table_of(snapshot), request, policy, seed) == plan
 
 
-@few
 @given(snapshot=snapshots(), request=requests(), policy=POLICIES, seed=SEEDS, data=st.data())
 def test_the_order_of_rows_is_irrelevant(
     snapshot: Snapshot, request: Request, policy: Policy, seed: int, data: st.DataObject
@@ -111,7 +108,6 @@ class CrashError(Exception):
     """The rule of a test fails."""
 
 
-@few
 @given(snapshot=snapshots(least=2), request=requests(), at=st.integers(0, 3))
 def test_a_plan_that_raises_leaves_the_table_unchanged(
     snapshot: Snapshot, request: Request, at: int
@@ -137,7 +133,6 @@ def test_a_plan_that_raises_leaves_the_table_unchanged(
 # ---- weighing ---------------------------------------------------------------------------------
 
 
-@few
 @given(snapshot=snapshots(least=3), request=PLAIN_REQUESTS, multipliers=MULTIPLIERS)
 def test_weighers_add_up(
     snapshot: Snapshot, request: Request, multipliers: tuple[float, ...]
@@ -155,7 +150,6 @@ def test_weighers_add_up(
         assert score == pytest.approx(sum(scores[key] for scores in alone), abs=NEGLIGIBLE)
 
 
-@few
 @given(snapshot=snapshots(least=3), request=PLAIN_REQUESTS, multipliers=MULTIPLIERS)
 def test_negating_all_multipliers_reverses_the_order(
     snapshot: Snapshot, request: Request, multipliers: tuple[float, ...]
@@ -255,7 +249,6 @@ def test_the_choice_is_within_the_subset_of_the_best(
 # ---- resources --------------------------------------------------------------------------------
 
 
-@few
 @given(snapshot=snapshots(least=1), request=requests(count_max=6), policy=POLICIES, seed=SEEDS)
 def test_a_plan_never_overcommits(
     snapshot: Snapshot, request: Request, policy: Policy, seed: int
@@ -277,7 +270,6 @@ def test_a_plan_never_overcommits(
             assert amount % inventory.step_size == 0
 
 
-@few
 @given(snapshot=snapshots(stepped=False), flavor=flavors(), data=st.data())
 def test_asking_less_never_loses_a_host(
     snapshot: Snapshot, flavor: Flavor, data: st.DataObject
@@ -335,7 +327,6 @@ KEYS = st.one_of(
 )
 
 
-@few
 @given(
     snapshot=snapshots(),
     specs=st.dictionaries(KEYS, st.builds("{}{}".format, SIGNS, NUMBERS), max_size=3),

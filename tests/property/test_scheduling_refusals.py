@@ -16,7 +16,6 @@ from berth.scheduling.evaluation.policy import Plan
 from berth.tables.host.feed import table_of
 from berth.testing.fleet_strategies import requests, snapshots
 from berth.testing.fleets import NOW_S, policy_of
-from tests.property.example_counts import few
 from tests.property.reference_model import Model
 
 POLICY = policy_of()
@@ -161,7 +160,6 @@ def changed_by(
     return snapshot, request
 
 
-@few
 @given(snapshot=snapshots(least=1), request=requests(count_max=1))
 def test_each_relaxation_is_true(snapshot: Snapshot, request: Request) -> None:
     """After the change of a relaxation, its examples fit, and as many hosts as it counts."""
@@ -178,7 +176,6 @@ def test_each_relaxation_is_true(snapshot: Snapshot, request: Request) -> None:
             assert len(fits) == relaxation.hosts, relaxation
 
 
-@few
 @given(snapshot=snapshots(least=1, stepped=False), request=requests(count_max=8, grouped=False))
 def test_a_relaxation_of_many_wins_room_for_one_more(snapshot: Snapshot, request: Request) -> None:
     """After each relaxation of a request for many, one more instance fits, or the reduced count."""
@@ -191,7 +188,6 @@ def test_a_relaxation_of_many_wins_room_for_one_more(snapshot: Snapshot, request
         assert plan.refusal is None, relaxation
 
 
-@few
 @given(snapshot=snapshots(), request=requests(count_max=5))
 def test_every_refusal_is_right(snapshot: Snapshot, request: Request) -> None:
     """The number of instances that fit, counted host by host, is `placed` and less than `asked`.
@@ -213,7 +209,6 @@ def test_every_refusal_is_right(snapshot: Snapshot, request: Request) -> None:
     assert room == refusal.placed < refusal.asked
 
 
-@few
 @given(snapshot=snapshots(), request=requests(count_max=3))
 def test_the_counts_of_a_refusal_add_up(snapshot: Snapshot, request: Request) -> None:
     """Filter counts continue each other down to 0, and filters name examples of removed hosts."""
@@ -236,7 +231,6 @@ def test_the_counts_of_a_refusal_add_up(snapshot: Snapshot, request: Request) ->
     assert "  " not in refusal.message
 
 
-@few
 @given(snapshot=snapshots(least=1), request=requests(count_max=4), data=st.data())
 def test_a_refusal_does_not_depend_on_the_order_of_rows(
     snapshot: Snapshot, request: Request, data: st.DataObject

@@ -17,7 +17,6 @@ from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import NOW_S
 from berth.testing.tagging import tagged_requests, tagged_snapshots
-from tests.property.example_counts import few
 from tests.property.reference_aggregates import BUILDS_MAX, INSTANCES_MAX, RULES, kept
 
 OPTIONS: Mapping[str, Mapping[str, object]] = {
@@ -51,7 +50,6 @@ def test_every_rule_of_the_model_is_installed() -> None:
     assert FILTERS.keys() == RULES.keys()
 
 
-@few
 @given(snapshot=tagged_snapshots(least=2), request=tagged_requests())
 def test_a_rule_keeps_what_the_model_keeps(snapshot: Snapshot, request: Request) -> None:
     """Each filter keeps exactly the hosts that the model keeps."""
@@ -65,7 +63,6 @@ def test_a_rule_keeps_what_the_model_keeps(snapshot: Snapshot, request: Request)
         assert (name, keys) == (name, expected)
 
 
-@few
 @given(snapshot=tagged_snapshots(least=2), request=tagged_requests())
 def test_what_a_rule_removes_it_explains(snapshot: Snapshot, request: Request) -> None:
     """Every removed host has a reason, and each relaxation wins the hosts that it counts."""

@@ -19,7 +19,6 @@ from berth.testing.builders import make_flavor, make_migration
 from berth.testing.dumping import dump
 from berth.testing.fleet_strategies import HOSTS_MAX, snapshots
 from berth.testing.tree_strategies import with_trees
-from tests.property.example_counts import few
 
 FLAVOR = make_flavor()
 
@@ -67,7 +66,6 @@ def follow(events: Sequence[Event]) -> HostTable:
     return hosts
 
 
-@few
 @given(snapshot=with_moves(with_trees(snapshots())), data=st.data())
 def test_events_in_any_order_make_the_table_of_the_snapshot(
     snapshot: Snapshot, data: st.DataObject
@@ -173,7 +171,6 @@ def _is_known(events: Sequence[Event], provider_uuid: str) -> bool:
     return known
 
 
-@few
 @given(history=histories())
 def test_a_history_makes_the_table_of_its_last_state(history: list[Event]) -> None:
     """After any history, the table equals one loaded from the snapshot of its last state."""
@@ -185,7 +182,6 @@ def test_a_history_makes_the_table_of_its_last_state(history: list[Event]) -> No
     assert dump(hosts) == dump(table_of(truth.snapshot()))
 
 
-@few
 @given(history=histories())
 def test_records_are_given_back_as_they_were_told(history: list[Event]) -> None:
     """The table returns hosts and services equal to the records that it was given."""
@@ -205,7 +201,6 @@ def test_records_are_given_back_as_they_were_told(history: list[Event]) -> None:
     assert hosts.alive_rows().size == len(truth.records[Kind.HOST])
 
 
-@few
 @given(history=histories())
 def test_the_journal_names_every_row_that_changed(history: list[Event]) -> None:
     """For each event, the journal names every changed row and the groups of its changed columns."""

@@ -15,7 +15,6 @@ from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleet_strategies import requests, snapshots
 from berth.testing.fleets import NOW_S, WEIGHERS, all_weighers
-from tests.property.example_counts import few
 
 ALL = all_weighers((1.0,) * WEIGHERS)
 
@@ -31,7 +30,6 @@ def query_of(hosts: HostTable, request: Request) -> Query:
     return Query(request, needs, NOW_S, group, request.instance_uuids[0])
 
 
-@few
 @given(snapshot=snapshots(least=1), request=requests(), data=st.data())
 def test_a_value_does_not_depend_on_other_rows(
     snapshot: Snapshot, request: Request, data: st.DataObject
@@ -57,7 +55,6 @@ def check_rows(measure: Raw, hosts: HostTable, query: Query, rows: np.ndarray) -
         assert some.tolist() == everyone[rows].tolist()
 
 
-@few
 @given(snapshot=snapshots(least=1), request=requests())
 def test_a_share_is_between_0_and_1(snapshot: Snapshot, request: Request) -> None:
     """A weigher has shares exactly if it has raw values, and every share is in [0, 1]."""
@@ -72,7 +69,6 @@ def test_a_share_is_between_0_and_1(snapshot: Snapshot, request: Request) -> Non
             assert ((shares >= 0) & (shares <= 1)).all(), weigher.name
 
 
-@few
 @given(snapshot=snapshots(least=1), request=requests())
 def test_what_reads_nothing_of_the_request_is_the_same_for_all(
     snapshot: Snapshot, request: Request
@@ -89,7 +85,6 @@ def test_what_reads_nothing_of_the_request_is_the_same_for_all(
             assert raw is None or same is None or raw.tolist() == same.tolist()
 
 
-@few
 @given(snapshot=snapshots(least=1), request=requests())
 def test_one_row_as_a_plain_number_is_what_the_array_says(
     snapshot: Snapshot, request: Request
