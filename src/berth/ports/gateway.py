@@ -12,8 +12,18 @@ from typing import Protocol
 from berth.domain.compute.host_identity import HostKey
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration
-from berth.domain.compute.step import Conclusion, LeftoverVerdict, Standing, StepOutcome
+from berth.domain.compute.step import (
+    ERROR_TEXT_MAX,
+    Conclusion,
+    LeftoverVerdict,
+    Standing,
+    StepOutcome,
+)
+from berth.domain.errors import InvalidInputError
 from berth.ports.virt import HostReport, Power
+
+_CODE_MAX = 64
+_KEY_MAX = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +37,21 @@ class HostNote:
     key: str
     text: str
     is_repaired: bool = False
+
+    def __post_init__(self) -> None:
+        """Reject texts that are too long.
+
+        Raises:
+            InvalidInputError: a text is too long; the error names the field.
+        """
+        for name, text, longest in (
+            ("code", self.code, _CODE_MAX),
+            ("key", self.key, _KEY_MAX),
+            ("text", self.text, ERROR_TEXT_MAX),
+        ):
+            if len(text) > longest:
+                reason = f"has {len(text)} characters; at most {longest} are allowed"
+                raise InvalidInputError(name, reason)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ _BYTES_PER_S: Final = 1024.0 * 1024.0
 _BYTES_MAX: Final = 32.0 * 1024 * 1024
 _NS_PER_S: Final = 1_000_000_000
 _CONSOLE_S: Final = 10.0
+_CONSOLE_CHARS_MAX: Final = 100 * 1024
 
 
 class SessionList:
@@ -155,6 +156,11 @@ class AgentSession:
             self._handle(data)
         except InvalidInputError as error:
             self.end(MALFORMED, str(error))
+
+    def receive_control(self, size: int) -> None:
+        """Count a frame of `size` bytes that the transport handles itself, such as a ping."""
+        if not self.is_over and not self._may_receive(size):
+            self.end(FLOODED, "the host sends more than hosts may; see SECURITY.md")
 
     def check_key(self) -> None:
         """End the session if its key is no longer valid, or have the agent replace the key."""
@@ -321,7 +327,7 @@ class AgentSession:
         if frame.failure is not None:
             answer.set_exception(error_of(frame.failure))
         else:
-            answer.set_result(frame.text)
+            answer.set_result(frame.text[-_CONSOLE_CHARS_MAX:])
 
     def _cast(self, cast: Cast) -> None:
         kind = self._services.cast_type(cast.command)

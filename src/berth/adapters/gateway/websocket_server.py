@@ -23,6 +23,8 @@ PATH: Final = "/berth/v1/agent"
 """The path at which agents connect."""
 
 _STRANGER_FRAME_BYTES_MAX: Final = 4 * 1024
+_STRANGER_BYTES_MAX: Final = 16 * 1024
+_CLOSE_S_MAX: Final = 5.0
 _BUFFERED_BYTES_MAX: Final = 128 * 1024 * 1024
 # The library requires a logger for each connection; one that writes nothing costs nothing.
 _NO_LOG: Final = logging.getLogger("berth.websocket")
@@ -38,7 +40,15 @@ class AgentSocket(asyncio.Protocol):
         connections: the connections of the server, which this one joins.
     """
 
-    __slots__ = ("_alarm", "_connections", "_protocol", "_session", "_sessions", "_transport")
+    __slots__ = (
+        "_alarm",
+        "_connections",
+        "_protocol",
+        "_session",
+        "_sessions",
+        "_stranger_bytes",
+        "_transport",
+    )
 
     def __init__(self, sessions: SessionList | None, connections: "set[asyncio.Protocol]") -> None:
         self._sessions = sessions
@@ -47,6 +57,8 @@ class AgentSocket(asyncio.Protocol):
         self._protocol = ServerProtocol(max_size=_STRANGER_FRAME_BYTES_MAX, logger=_NO_LOG)
         self._transport: asyncio.Transport | None = None
         self._session: AgentSession | None = None
+        # The bytes that arrived before the proof of an identity.
+        self._stranger_bytes = 0
         self._alarm: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -70,6 +82,11 @@ class AgentSocket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Handle the frames in some bytes."""
+        if self._session is None or not self._session.is_authentic:
+            self._stranger_bytes += len(data)
+            if self._stranger_bytes > _STRANGER_BYTES_MAX:
+                self._abort()
+                return
         self._protocol.receive_data(data)
         for event in self._protocol.events_received():
             if isinstance(event, Request):
@@ -102,8 +119,12 @@ class AgentSocket(asyncio.Protocol):
         )
 
     def _take(self, frame: Frame) -> None:
-        """Pass a binary frame on; pings and closes are the protocol's business."""
-        if self._session is None or frame.opcode not in {Opcode.BINARY, Opcode.TEXT, Opcode.CONT}:
+        """Pass a binary frame on; the protocol itself answers pings, and closes the connection."""
+        if self._session is None:
+            return
+        if frame.opcode not in {Opcode.BINARY, Opcode.TEXT, Opcode.CONT}:
+            # Pings count as well, because each is answered.
+            self._session.receive_control(len(frame.data))
             return
         if frame.opcode is not Opcode.BINARY or not frame.fin:
             self._session.end(MALFORMED, "frames must be binary and unfragmented")
@@ -113,10 +134,6 @@ class AgentSocket(asyncio.Protocol):
     def _send(self, data: bytes) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
-            return
-        # An agent that does not read must not fill the memory of the control plane.
-        if transport.get_write_buffer_size() > _BUFFERED_BYTES_MAX:
-            transport.abort()
             return
         try:
             self._protocol.send_binary(data)
@@ -131,10 +148,21 @@ class AgentSocket(asyncio.Protocol):
         self._flush()
         if self._transport is not None:
             self._transport.close()
+            # Otherwise an agent that does not read would keep its session for ever.
+            loop = asyncio.get_running_loop()
+            self._alarm = loop.call_later(_CLOSE_S_MAX, self._abort)
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
 
     def _flush(self) -> None:
         transport = self._transport
         if transport is None:
+            return
+        # An agent that does not read must not fill the memory of the control plane.
+        if transport.get_write_buffer_size() > _BUFFERED_BYTES_MAX:
+            transport.abort()
             return
         for data in self._protocol.data_to_send():
             if data:

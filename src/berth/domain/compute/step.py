@@ -86,6 +86,9 @@ class StepOutcome:
         if len(self.address) > ADDRESS_MAX:
             reason = f"has {len(self.address)} characters; at most {ADDRESS_MAX} are allowed"
             raise InvalidInputError("address", reason)
+        # Another host opens the address, and operators read it in logs.
+        if not self.address.isprintable():
+            raise InvalidInputError("address", "contains characters that cannot be printed")
         is_failure = self.result in {StepResult.FAILED, StepResult.GUEST_LOST}
         if is_failure != (self.error is not None):
             wanted = "is missing" if is_failure else "must be absent"
