@@ -11,7 +11,6 @@ from berth.domain.compute.host import Host
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.step import Conclusion, LeftoverVerdict, Standing, StepOutcome
-from berth.domain.errors import ConflictError
 from berth.ports.clock import Clock
 from berth.ports.gateway import HostNote
 from berth.ports.ledger import InstanceQuery, Ledger
@@ -19,6 +18,7 @@ from berth.ports.virt import HostReport, Power
 from berth.services.fleet.hosts import Hosts
 from berth.services.gateway.guest_states import GuestStates
 from berth.services.gateway.host_notices import HostNotices
+from berth.services.gateway.host_reports import uuid_taken
 from berth.services.gateway.leftovers import judge_leftover
 from berth.services.gateway.outcomes import Outcomes
 from berth.services.gateway.self_audit import SelfAudit
@@ -73,7 +73,6 @@ class Gateway:
 
     async def report(self, report: HostReport) -> None:
         """See `HostGateway.report`. The count of failed builds fades at the same pace."""
-        await self._check_uuid(report)
         await self._outcomes.failed_builds(report.host.name).fade(report.host.name)
         await self._audits.audit(report)
 
@@ -86,10 +85,7 @@ class Gateway:
         uuid, name = report.host.uuid, report.host.name
         known = await self._ledger.get(Host, uuid)
         if known is not None and known.name != name:
-            raise ConflictError(
-                f"cannot register host {name}: the UUID {uuid} in its report belongs to another "
-                "host; remove that host first if this is the same machine under a new name"
-            )
+            raise uuid_taken(name, uuid)
 
     async def instances(self, host: str) -> Sequence[Instance]:
         """See `HostGateway.instances`."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from berth.domain.compute.host import Host
+from berth.domain.errors import ConflictError
 from berth.domain.inventory.resources import Inventory
 from berth.ports.virt import HostReport
 from berth.services.fleet.allocation_ratios import AllocationRatios
@@ -45,7 +46,7 @@ class HostReports:
 
         Raises:
             InvalidInputError: see `Hosts.register`.
-            ConflictError: see `Hosts.register`.
+            ConflictError: see `Hosts.register`; or the UUID in a report is another host's.
             UnavailableError: the ledger cannot be reached; the report must be repeated.
         """
         news = [one for one in reports if self._is_news(one)]
@@ -61,6 +62,8 @@ class HostReports:
         # An operator has removed the host, and a periodic report must not bring it back.
         if row is None:
             return False
+        if table.name(row) != report.host.name:
+            raise uuid_taken(report.host.name, uuid)
         digest = _digest(report)
         if self._reported.setdefault(uuid, digest) != digest:
             return True
@@ -76,6 +79,14 @@ class HostReports:
         has = table.inventories(row)
         reported = settled.provider.inventories.items()
         return all(name in has and _terms(one) == _terms(has[name]) for name, one in reported)
+
+
+def uuid_taken(name: str, uuid: str) -> ConflictError:
+    """Return the error for the report of a host under the UUID of another host."""
+    return ConflictError(
+        f"cannot register host {name}: the UUID {uuid} in its report belongs to another host; "
+        "remove that host first if this is the same machine under a new name"
+    )
 
 
 def _terms(inventory: Inventory) -> tuple[float, ...]:
