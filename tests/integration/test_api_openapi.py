@@ -40,6 +40,7 @@ async def furnish(stack: Stack) -> dict[str, str]:
     group = {"server_group": {"name": "g", "policies": ["affinity"]}}
     made = await stack.ask("POST", "/v2.1/os-server-groups", group)
     instance = await stack.ask("GET", f"/berth/v1/instances/{server}")
+    await stack.ask("POST", "/berth/v1/host-keys/host-0/token", {})
     await stack.ask("POST", "/zones", {"zone": {"name": "west", "api_url": "http://west.test"}})
     return {
         "server_id": server,
@@ -51,6 +52,7 @@ async def furnish(stack: Stack) -> dict[str, str]:
         "request_id": instance.body["request_id"],
         "migration_id": "1",
         "name": "host-0",
+        "host": "host-0",
         "service_id": "enable",
         "hypervisor_id": "node",
         "zone_id": "1",

@@ -343,8 +343,7 @@ class AgentPool:
             CONTEXT.set(Context(instance.decision_id))
             try:
                 async with self._slots:
-                    move = self._moves.get(instance.migration_uuid or "")
-                    done = await agent.executor.carry_out(instance, move, in_doubt=in_doubt)
+                    done = await agent.executor.carry_out(instance, in_doubt=in_doubt)
                 has_failed = False
             except BuildError as error:
                 self._telemetry.failure("adoption_failed", error, instance=uuid, host=host)

@@ -111,6 +111,10 @@ class HostGateway(Protocol):
         """Return where an instance stands, as far as that concerns the host."""
         ...
 
+    async def move(self, host: str, migration_uuid: str) -> Migration | None:
+        """Return a move from or to a host, or None if there is no such move."""
+        ...
+
     async def conclude(self, host: str, outcome: StepOutcome) -> Conclusion:
         """Report the outcome of a step.
 

@@ -1,6 +1,7 @@
 """The complete API on a memory ledger: real services, a scheduler on the local bus, no agents."""
 
 import itertools
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,8 +27,9 @@ from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.aggregates import Aggregates
 from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
+from berth.services.gateway.identities import HostIdentities
 from berth.services.placement.placement import PlacementService
-from berth.services.replica.follower import Follower
+from berth.services.replica.follower import Follower, Subscriber
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.services.replica.replica import Replica
 from berth.services.requests.orders import PLACE
@@ -122,7 +124,9 @@ class Stack:
         self.ledger: Ledger = ledger or MemoryLedger(now_s=self.clock.now_s)
         self.replica = Replica()
         self.providers = ProviderReplica(StandardNames((VCPU, MEMORY_MB, DISK_GB), ()))
-        self.follower = Follower(self.ledger, self.clock, [self.replica, self.providers])
+        self.identities = HostIdentities(self.ledger, self.clock, os.urandom)
+        subscribers: list[Subscriber] = [self.replica, self.providers, self.identities]
+        self.follower = Follower(self.ledger, self.clock, subscribers)
         self.policies = _POLICIES
         self.bus = LocalBus(self.told)
         ids = CountedIds()
@@ -182,6 +186,7 @@ class Stack:
             ids=ids,
             telemetry=self.told,
             providers=self.providers if has_providers else None,
+            identities=self.identities,
             images=images or {},
             limits=limits or RequestLimits(),
         )

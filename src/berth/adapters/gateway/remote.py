@@ -352,6 +352,12 @@ class RemoteGateway:
         found: Standing = await self.call("standing", instance_uuid)
         return found
 
+    async def move(self, host: str, migration_uuid: str) -> Migration | None:
+        """See `HostGateway.move`."""
+        self._check(host)
+        found: Migration | None = await self.call("move", migration_uuid)
+        return found
+
     async def conclude(self, host: str, outcome: StepOutcome) -> Conclusion:
         """See `HostGateway.conclude`."""
         self._check(host)

@@ -211,6 +211,10 @@ async def _standing(gateway: HostGateway, host: str, uuid: str) -> Standing:
     return await gateway.standing(host, uuid)
 
 
+async def _move(gateway: HostGateway, host: str, uuid: str) -> Migration | None:
+    return await gateway.move(host, uuid)
+
+
 async def _conclude(gateway: HostGateway, host: str, outcome: StepOutcome) -> Conclusion:
     return await gateway.conclude(host, outcome)
 
@@ -266,6 +270,7 @@ METHODS: Final[Mapping[str, Method]] = {
     "report": Method(tuple[HostReport], None, _report),
     "instances": Method(tuple[()], tuple[Instance, ...], _instances),
     "standing": Method(tuple[str], Standing, _standing),
+    "move": Method(tuple[str], Migration | None, _move),
     "conclude": Method(tuple[StepOutcome], Conclusion, _conclude),
     "leftover_move": Method(tuple[str], Migration | None, _leftover_move),
     "report_cleared": Method(tuple[str], None, _report_cleared),

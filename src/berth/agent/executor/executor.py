@@ -64,9 +64,7 @@ class HostExecutor:
         """The name of the host."""
         return self._context.host
 
-    async def carry_out(
-        self, instance: Instance, migration: Migration | None = None, *, in_doubt: bool = False
-    ) -> int:
+    async def carry_out(self, instance: Instance, *, in_doubt: bool = False) -> int:
         """Carry out the task of an instance and report the outcome.
 
         If the instance has no task but should run, because it is active or was active before its
@@ -76,7 +74,6 @@ class HostExecutor:
 
         Args:
             instance: the last known state; it may be stale.
-            migration: the move of the instance, as last known.
             in_doubt: whether an earlier outcome may have been recorded, so that the control plane
                 must be asked first.
 
@@ -90,16 +87,17 @@ class HostExecutor:
                 migration is unknown; the task remains in the ledger.
         """
         with self._observer.task(self.host, instance):
-            return await self._carry_out(instance, migration, in_doubt=in_doubt)
+            return await self._carry_out(instance, in_doubt=in_doubt)
 
-    async def _carry_out(
-        self, instance: Instance, migration: Migration | None, *, in_doubt: bool
-    ) -> int:
+    async def _carry_out(self, instance: Instance, *, in_doubt: bool) -> int:
         context, move = self._context, instance.migration_uuid
-        standing = Standing(instance, migration)
-        if in_doubt or move != (None if migration is None else migration.uuid):
+        standing = Standing(instance)
+        if in_doubt:
             standing = await context.gateway.standing(self.host, instance.uuid)
-        elif not may_have_guest(self.host, instance, migration):
+        elif move is not None:
+            # The owner or an operator may have given the move up since this host was told of it.
+            standing = Standing(instance, await context.gateway.move(self.host, move))
+        if not in_doubt and not may_have_guest(self.host, instance, standing.migration):
             standing = Standing()
         while (latest := standing.instance) is not None:
             if latest.migration_uuid not in {None, move}:

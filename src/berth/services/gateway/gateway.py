@@ -95,6 +95,13 @@ class Gateway:
         """See `HostGateway.standing`."""
         return await self._outcomes.standing(host, instance_uuid)
 
+    async def move(self, host: str, migration_uuid: str) -> Migration | None:
+        """See `HostGateway.move`."""
+        migration = await self._ledger.get(Migration, migration_uuid)
+        if migration is None or host not in {migration.source.host, migration.destination.host}:
+            return None
+        return migration
+
     async def conclude(self, host: str, outcome: StepOutcome) -> Conclusion:
         """See `HostGateway.conclude`."""
         return await self._outcomes.conclude(host, outcome)
