@@ -146,7 +146,6 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
             ratios=ratios,
             clock=clock,
             ids=ids,
-            observer=observer,
         ),
         liveness=Liveness(ledger, replica, clock, telemetry, ids.uuid(), observer=observer),
     )

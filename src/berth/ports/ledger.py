@@ -238,8 +238,8 @@ class Feed(Protocol):
         """How often versions that this process had read were lost.
 
         Versions are lost if a replica of the database that lacked them becomes the primary, or if a
-        backup is restored. The same numbers may then stand for other versions. Whoever has applied
-        changes must load a snapshot when the number has risen after a read.
+        backup is restored. The same numbers may then stand for other versions. A follower must
+        load a snapshot when the number has risen after a read.
         """
         ...
 

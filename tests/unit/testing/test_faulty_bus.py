@@ -44,7 +44,8 @@ def test_orders_survive_a_faulty_bus(seed: int) -> None:
 
         async def beat() -> None:
             while True:
-                await desk.hosts.heartbeat([f"host-{number}" for number in range(1, 5)])
+                for number in range(1, 5):
+                    desk.liveness.note(f"host-{number}")
                 await asyncio.sleep(20)
 
         async with running(desk.follower.run, desk.pending.run, beat):

@@ -108,9 +108,9 @@ class Standing:
     """What the control plane tells a host about an instance.
 
     `instance` and `migration` are the current records if the instance concerns the host. Otherwise
-    both are None, and `where` says why: `unknown`, `deleted`, `on no host` or `on another host`. A
-    deleted instance of the host is told as `deleted` without its record. `revision` is that of the
-    instance, 0 if it is unknown.
+    both are None, and `where` says why: `unknown`, `deleted`, `on no host` or `on another host`.
+    For a deleted instance of the host it is `deleted`. `revision` is that of the instance, 0 if it
+    is unknown.
     """
 
     instance: Instance | None = None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.ratios import Ratio
-from berth.domain.errors import BerthError, ConflictError, NotFoundError
+from berth.domain.errors import ConflictError, NotFoundError
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
 from berth.domain.ledger.record import Kind
@@ -25,12 +25,10 @@ from berth.domain.ledger.write import (
 )
 from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import InstanceQuery, Ledger
-from berth.ports.observer import NO_OBSERVER, Observer
 from berth.ports.virt import HostReport
 from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.providers.guarded_saves import (
     AGGREGATES_GUARD,
-    save,
     save_guarded,
     service_guard,
 )
@@ -113,10 +111,9 @@ class Hosts:
         ratios: returns the allocation ratios in force.
         clock: the source of the times of heartbeats.
         ids: makes the uuids of new services.
-        observer: receives the heartbeats.
     """
 
-    def __init__(  # noqa: PLR0913 - one part each
+    def __init__(
         self,
         *,
         ledger: Ledger,
@@ -125,7 +122,6 @@ class Hosts:
         ratios: AllocationRatios,
         clock: Clock,
         ids: Ids,
-        observer: Observer = NO_OBSERVER,
     ) -> None:
         self._ledger = ledger
         self._follower = follower
@@ -133,7 +129,6 @@ class Hosts:
         self._ratios = ratios
         self._clock = clock
         self._ids = ids
-        self._observer = observer
 
     async def all(self) -> list[HostView]:
         """Return all hosts, ordered by name."""
@@ -320,21 +315,6 @@ class Hosts:
             found = [await self._ledger.get(Host, uuid) for uuid in sorted(uuids)]
             hosts = [host for host in found if host is not None]
         return {host.uuid: host for host in hosts if host.uuid in uuids}
-
-    async def heartbeat(self, names: Sequence[str]) -> None:
-        """Record that the agents of these hosts are alive now.
-
-        Raises:
-            ConflictError: the ledger rejected the heartbeats.
-            UnavailableError: the ledger cannot be reached.
-        """
-        try:
-            if names:
-                await save(self._ledger, Heartbeats(tuple(names), self._clock.now_s()))
-        except BerthError:
-            self._observer.heartbeats(len(names), are_saved=False)
-            raise
-        self._observer.heartbeats(len(names), are_saved=True)
 
     async def remove(self, name: str) -> None:
         """Remove a host without instances, its service and its memberships in aggregates.

@@ -52,7 +52,7 @@ class Assignments:
         self._moves: dict[str, Migration] = {}
         # The instances on no host whose stored disks are to be deleted.
         self._nowhere: dict[str, Instance] = {}
-        # The host of each instance that an agent was told of, so that it hears of the departure.
+        # The host of each instance that was sent to an agent, which must learn of the departure.
         # Entries of agents that have left stay until the instance changes, which does no harm.
         self._where: dict[str, str] = {}
 
@@ -100,7 +100,7 @@ class Assignments:
         was_first = next(iter(self._disk_deleters), None) is one
         self._disk_deleters.pop(one, None)
         heir = next(iter(self._disk_deleters), None)
-        # Another agent deletes the disks that this one was told of, if it has not done so.
+        # Another agent deletes the disks that this one was to delete, if it has not done so.
         if was_first and heir is not None and self._nowhere:
             self._tell(heir, HostView(self._version, tuple(self._nowhere.values())))
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 
 from berth.adapters.gateway.host_key import HostKeyFile
-from berth.adapters.gateway.pipe import connect_pipe
 from berth.adapters.gateway.remote import RemoteGateway
 from berth.adapters.gateway.session import SessionList
 from berth.domain.compute.instance import Instance
@@ -18,6 +17,7 @@ from berth.services.gateway.identities import HostIdentities
 from berth.services.gateway.sessions import SessionServices
 from berth.services.replica.liveness import Liveness
 from berth.testing.builders import make_instance, make_uuid
+from tests.unit.adapters.gateway.pipe import connect_pipe
 from tests.unit.services.wiring import Desk, Fleet, open_desk, running
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from berth.domain.compute.host import Attestation, Service
-from berth.domain.ledger.write import Put
+from berth.domain.ledger.write import Heartbeats, Put
 from berth.services.fleet.attestation import ASKED_AT_ONCE, AttestationService
 from berth.testing.builders import make_host, make_provider, make_service
 from berth.testing.fake_attester import FakeAttester
@@ -107,7 +107,7 @@ async def test_heartbeats_are_not_set_back() -> None:
     desk = await open_desk()
     service, _ = attestations(desk, host_1="trusted")
     await desk.clock.sleep(30)
-    await desk.hosts.heartbeat(["host-1"])
+    await desk.ledger.write(Heartbeats(("host-1",), desk.clock.now_s()))
     await service.renew()
     saved = await desk.ledger.get(Service, "host-1")
     assert saved is not None

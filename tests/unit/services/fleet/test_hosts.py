@@ -99,18 +99,6 @@ async def test_an_operator_who_is_faster_is_not_overruled() -> None:
     assert await desk.ledger.get(Host, make_uuid("host", 1)) is not None
 
 
-async def test_heartbeats_are_seen() -> None:
-    """A heartbeat changes only the time, and unknown hosts are ignored."""
-    desk = await open_desk()
-    before = await service_of(desk)
-    await desk.clock.sleep(30)
-    await desk.hosts.heartbeat(["host-1", "nobody"])
-    assert await service_of(desk) == replace(before, last_seen_s=desk.clock.now_s())
-    version = await desk.ledger.version()
-    await desk.hosts.heartbeat([])
-    assert await desk.ledger.version() == version
-
-
 async def test_two_changes_at_once_are_both_kept() -> None:
     """Two simultaneous changes of a service are both kept."""
     desk = await open_desk()

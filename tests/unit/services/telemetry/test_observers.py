@@ -10,18 +10,17 @@ from berth.ports.measures import CLAIMS, DECISION_SECONDS, DECISIONS, HEARTBEATS
 from berth.ports.observer import Observer
 from berth.ports.telemetry import Measure, Metrics, Span, Tracer
 from berth.services.decisions.decisions import DecisionService
-from berth.services.fleet.allocation_ratios import AllocationRatios
-from berth.services.fleet.hosts import Hosts
 from berth.services.placement.placement import PlacementService
+from berth.services.replica.liveness import Liveness
 from berth.services.telemetry.observers import (
     CombinedObserver,
     MetricsObserver,
     SpanObserver,
     emptying_filter,
 )
-from berth.testing.builders import make_flavor, make_request
+from berth.testing.builders import make_flavor, make_request, make_uuid
 from berth.testing.virtual_time import run_virtually
-from tests.unit.services.wiring import CountedIds, Desk, Fleet, open_desk, open_second, order_of
+from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, order_of
 
 
 class Counts:
@@ -194,16 +193,12 @@ def test_heartbeats_are_counted_by_host() -> None:
 
     async def main() -> None:
         desk, counts = await open_desk(), Counts()
-        hosts = Hosts(
-            ledger=desk.ledger,
-            follower=desk.follower,
-            replica=desk.replica,
-            ratios=AllocationRatios(ledger=desk.ledger, replica=desk.replica),
-            clock=desk.clock,
-            ids=CountedIds(),
-            observer=MetricsObserver(counts),
-        )
-        await hosts.heartbeat(["host-0", "host-1"])
+        parts = (desk.ledger, desk.replica, desk.clock, desk.told)
+        gateway, observer = make_uuid("gateway", 1), MetricsObserver(counts)
+        liveness = Liveness(*parts, gateway, observer=observer)
+        for host in ("host-0", "host-1"):
+            liveness.note(host)
+        await liveness.share()
         assert counts.of(HEARTBEATS) == {("sent",): 2}
 
     run_virtually(main)

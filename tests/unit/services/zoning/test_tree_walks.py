@@ -119,8 +119,7 @@ async def keep_hosts(house: ZoneServices) -> None:
     desk = house.desk
     while True:
         hosts = [one.host for one in await desk.ledger.all(Service)]
-        with suppress(UnavailableError):
-            await desk.hosts.heartbeat(hosts)
+        desk.replica.note_alive(hosts, desk.clock.now_s())
         for one in await desk.ledger.all(Instance):
             if one.task is Task.DELETING and one.status is not Status.DELETED:
                 await desk.ledger.write(*delete_instance(one, None, desk.clock.now_s()))

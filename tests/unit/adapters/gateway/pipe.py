@@ -1,4 +1,4 @@
-"""A pipe within one process that carries a session, for tests and agents of the same process."""
+"""A pipe within one process that carries a session."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
