@@ -124,6 +124,7 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
                 max_size=_READERS_MAX,
                 timeout=timeout_s,
                 command_timeout=timeout_s,
+                reset=_keep_session,
                 server_settings={"application_name": "berth ledger reader", "jit": "off"},
             )
         except (*LOST, asyncpg.PostgresError) as error:
@@ -291,6 +292,14 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
         self, _connection: object, _pid: int, _channel: str, version: object
     ) -> None:
         self._watch.advance(int(str(version)))
+
+
+async def _keep_session(connection: asyncpg.Connection) -> None:
+    """Leave the session of a connection that returns to the pool as it is.
+
+    Readers change no settings, take no advisory locks, open no cursors and do not listen. Resetting
+    all this would be a second transaction for each read. The pool itself rolls back an open one.
+    """
 
 
 async def _answered(
