@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from berth.adapters.gateway.host_key import HostKeyFile
-from berth.adapters.gateway.remote import RemoteGateway
+from berth.adapters.gateway.remote import Connect, RemoteGateway
 from berth.adapters.gateway.session import SessionList
 from berth.domain.compute.instance import Instance
 from berth.ports.gateway import HostView
@@ -24,13 +24,15 @@ from tests.unit.services.wiring import Desk, Fleet, open_desk, running
 class Agent:
     """The agent's end of a session, and what it has received."""
 
-    def __init__(self, plane: "Plane", host: str, key: HostKeyFile) -> None:
+    def __init__(
+        self, plane: "Plane", host: str, key: HostKeyFile, connect: Connect | None = None
+    ) -> None:
         self.host, self.key, self.plane = host, key, plane
         self.views: list[HostView] = []
         self.prepared = 0
         self.gateway = RemoteGateway(
             host,
-            lambda: connect_pipe(plane.sessions),
+            connect or (lambda: connect_pipe(plane.sessions)),
             key,
             plane.desk.clock,
             plane.desk.told,

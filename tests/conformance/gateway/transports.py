@@ -1,0 +1,152 @@
+"""The transports of sessions, each of which a test can stop, start again and break."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import uvicorn
+from starlette.applications import Starlette
+
+from berth.adapters.gateway.host_key import HostKeyFile
+from berth.adapters.gateway.remote import Connect, FrameStream
+from berth.adapters.gateway.session import SessionList
+from berth.adapters.gateway.websocket_client import connector
+from berth.adapters.gateway.websocket_server import socket_class
+from berth.adapters.http_server import TlsFiles, config_of, listening
+from berth.domain.errors import UnavailableError
+from berth.lab import loopback
+from tests.e2e.hosts.separate_cloud import write_certificate
+from tests.proxy import Proxy, proxying
+from tests.unit.adapters.gateway.pipe import connect_pipe
+
+_WITHIN_S = 30.0
+
+
+class Transport(Protocol):
+    """Carries sessions between agents and one process of the control plane."""
+
+    async def start(self) -> None:
+        """Accept sessions."""
+        ...
+
+    async def stop(self) -> None:
+        """End all sessions as a process that stops, and accept no new ones."""
+        ...
+
+    async def cut(self) -> None:
+        """Break all connections without a word."""
+        ...
+
+    def connect(self, host: str, key: HostKeyFile) -> Connect:
+        """Return the function with which the agent of a host connects."""
+        ...
+
+
+class PipeTransport:
+    """Carries frames within one process."""
+
+    def __init__(self, sessions: SessionList) -> None:
+        self._sessions = sessions
+        self._is_open = False
+
+    async def start(self) -> None:
+        """See `Transport.start`."""
+        self._is_open = True
+
+    async def stop(self) -> None:
+        """See `Transport.stop`."""
+        self._is_open = False
+        await self.cut()
+
+    async def cut(self) -> None:
+        """See `Transport.cut`."""
+        for session in list(self._sessions.by_host.values()):
+            session.end(1000, "")
+
+    def connect(self, host: str, key: HostKeyFile) -> Connect:
+        """See `Transport.connect`."""
+        del host, key
+        return self._open
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncGenerator[FrameStream]:
+        if not self._is_open:
+            raise UnavailableError("the process has stopped")
+        async with connect_pipe(self._sessions) as pipe:
+            yield pipe
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave the signal handlers of the test's process unchanged."""
+        yield
+
+
+class WebSocketTransport:
+    """Carries frames over WebSocket, on uvicorn as the API does, through a proxy.
+
+    Args:
+        sessions: the sessions of the process.
+        folder: the folder for a certificate; None serves without TLS.
+    """
+
+    def __init__(self, sessions: SessionList, folder: Path | None) -> None:
+        self._sockets = socket_class(sessions)
+        self._port = loopback.free_port()
+        self._tls: TlsFiles | None = None
+        if folder is not None:
+            self._tls = TlsFiles(folder / "api.pem", folder / "api.key")
+            write_certificate(self._tls.certificate, self._tls.key)
+        self._server: _Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._proxying: AbstractAsyncContextManager[Proxy] | None = None
+        self._proxy: Proxy | None = None
+
+    async def start(self) -> None:
+        """See `Transport.start`."""
+        if self._proxy is None:
+            self._proxying = proxying(loopback.HOST, self._port)
+            self._proxy = await self._proxying.__aenter__()
+        server = self._server = _Server(config_of(Starlette(), self._tls, self._sockets))
+        listener = listening(loopback.HOST, self._port)
+        self._serving = asyncio.create_task(server.serve(sockets=[listener]))
+        async with asyncio.timeout(_WITHIN_S):
+            while not server.started:  # noqa: ASYNC110 - uvicorn sets no event
+                await asyncio.sleep(0.01)
+
+    async def stop(self) -> None:
+        """See `Transport.stop`."""
+        if self._server is not None and self._serving is not None:
+            self._server.should_exit = True
+            await self._serving
+            self._server = self._serving = None
+
+    async def close(self) -> None:
+        """Stop, and close the proxy."""
+        await self.stop()
+        if self._proxying is not None:
+            await self._proxying.__aexit__(None, None, None)
+
+    async def cut(self) -> None:
+        """See `Transport.cut`."""
+        if self._proxy is not None:
+            await self._proxy.cut()
+
+    def connect(self, host: str, key: HostKeyFile) -> Connect:
+        """See `Transport.connect`."""
+        del host, key
+        scheme = "http" if self._tls is None else "https"
+        certificate = None if self._tls is None else self._tls.certificate
+
+        @asynccontextmanager
+        async def open_stream() -> AsyncGenerator[FrameStream]:
+            # The port of the proxy is known once it runs.
+            port = 0 if self._proxy is None else self._proxy.port
+            connect = connector(f"{scheme}://{loopback.HOST}:{port}", certificate)
+            async with connect() as stream:
+                yield stream
+
+        return open_stream
