@@ -66,7 +66,7 @@ class _Sessions:
 
     def __init__(self, connection: BrokerConnection) -> None:
         self.newest: BrokerSession | None = None
-        connection.add(self)
+        connection.listeners.append(self)
 
     async def on_connected(self, session: BrokerSession) -> None:
         """See `SessionListener.on_connected`."""

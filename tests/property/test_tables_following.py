@@ -197,7 +197,7 @@ def test_records_are_given_back_as_they_were_told(history: list[Event]) -> None:
         assert hosts.identity(row) == (hosts.name(row), hosts.node(row), uuid)
         assert hosts.identity(row) == (hosts.host(row).name, hosts.host(row).node, hosts.uuid(row))
     for name, record in truth.records[Kind.SERVICE].items():
-        assert hosts.service(name) == record
+        assert hosts.services.get(name) == record
     assert hosts.alive_rows().size == len(truth.records[Kind.HOST])
 
 

@@ -295,7 +295,7 @@ class World:
             here = self.desk.replica.overlay.residents_on(hosts, name, hosts.version)
             there = {one.uuid: one.resident for one in await read_list(self.desk.ledger, name)}
             assert here == there, name
-            (row,) = hosts.rows_of_name(name)
+            (row,) = hosts.host_names.of_name(name)
             assert int(hosts.num_instances[row]) == len(there)
 
 

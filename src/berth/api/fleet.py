@@ -60,7 +60,7 @@ def page_after(uuids: Sequence[str], marker: str | None, limit: int | None) -> S
 def zones_of(parts: ApiParts, host: str) -> list[str]:
     """Return the sorted availability zones of a host, or the default zone if it is in none."""
     table = parts.replica.hosts
-    zones = {zone for row in table.rows_of_name(host) for zone in table.zones.get(row)}
+    zones = {zone for row in table.host_names.of_name(host) for zone in table.zones.get(row)}
     return sorted(zones) or [parts.default_zone]
 
 

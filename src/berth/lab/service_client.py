@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -61,7 +61,11 @@ class ServiceClient:
             trust_env=False,  # a proxy from the environment would distort the measured times
         )
 
-    async def close(self) -> None:
+    async def __aenter__(self) -> Self:
+        """Return the client, which `__aexit__` closes."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
         """Close all connections."""
         await self._http.aclose()
 

@@ -73,8 +73,7 @@ async def replay(
         TimeoutError: a decision or deletion took longer than a minute.
     """
     options = options or ReplayOptions()
-    client = ServiceClient(connection, connections_max=options.concurrency + 16)
-    try:
+    async with ServiceClient(connection, connections_max=options.concurrency + 16) as client:
         await _prepare(client, workload)
         devices = await _devices(client, workload)
         run = _Run(client, Auditor(workload.hosts), _needs(workload), devices, options)
@@ -85,8 +84,6 @@ async def replay(
         took_s = time.monotonic() - began_s
         run.faults += [f"overcommitted: {one}" for one in run.auditor.overcommitted()]
         hosts = await client.hosts()
-    finally:
-        await client.close()
     return summarise(
         workload, hosts, run.times, run.refusals, took_s=took_s, faults=tuple(run.faults)
     )

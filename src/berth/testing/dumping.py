@@ -70,7 +70,7 @@ def _dump_row(hosts: HostTable, plain: _Plain, row: int) -> dict[str, object]:
     occupants = [hosts.occupants.by_uuid.get(uuid) for uuid in uuids]
     return {
         "host": hosts.host(row),
-        "service": hosts.service(hosts.host(row).name),
+        "service": hosts.services.get(hosts.host(row).name),
         **columns,
         "classes": {
             name: {column: values[row] for column, values in one.items()}
@@ -93,7 +93,7 @@ def _dump_row(hosts: HostTable, plain: _Plain, row: int) -> dict[str, object]:
         "groups": {
             group: members[row]
             for group in {one.group_uuid for one in occupants if one}
-            if group is not None and (members := hosts.occupants.group_rows(group))
+            if group is not None and (members := hosts.occupants.groups.rows(group))
         },
         "images": {
             item: hosts.occupants.images(frozenset()).count(*item, np.array([row])).item()

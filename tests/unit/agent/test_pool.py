@@ -130,7 +130,7 @@ async def test_hosts_are_registered_and_stay_up() -> None:
     async with running(rig.pool.run):
         await asyncio.sleep(95)
     await rig.desk.follower.catch_up()
-    service = rig.desk.replica.hosts.service("host-2")
+    service = rig.desk.replica.hosts.services.get("host-2")
     assert service is not None
     assert rig.desk.clock.now_s() - service.last_seen_s == pytest.approx(5)
 

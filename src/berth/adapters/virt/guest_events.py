@@ -9,26 +9,23 @@ from berth.ports.virt import GuestEvent
 _WAITING_MAX = 1_000
 
 
-class _Subscription:
+class _Subscription(asyncio.Queue[GuestEvent]):
     """The bounded queue of one subscriber, which is also its iterator over the events."""
-
-    def __init__(self) -> None:
-        self._waiting: asyncio.Queue[GuestEvent] = asyncio.Queue(_WAITING_MAX)
 
     def publish(self, event: GuestEvent) -> None:
         """Add an event, dropping the oldest one when the queue is full.
 
         Losing events is safe: they are hints, and agents reconcile their hosts periodically.
         """
-        if self._waiting.full():
-            self._waiting.get_nowait()
-        self._waiting.put_nowait(event)
+        if self.full():
+            self.get_nowait()
+        self.put_nowait(event)
 
     def __aiter__(self) -> AsyncIterator[GuestEvent]:
         return self
 
-    async def __anext__(self) -> GuestEvent:
-        return await self._waiting.get()
+    # A generator would end with the first call that is cancelled.
+    __anext__ = asyncio.Queue[GuestEvent].get
 
 
 class GuestEventHub:
@@ -45,7 +42,7 @@ class GuestEventHub:
         """Return an iterator over the events from now on."""
         if self._all is None:
             self._all = WeakSet()
-        subscription = _Subscription()
+        subscription = _Subscription(_WAITING_MAX)
         self._all.add(subscription)
         return subscription
 

@@ -76,7 +76,7 @@ def _group_rows(hosts: HostTable, query: Query) -> Hashable:
     group = query.group
     if group is None or group.policy is not GroupPolicy.AFFINITY:
         return None
-    rows = frozenset(hosts.occupants.group_rows(group.uuid))
+    rows = frozenset(hosts.occupants.groups.rows(group.uuid))
     return rows, hosts.orphans.has_member(group.uuid), is_split(hosts, group.uuid)
 
 

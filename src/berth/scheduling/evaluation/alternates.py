@@ -35,7 +35,7 @@ def has_alternates(request: Request) -> bool:
 def first_alternate(hosts: HostTable, request: Request, ranked: Ranking) -> int | None:
     """Return the index in the ranking of the first alternate that is still in it, or None."""
     for name, node in request.alternates:
-        for row in sorted(hosts.rows_of_name(name)):
+        for row in sorted(hosts.host_names.of_name(name)):
             number = ranked.find(row) if hosts.node(row) == node else None
             if number is not None:
                 return number
@@ -65,10 +65,10 @@ def alternates_of(
         pairs = _best_beside(hosts, ranked, row, wanted)
         if pairs is not None:
             return {row: pairs}
-    cell_of = {row: hosts.cell_name(row) for row in found}
+    cell_of = {row: hosts.cell.item(row) for row in found}
     cells = set(cell_of.values())
     rows = _best_others(ranked, found, wanted)
-    if len(cells) > 1 or any(hosts.cell_name(row) not in cells for row in rows):
+    if len(cells) > 1 or any(hosts.cell.item(row) not in cells for row in rows):
         rows = _best_others(ranked, found, ranked.size)
     by_cell = {cell: _in_cell(hosts, cell, rows, wanted) for cell in cells}
     return {row: by_cell[cell] for row, cell in cell_of.items()}
@@ -78,11 +78,11 @@ def _best_beside(
     hosts: HostTable, ranked: Ranking, row: int, wanted: int
 ) -> tuple[HostAndNode, ...] | None:
     """Return the alternates of the only chosen row, or None if one would be in another cell."""
-    cell = hosts.cell_name(row) if hosts.has_cells else None
+    cell = hosts.cell.item(row) if hosts.has_cells else None
     pairs: list[HostAndNode] = []
     for number in ranked.best(min(wanted + 1, ranked.size)):
         other = ranked.row(number)
-        if cell is not None and hosts.cell_name(other) != cell:
+        if cell is not None and hosts.cell.item(other) != cell:
             return None
         if other != row and len(pairs) < wanted:
             name, node, _ = hosts.identity(other)
@@ -106,7 +106,7 @@ def _best_others(ranked: Ranking, chosen: Collection[int], count: int) -> list[i
 
 
 def _in_cell(
-    hosts: HostTable, cell: str, rows: Iterable[int], wanted: int
+    hosts: HostTable, cell: int, rows: Iterable[int], wanted: int
 ) -> tuple[HostAndNode, ...]:
-    inside = (row for row in rows if hosts.cell_name(row) == cell)
+    inside = (row for row in rows if hosts.cell.item(row) == cell)
     return tuple((hosts.name(row), hosts.node(row)) for row in islice(inside, wanted))

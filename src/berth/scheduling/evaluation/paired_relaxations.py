@@ -105,7 +105,7 @@ def _near(hosts: HostTable, query: Query, rule: Filter, rows: Rows) -> frozenset
     """Return the few rows that are nearest for a filter; the first row if it names none."""
     names = {name for change in rule.relax(hosts, query, rows) for name in change.examples}
     # Relaxations name hosts and not rows, so all nodes of a named host are included.
-    named = [row for name in names for row in hosts.rows_of_name(name)]
+    named = [row for name in names for row in hosts.host_names.of_name(name)]
     found = rows[np.isin(rows, named)] if named else rows[:1]
     return frozenset(found.tolist() or rows[:1].tolist())
 

@@ -51,7 +51,7 @@ def build_tenant(
             return None
         mine = project_aggregates(hosts, query)
         if mine:
-            return hosts.memberships.has_any(mine, rows)
+            return hosts.memberships.by_row.has_any(mine, rows)
         return np.full(count_of(rows), not required)
 
     def why(hosts: HostTable, query: Query, row: int) -> str:
@@ -107,7 +107,7 @@ def _keep_zone(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         # All hosts pass here only because this table has no such aggregate. None would mean that
         # the filter ignores the query on every table.
         return np.ones(count_of(rows), dtype=np.bool_)
-    return hosts.memberships.has_any(mine, rows)
+    return hosts.memberships.by_row.has_any(mine, rows)
 
 
 def _why_zone(hosts: HostTable, query: Query, row: int) -> str:
@@ -138,7 +138,7 @@ def build_isolated(*, enable_isolated_aggregate_filtering: bool = True) -> Filte
         if not enable_isolated_aggregate_filtering:
             return None
         closed = {number for ids in _closed(hosts, query).values() for number in ids}
-        return ~hosts.memberships.has_any(closed, rows)
+        return ~hosts.memberships.by_row.has_any(closed, rows)
 
     return Filter(
         name=_ISOLATED,

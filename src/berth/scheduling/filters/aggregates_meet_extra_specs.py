@@ -50,7 +50,7 @@ def _meets(hosts: HostTable, key: str, requirement: str, rows: Selection) -> Mas
         for number, words in by_aggregate
         if any(matches(word, requirement) for word in words)
     ]
-    return hosts.memberships.has_any(meeting, rows)
+    return hosts.memberships.by_row.has_any(meeting, rows)
 
 
 def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:

@@ -51,7 +51,7 @@ def _holds_until(hosts: HostTable, query: Query, rows: Selection) -> float:
 
 def _why(hosts: HostTable, query: Query, row: int) -> str:
     host = hosts.host(row)
-    service = hosts.service(host.name)
+    service = hosts.services.get(host.name)
     found = None if service is None else service.attestations.get(host.node)
     asked = f"the flavor requires {_SPEC}={_asked(query)}"
     if found is None:

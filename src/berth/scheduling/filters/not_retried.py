@@ -29,7 +29,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         return None
     kept = np.ones(count_of(rows), dtype=np.bool_)
     for name, node in query.request.retried:
-        for row in hosts.rows_of_name(name):
+        for row in hosts.host_names.of_name(name):
             # Only the node where the build failed is removed, so the host's other nodes are tried.
             if hosts.node(row) == node:
                 kept &= ~is_row(row, rows)

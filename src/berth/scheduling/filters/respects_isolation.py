@@ -36,7 +36,7 @@ def build(
         is_isolated = isolated(query) is not None
         if not is_isolated and not (names and restricted):
             return None
-        mine = {row: 1.0 for name in names for row in hosts.rows_of_name(name)}
+        mine = {row: 1.0 for name in names for row in hosts.host_names.of_name(name)}
         kept: Mask = (spread(mine, rows) > 0) == is_isolated
         return kept
 

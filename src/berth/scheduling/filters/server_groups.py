@@ -54,7 +54,7 @@ def _keep_together(hosts: HostTable, query: Query, rows: Selection) -> Mask | No
     group = query.group
     if group is None or group.policy is not GroupPolicy.AFFINITY:
         return None
-    members = hosts.occupants.group_rows(group.uuid)
+    members = hosts.occupants.groups.rows(group.uuid)
     if not members and not hosts.orphans.has_member(group.uuid):
         return np.ones(count_of(rows), dtype=np.bool_)
     if is_split(hosts, group.uuid):
@@ -78,7 +78,7 @@ def _keep_apart(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
     group = query.group
     if group is None or group.policy is not GroupPolicy.ANTI_AFFINITY:
         return None
-    members = spread(hosts.occupants.group_rows(group.uuid), rows)
+    members = spread(hosts.occupants.groups.rows(group.uuid), rows)
     kept: Mask = members < group.max_server_per_host
     here = hosts.occupants.by_uuid.get(query.instance_uuid)
     if here is not None:
@@ -89,7 +89,7 @@ def _keep_apart(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
 
 def _why_apart(hosts: HostTable, query: Query, row: int) -> str:
     group = query.group
-    members = hosts.occupants.group_rows(group.uuid).get(row, 0) if group else 0
+    members = hosts.occupants.groups.rows(group.uuid).get(row, 0) if group else 0
     most = group.max_server_per_host if group else 0
     noun = "member" if members == 1 else "members"
     return f"it has {members} {noun} of the group, and the limit is {most}"

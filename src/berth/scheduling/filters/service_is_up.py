@@ -46,7 +46,7 @@ def build(*, service_down_time_s: float = 60.0) -> Filter:
         return float(later.min(initial=math.inf)) - _ROUNDING_S
 
     def why(hosts: HostTable, query: Query, row: int) -> str:
-        service = hosts.service(hosts.name(row))
+        service = hosts.services.get(hosts.name(row))
         if service is None:
             return "it has no compute service"
         if service.disabled:

@@ -309,7 +309,7 @@ def _idle_weights(policy: Policy, hosts: HostTable) -> Iterator[LintWarning]:
 def _large_groups(hosts: HostTable) -> Iterator[LintWarning]:
     usable = int(np.count_nonzero(hosts.alive & hosts.enabled))
     for group in hosts.server_groups.values():
-        members = sum(hosts.occupants.group_rows(group.uuid).values())
+        members = sum(hosts.occupants.groups.rows(group.uuid).values())
         where = f"server group {group.name}"
         if group.policy is GroupPolicy.ANTI_AFFINITY and members >= _member_limit(group, usable):
             yield LintWarning(

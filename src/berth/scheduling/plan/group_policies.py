@@ -79,7 +79,7 @@ def group_violation(
     if group is None or group.policy not in GROUP_FILTERS or not placements:
         return None
     # The counts are copied, because placements are added to them below.
-    members = Counter(hosts.occupants.group_rows(group_uuid))
+    members = Counter(hosts.occupants.groups.rows(group_uuid))
     rows = {one.instance_uuid: hosts.row_of(one.provider_uuid) for one in placements}
     if group.policy is GroupPolicy.AFFINITY:
         return _apart(hosts, group, members, rows)

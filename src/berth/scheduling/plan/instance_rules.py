@@ -87,7 +87,7 @@ def excluding_hosts(policy: Policy, names: frozenset[str]) -> Policy:
 def _known(names: frozenset[str]) -> Filter:
     # Rows are looked up in each call, because a host's row can change while its name does not.
     def unknown(hosts: HostTable) -> set[int]:
-        return {row for name in names for row in hosts.rows_of_name(name)}
+        return {row for name in names for row in hosts.host_names.of_name(name)}
 
     def keep(hosts: HostTable, _: Query, rows: Selection) -> Mask | None:
         chosen_rows = np.arange(len(hosts), dtype=np.intp)[rows]

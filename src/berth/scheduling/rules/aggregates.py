@@ -36,9 +36,9 @@ def admits(hosts: HostTable, keys: Iterable[str], word: str, rows: Selection) ->
             # A trailing comma makes an empty word, which must not admit requests without a value.
             if word and word in words:
                 naming.add(number)
-    admitted: Mask = ~hosts.memberships.has_any(listing, rows)
+    admitted: Mask = ~hosts.memberships.by_row.has_any(listing, rows)
     if naming:
-        admitted |= hosts.memberships.has_any(naming, rows)
+        admitted |= hosts.memberships.by_row.has_any(naming, rows)
     return admitted
 
 

@@ -81,7 +81,7 @@ def reduce_hosts(hosts: HostTable, request: Request) -> Reduction:
         forced = _named(hosts, request.force_hosts)
         named.append(Restriction("forced hosts", forced, forces=True))
     if request.force_nodes:
-        nodes = {row for node in request.force_nodes for row in hosts.rows_of_node(node)}
+        nodes = {row for node in request.force_nodes for row in hosts.host_names.of_node(node)}
         named.append(Restriction("forced nodes", _only(nodes, len(hosts)), forces=True))
     # The column belongs to the table and is copied, because restrictions are applied in place.
     mask = hosts.alive.copy()
@@ -91,13 +91,13 @@ def reduce_hosts(hosts: HostTable, request: Request) -> Reduction:
 
 
 def _destined(hosts: HostTable, wanted: Destination) -> list[int]:
-    rows = hosts.rows_of_name(wanted.host)
+    rows = hosts.host_names.of_name(wanted.host)
     return [row for row in rows if not wanted.node or hosts.node(row) == wanted.node]
 
 
 def _named(hosts: HostTable, names: Iterable[str]) -> Mask:
     wanted = {name.casefold() for name in names}
-    rows = [row for name in wanted for row in hosts.rows_of_folded_name(name)]
+    rows = [row for name in wanted for row in hosts.host_names.of_folded_name(name)]
     return _only(rows, len(hosts))
 
 

@@ -11,5 +11,5 @@ def is_split(hosts: HostTable, group_uuid: str) -> bool:
     """
     if not hosts.occupants.is_moving(group_uuid) and not hosts.orphans.is_moving(group_uuid):
         return False
-    rows = hosts.occupants.group_rows(group_uuid)
+    rows = hosts.occupants.groups.rows(group_uuid)
     return len(rows) + hosts.orphans.has_member(group_uuid) > 1

@@ -57,7 +57,7 @@ def _members_under(policy: GroupPolicy) -> Rule:
         if group is None or group.policy is not policy:
             return None
         # The counts are looked up at each read: the table replaces them when a group empties.
-        counts, uuid = hosts.occupants.group_rows, group.uuid
+        counts, uuid = hosts.occupants.groups.rows, group.uuid
         return BoundMeasure(
             (
                 Computed(

@@ -156,7 +156,7 @@ class AuditService:
                 self._ledger, self._replica, ages, now_s=now_s, service_down_time_s=down_time_s
             )
         # Only the trees in the replica tell which providers belong to a host.
-        if not self._replica.hosts.rows_of_name(host):
+        if not self._replica.hosts.host_names.of_name(host):
             raise NotFoundError("host", host)
         return await read_host_snapshot(
             self._ledger,

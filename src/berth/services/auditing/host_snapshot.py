@@ -125,7 +125,7 @@ def _has_its_due(snapshot: AuditSnapshot, uuid: str, held: Amounts) -> bool:
 async def _providers(ledger: Ledger, table: HostTable, host: str) -> dict[str, Provider]:
     """Return the root providers of a host and their descendants, by uuid."""
     uuids: list[str] = []
-    for row in sorted(table.rows_of_name(host)):
+    for row in sorted(table.host_names.of_name(host)):
         uuids.append(table.uuid(row))
         uuids += [table.trees.provider(slot).uuid for slot in table.trees.on_row(row)]
     found = [await ledger.get(Provider, uuid) for uuid in uuids]
@@ -162,4 +162,6 @@ def _hosts_of(
     """Return a host and the hosts that instances are on or moving to."""
     names = {host, *(one.host for one in instances if one.host is not None)}
     names |= {one.destination.host for one in migrations}
-    return [table.host(row) for name in sorted(names) for row in sorted(table.rows_of_name(name))]
+    return [
+        table.host(row) for name in sorted(names) for row in sorted(table.host_names.of_name(name))
+    ]

@@ -134,7 +134,7 @@ class Aggregates:
             ConflictError: the host is already a member, or would be in two availability zones.
         """
         await self._follower.catch_up()
-        if not self._replica.hosts.rows_of_name(host):
+        if not self._replica.hosts.host_names.of_name(host):
             raise NotFoundError("compute host", host)
 
         def change(old: Aggregate) -> Aggregate:

@@ -136,7 +136,7 @@ class AllocationRatios:
             (host, mine)
             for name in sorted(names)
             for mine in [_aggregates_of(hosts, name, changed)]
-            for row in sorted(hosts.rows_of_name(name))
+            for row in sorted(hosts.host_names.of_name(name))
             for host in [hosts.host(row)]
             # Only hosts with wrong ratios are written, because an aggregate may have thousands.
             if name in moved or self._is_wrong(hosts, row, host, mine)
@@ -228,7 +228,7 @@ class RatioOverrides:
             seen = await self._ledger.version()
             await self._follower.catch_up()
             table = self._replica.hosts
-            rows = sorted(table.rows_of_name(name))
+            rows = sorted(table.host_names.of_name(name))
             if not rows:
                 raise NotFoundError("host", name)
             mine = table.memberships.of_host(name)

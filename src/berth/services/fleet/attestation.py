@@ -115,10 +115,10 @@ class AttestationService:
         the next check.
         """
         hosts = self._replica.hosts
-        service = hosts.service(name)
+        service = hosts.services.get(name)
         if service is None:
             return []
-        nodes = {hosts.node(row) for row in hosts.rows_of_name(name)}
+        nodes = {hosts.node(row) for row in hosts.host_names.of_name(name)}
         # Attestations of nodes that the host no longer has are dropped.
         kept = {node: one for node, one in service.attestations.items() if node in nodes}
         attestations = {**kept, **found}

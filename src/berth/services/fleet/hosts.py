@@ -84,7 +84,7 @@ def host_view(hosts: HostTable, row: int) -> HostView:
     host = hosts.host(row)
     return HostView(
         host=host,
-        service=hosts.service(host.name),
+        service=hosts.services.get(host.name),
         inventories=hosts.inventories(row),
         used=hosts.used(row),
         traits=hosts.traits.get(row),
@@ -149,7 +149,7 @@ class Hosts:
         if row is None:
             # A host with several nodes has several rows with one name. The rank makes the choice
             # among them stable.
-            row = min(hosts.rows_of_name(key), key=lambda row: hosts.rank[row], default=None)
+            row = min(hosts.host_names.of_name(key), key=lambda row: hosts.rank[row], default=None)
         if row is None:
             raise NotFoundError("host", key)
         return host_view(hosts, row)
@@ -346,7 +346,7 @@ class Hosts:
                 Put(replace(aggregate, hosts=aggregate.hosts - {name}))
                 for aggregate in hosts.memberships.of_host(name)
             ]
-            own = [hosts.uuid(row) for row in hosts.rows_of_name(name)]
+            own = [hosts.uuid(row) for row in hosts.host_names.of_name(name)]
             going = _all_below(name, own, StoredProviders(await self._ledger.all(Provider)), hosts)
             writes += [Guard(tree_guard(uuid), seen) for uuid in own]
             writes += [Guard(provider_guard(uuid), seen) for uuid in going]

@@ -114,7 +114,7 @@ class Alternates:
         return asked in (hosts.zones.get(row) or {self._default_zone()})
 
     def _is_up(self, host: str) -> bool:
-        service = self._replica.hosts.service(host)
+        service = self._replica.hosts.services.get(host)
         if service is None or service.disabled:
             return False
         return service.is_up(self._clock.now_s(), self._service_down_time_s())

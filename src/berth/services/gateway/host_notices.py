@@ -100,7 +100,7 @@ class HostNotices:
     async def save(self, host: str) -> None:
         """Save changed notices to the ledger; a failed save is repeated at the next call."""
         notices = self._kept.get(host)
-        stored = self._replica.hosts.service(host)
+        stored = self._replica.hosts.services.get(host)
         if notices is None or stored is None or stored.audit == notices.audit:
             return
         audit = notices.audit
@@ -123,7 +123,7 @@ class HostNotices:
     def _find(self, host: str) -> _Notices | None:
         """Return the notices of a host, or None if there are none."""
         notices = self._kept.get(host)
-        service = self._replica.hosts.service(host)
+        service = self._replica.hosts.services.get(host)
         if notices is not None or service is None or service.audit == NO_AUDIT:
             return notices
         now_s = self._clock.now_s()

@@ -127,7 +127,7 @@ class SelfAudit:
         """Return a hash of a host's usage, guests and capacity; 0 if it has no usage or guests."""
         table = self._replica.hosts
         parts: list[object] = []
-        for row in table.rows_of_name(host):
+        for row in table.host_names.of_name(host):
             used = table.used(row)
             guests = table.occupants.on_row(row)
             children = [table.trees.used(slot) for slot in table.trees.on_row(row)]

@@ -133,7 +133,7 @@ def place_of(hosts: HostTable, uuid: str) -> str | None:
 
 
 def _residents(hosts: HostTable, name: str) -> Iterator[Resident]:
-    for row in hosts.rows_of_name(name):
+    for row in hosts.host_names.of_name(name):
         for uuid in hosts.occupants.on_row(row):
             occupant = hosts.occupants.by_uuid.get(uuid)
             if occupant is not None:

@@ -205,7 +205,7 @@ class Replica:
     def _restore_heartbeat(self, host: str) -> None:
         """Give a service in the table the last heartbeat again, which its record lacks."""
         at_s = self._alive_s.get(host)
-        service = None if at_s is None else self.hosts.service(host)
+        service = None if at_s is None else self.hosts.services.get(host)
         if at_s is not None and service is not None and at_s > service.last_seen_s:
             self.hosts.put_seen((host,), at_s)
 

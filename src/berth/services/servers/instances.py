@@ -220,7 +220,7 @@ class Instances:
             )
 
     async def _is_down(self, host: str, service_down_time_s: float) -> bool:
-        known, now_s = self._replica.hosts.service(host), self._clock.now_s()
+        known, now_s = self._replica.hosts.services.get(host), self._clock.now_s()
         if known is not None and known.is_up(now_s, service_down_time_s):
             return False
         # The replica may be behind the ledger. If the agent were alive, it would continue its build
@@ -369,7 +369,7 @@ class Instances:
 
     async def _host(self, name: str | None, field_name: str) -> str | None:
         """Return the exact name of the host that a client wrote in any letter case, or None."""
-        if name and not self._replica.hosts.rows_of_folded_name(name.casefold()):
+        if name and not self._replica.hosts.host_names.of_folded_name(name.casefold()):
             await self._follower.catch_up()
         return resolve_target(MoveTarget(name), self._replica.hosts, field_name).host
 

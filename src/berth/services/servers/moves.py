@@ -78,9 +78,9 @@ def resolve_target(target: MoveTarget, hosts: HostTable, field: str = "host") ->
         InvalidInputError: there is no such host.
     """
     name = target.host
-    if name is None or hosts.rows_of_name(name):
+    if name is None or hosts.host_names.of_name(name):
         return target
-    rows = hosts.rows_of_folded_name(name.casefold())
+    rows = hosts.host_names.of_folded_name(name.casefold())
     if not rows:
         raise InvalidInputError(field, f"compute host {name[:80]!r} could not be found")
     return replace(target, host=hosts.name(min(rows)))

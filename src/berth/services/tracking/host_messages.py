@@ -3,8 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from berth.services.tracking.messages import FORMAT, Message, MessageHead
+
+# At most this many messages about one host wait for the feed; after that its list is reloaded.
+_WAITING_MAX: Final = 16
 
 
 class MessageKind(StrEnum):
@@ -62,23 +66,25 @@ class HostMessages:
         self.version = max(self.version, head.version)
         return MessageKind.REPEATED if is_older else MessageKind.NEWS, lost
 
-    def wait(self, message: Message, now_s: float) -> int:
-        """Keep a message until the table has its version, and return how many messages wait."""
+    def wait(self, message: Message, now_s: float) -> bool:
+        """Keep a message until the table has its version, and return whether there was room.
+
+        Too many waiting messages are all forgotten: the host's list has to be reloaded anyway, and
+        it covers them.
+        """
         head = message.head
         if not self._waiting:
             self.waited_s = now_s
         self._waiting[head.version, head.session, head.sequence] = message
-        return len(self._waiting)
+        if len(self._waiting) > _WAITING_MAX:
+            self._waiting.clear()
+        return bool(self._waiting)
 
     def due(self, version: int) -> Iterator[Message]:
         """Yield and forget the waiting messages up to a ledger version, in order."""
         for key in sorted(self._waiting):
             if key[0] <= version:
                 yield self._waiting.pop(key)
-
-    def forget_waiting(self) -> None:
-        """Forget the messages that wait for the table."""
-        self._waiting.clear()
 
     @property
     def waits(self) -> bool:

@@ -146,7 +146,7 @@ async def hosts_with_wrong_members(view: LedgerView, group_uuid: str) -> set[str
     members = {one.uuid: one for one in await read_group(view.ledger, group_uuid)}
     hosts = view.hosts
     found = {one.name for uuid, one in members.items() if place_of(hosts, uuid) != one.name}
-    for row in hosts.occupants.group_rows(group_uuid):
+    for row in hosts.occupants.groups.rows(group_uuid):
         for uuid in hosts.occupants.on_row(row):
             one = hosts.occupants.by_uuid.get(uuid)
             # An instance that is in the table only because of a hold is not in the ledger yet.

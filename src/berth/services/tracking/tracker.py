@@ -42,8 +42,6 @@ from berth.tables.host.orphans import LocatedResident
 
 __all__ = ["InstanceTracker", "LedgerView", "TrackingPace"]
 
-# At most this many messages about one host wait for the feed; after that its list is reloaded.
-_WAITING_MAX: Final = 16
 # An agent that is silent for this many sync intervals counts as not reporting. Three syncs may thus
 # be lost or late.
 _SILENT_INTERVALS: Final = 3.5
@@ -141,10 +139,9 @@ class InstanceTracker:
         received = self._host_messages.setdefault(head.host, HostMessages())
         if head.version <= self._view.version and not received.waits:
             self._take(received, message)
-        elif received.wait(message, self._clock.now_s()) <= _WAITING_MAX:
+        elif received.wait(message, self._clock.now_s()):
             self._waiting[head.host] = None
         else:
-            received.forget_waiting()
             self._waiting.pop(head.host, None)
             self._doubt(head.host)
 
@@ -161,7 +158,7 @@ class InstanceTracker:
 
     def _take(self, received: HostMessages, message: Message) -> None:
         head, hosts = message.head, self._view.hosts
-        if not (hosts.rows_of_name(head.host) or hosts.orphans.on(head.host)):
+        if not (hosts.host_names.of_name(head.host) or hosts.orphans.on(head.host)):
             self._count("unknown")
             self._unhear(head.host)
             return

@@ -66,6 +66,8 @@ class HostTable:
         journal: the changed rows, for caches derived from the table.
         traits: the set of traits of each row.
         zones: the set of availability zones of each row.
+        services: the compute services by host name.
+        host_names: the service host name and node of each row, and the rows of each name and node.
         memberships: the aggregates of each host, and their metadata.
         occupants: the instances on each host.
         server_groups: the server groups by uuid.
@@ -88,10 +90,10 @@ class HostTable:
         self._stock = Stock(_FIRST_ROWS)
         self._rows = 0
         self._uuids = HostUuids(_FIRST_ROWS)
-        self._names = HostNames(_FIRST_ROWS)
-        self.memberships = Memberships(self._names.of_name)
+        self.host_names = HostNames(_FIRST_ROWS)
+        self.memberships = Memberships(self.host_names.of_name)
         self.zones = self.memberships.zones
-        self._services = ComputeServices(self._columns, self._names)
+        self.services = ComputeServices(self._columns, self.host_names)
         self._hosts_cached: dict[int, Host] = {}
         self._identities_cached: dict[int, Identity] = {}
         self.trees = Trees(self.journal, self._uuids.row_of)
@@ -157,7 +159,7 @@ class HostTable:
         # added in bursts.
         if not self._is_ranked:
             # Most fleets have unique names, and comparing names is faster than whole identities.
-            key = self._names.name if self._names.are_unique else self.identity
+            key = self.host_names.name if self.host_names.are_unique else self.identity
             rows = np.array(sorted(self.alive_rows().tolist(), key=key), dtype=np.intp)
             self._columns.rank[rows] = np.arange(rows.size)
             self._is_ranked = True
@@ -304,6 +306,31 @@ class HostTable:
         warnings.warn("use HostTable.orphans", DeprecationWarning, stacklevel=2)
         return self.orphans
 
+    def rows_of_name(self, name: str) -> frozenset[int]:
+        """Deprecated: use `host_names.of_name`."""
+        warnings.warn("use HostTable.host_names.of_name", DeprecationWarning, stacklevel=2)
+        return self.host_names.of_name(name)
+
+    def rows_of_folded_name(self, folded: str) -> frozenset[int]:
+        """Deprecated: use `host_names.of_folded_name`."""
+        warnings.warn("use HostTable.host_names.of_folded_name", DeprecationWarning, stacklevel=2)
+        return self.host_names.of_folded_name(folded)
+
+    def rows_of_node(self, node: str) -> frozenset[int]:
+        """Deprecated: use `host_names.of_node`."""
+        warnings.warn("use HostTable.host_names.of_node", DeprecationWarning, stacklevel=2)
+        return self.host_names.of_node(node)
+
+    def service(self, name: str) -> Service | None:
+        """Deprecated: use `services.get`."""
+        warnings.warn("use HostTable.services.get", DeprecationWarning, stacklevel=2)
+        return self.services.get(name)
+
+    def cell_name(self, row: int) -> str:
+        """Deprecated: use `cell`, the id of the cell, or `host(row).cell`."""
+        warnings.warn("use HostTable.cell or Host.cell", DeprecationWarning, stacklevel=2)
+        return self.host(row).cell
+
     def alive_rows(self) -> Rows:
         """Return the rows that hold a host, ascending."""
         return np.flatnonzero(self.alive)
@@ -312,7 +339,7 @@ class HostTable:
         """Return the host in a row.
 
         The record is built from the columns, which takes some microseconds. A caller that needs one
-        attribute should read only that (`uuid`, `name`, `node`, `cell_name`, or a column).
+        attribute should read only that (`uuid`, `name`, `node`, or a column).
 
         Raises:
             NotFoundError: the row is unused.
@@ -337,7 +364,7 @@ class HostTable:
         if identity is None:
             if not 0 <= row < self._rows or not self._columns.alive.item(row):
                 raise NotFoundError("host row", str(row))
-            name, node = self._names.name(row), self._names.other_node(row)
+            name, node = self.host_names.name(row), self.host_names.other_node(row)
             identity = name, name if node is None else node, self._uuids.get(row)
             if len(self._identities_cached) >= _IDENTITIES_CACHED_MAX:
                 self._identities_cached.clear()
@@ -360,25 +387,9 @@ class HostTable:
         """Return the host names of rows."""
         return tuple(self.name(int(row)) for row in rows)
 
-    def cell_name(self, row: int) -> str:
-        """Return the name of the cell of a row's host; empty if it has none."""
-        return self._columns.cell_name(row)
-
     def row_of(self, host_uuid: str) -> int | None:
         """Return the row of a host by its uuid, or None if the table does not have the host."""
         return self._uuids.row_of(host_uuid)
-
-    def rows_of_name(self, name: str) -> frozenset[int]:
-        """Return the rows of a service host, by its exact name."""
-        return self._names.of_name(name)
-
-    def rows_of_folded_name(self, folded: str) -> frozenset[int]:
-        """Return the rows of all service hosts whose case-folded name is `folded`."""
-        return self._names.of_folded_name(folded)
-
-    def rows_of_node(self, node: str) -> frozenset[int]:
-        """Return the rows of a node, by its exact name."""
-        return self._names.of_node(node)
 
     def find(self, name: str, node: str | None) -> str | None:
         """Return the uuid of the host with the given name and node, or None if there is none.
@@ -387,14 +398,10 @@ class HostTable:
             name: the name of the service host.
             node: the node, or None for the first node of the service host in ascending order.
         """
-        row = self._names.only_row(name)
-        rows = self._names.of_name(name) if row is None else (row,)
+        row = self.host_names.only_row(name)
+        rows = self.host_names.of_name(name) if row is None else (row,)
         found = sorted(map(self.identity, rows))
         return next((uuid for _, mine, uuid in found if node in (None, mine)), None)
-
-    def service(self, name: str) -> Service | None:
-        """Return the compute service of the host with the given name, or None if it has none."""
-        return self._services.get(name)
 
     @property
     def aggregates(self) -> Mapping[int, Aggregate]:
@@ -421,7 +428,7 @@ class HostTable:
         row = self.row_of(host.uuid)
         if row is None:
             return self._add_host(host)
-        is_renamed = not self._names.match(row, host)
+        is_renamed = not self.host_names.match(row, host)
         # Agents report unchanged hosts periodically. A journal entry would make every cache
         # evaluate the row again without need.
         if not is_renamed and self._columns.matches(row, host):
@@ -505,20 +512,20 @@ class HostTable:
     def put_service(self, service: Service) -> None:
         """Set the state of a compute service; its hosts may be added later."""
         # The row changes in both groups, because a service record also contains the last heartbeat.
-        for row in self._services.put(service):
+        for row in self.services.put(service):
             self.journal.record(row, "service")
             self.journal.record(row, "seen")
 
     def remove_service(self, name: str) -> None:
         """Remove a compute service; its hosts count as disabled."""
-        for row in self._services.remove(name):
+        for row in self.services.remove(name):
             self.journal.record(row, "service")
             self.journal.record(row, "seen")
 
     def put_seen(self, names: Iterable[str], at_s: float) -> None:
         """Set the last heartbeat of services, in Unix seconds; unknown services are ignored."""
         for name in names:
-            for row in self._services.put_seen(name, at_s):
+            for row in self.services.put_seen(name, at_s):
                 self.journal.record(row, "seen")
 
     def put_aggregate(self, aggregate: Aggregate) -> None:
@@ -618,8 +625,8 @@ class HostTable:
         self._columns.put_name_hash(row, host)
         # `attach_row` must run before the row has its name, because it may read the service from
         # another row with that name.
-        self._services.attach_row(row, host.name, host.node)
-        self._names.add(row, host)
+        self.services.attach_row(row, host.name, host.node)
+        self.host_names.add(row, host)
         self._forget(row)
         self._is_ranked = False
         self.membership_epoch += 1
@@ -631,8 +638,8 @@ class HostTable:
     def _detach_name(self, row: int) -> None:
         """Undo `_attach_name`; the instances of the row become orphans under its name and node."""
         name, node = self.name(row), self.node(row)
-        self._services.detach_row(row)
-        self._names.discard(row)
+        self.services.detach_row(row)
+        self.host_names.discard(row)
         self._is_ranked = False
         self.membership_epoch += 1
         for uuid in self.occupants.on_row(row):
@@ -671,6 +678,6 @@ class HostTable:
         return row
 
     def _resize(self, rows: int) -> None:
-        parts = (self._columns, self._stock, self._uuids, self._names)
+        parts = (self._columns, self._stock, self._uuids, self.host_names)
         for part in (*parts, self.traits, self.memberships):
             part.resize(rows)

@@ -6,6 +6,7 @@ several numbers the lowest applies, and the words of all aggregates are combined
 """
 
 import math
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
@@ -105,7 +106,8 @@ class Memberships:
         return frozenset(word for words in mine for word in words)
 
     def has_any(self, aggregate_ids: Collection[int], rows: Selection) -> Mask:
-        """Return, for each row, whether it is in any of the aggregates."""
+        """Deprecated: use `by_row.has_any`."""
+        warnings.warn("use Memberships.by_row.has_any", DeprecationWarning, stacklevel=2)
         return self.by_row.has_any(aggregate_ids, rows)
 
     def least_of(self, key: str, rows: Selection, *, above: float = -math.inf) -> Floats | None:

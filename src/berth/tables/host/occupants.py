@@ -1,5 +1,6 @@
 """The instances on each host, and counts by server group, flavor and image property."""
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -73,12 +74,13 @@ class Occupants:
 
     Attributes:
         by_uuid: the instances.
+        groups: the number of members of each server group on each row.
     """
 
     def __init__(self) -> None:
         self.by_uuid: dict[str, Occupant] = {}
         self._by_row: dict[int, set[str]] = {}
-        self._group_rows = RowCounts()
+        self.groups = RowCounts()
         self._moving: Counter[str] = Counter()
         self._images = ImageCounts()
         self._flavors: RowCounts | None = None
@@ -88,8 +90,9 @@ class Occupants:
         return frozenset(self._by_row.get(row, ()))
 
     def group_rows(self, group_uuid: str) -> dict[int, int]:
-        """Return the number of group members on each row, without rows that have none."""
-        return self._group_rows.rows(group_uuid)
+        """Deprecated: use `groups.rows`."""
+        warnings.warn("use Occupants.groups.rows", DeprecationWarning, stacklevel=2)
+        return self.groups.rows(group_uuid)
 
     def is_moving(self, group_uuid: str) -> bool:
         """Return whether a member of the group is moving and is therefore counted on two hosts."""
@@ -122,7 +125,7 @@ class Occupants:
         self.by_uuid[resident.uuid] = occupant
         self._by_row.setdefault(row, set()).add(resident.uuid)
         if resident.group_uuid is not None:
-            self._group_rows.add(resident.group_uuid, row)
+            self.groups.add(resident.group_uuid, row)
             if resident.is_move:
                 self._moving[resident.group_uuid] += 1
         if self._images.is_kept:
@@ -140,7 +143,7 @@ class Occupants:
         if not here:
             del self._by_row[occupant.row]
         if occupant.group_uuid is not None:
-            self._group_rows.add(occupant.group_uuid, occupant.row, by=-1)
+            self.groups.add(occupant.group_uuid, occupant.row, by=-1)
             if occupant.resident.is_move:
                 self._end_move(occupant.group_uuid)
         if self._images.is_kept:

@@ -196,11 +196,11 @@ async def test_a_record_of_the_ledger_does_not_hide_a_heartbeat(plane: Plane) ->
     now_s = plane.desk.clock.now_s()
     await plane.desk.hosts.set_service("host-1", disabled=True)
     await plane.desk.follower.catch_up()
-    service = plane.desk.replica.hosts.service("host-1")
+    service = plane.desk.replica.hosts.services.get("host-1")
     assert service is not None
     assert (service.disabled, service.last_seen_s) == (True, now_s)
     await plane.desk.follower.start()
-    service = plane.desk.replica.hosts.service("host-1")
+    service = plane.desk.replica.hosts.services.get("host-1")
     assert service is not None
     assert service.last_seen_s == now_s
 

@@ -47,7 +47,7 @@ def test_alternates_are_of_the_same_cell() -> None:
     """Alternates are in the same cell as the chosen host."""
     hosts = fleet(a=0, b=1, c=2)
     for name, cell in (("a", "1"), ("b", "2"), ("c", "1")):
-        (row,) = hosts.rows_of_name(name)
+        (row,) = hosts.host_names.of_name(name)
         hosts.put_host(replace(hosts.host(row), cell=cell))
     (first,) = plan(hosts, asking()).placements
     assert (first.host, first.alternates) == ("a", (("c", "c"),))
@@ -57,7 +57,7 @@ def test_better_hosts_of_other_cells_hide_no_alternates() -> None:
     """Alternates of the cell are found although better hosts of other cells come between."""
     hosts = fleet(a=0, b=1, c=2, d=3, e=4, f=5)
     for name, cell in (("a", "1"), ("b", "2"), ("c", "2"), ("d", "2"), ("e", "1"), ("f", "1")):
-        (row,) = hosts.rows_of_name(name)
+        (row,) = hosts.host_names.of_name(name)
         hosts.put_host(replace(hosts.host(row), cell=cell))
     (first,) = plan(hosts, asking()).placements
     assert (first.host, first.alternates) == ("a", (("e", "e"), ("f", "f")))

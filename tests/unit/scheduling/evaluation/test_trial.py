@@ -28,7 +28,7 @@ def test_rules_see_what_was_placed(hosts: HostTable) -> None:
         assert hosts.used(0) == {"VCPU": 2, "MEMORY_MB": 2048, "DISK_GB": 20}
         assert hosts.num_instances.tolist() == [2, 1]
         assert hosts.num_io_ops.tolist() == [2, 0]
-        assert hosts.occupants.group_rows("g") == {0: 2, 1: 1}
+        assert hosts.occupants.groups.rows("g") == {0: 2, 1: 1}
 
 
 def test_all_is_given_back(hosts: HostTable) -> None:
@@ -57,6 +57,6 @@ def test_an_instance_that_runs_elsewhere_stays_there_too(hosts: HostTable) -> No
     with Trial(hosts, NEEDS) as trial:
         trial.place(0, Resident("old", "g", building=True))
         assert hosts.used(0)["VCPU"] == 1
-        assert hosts.occupants.group_rows("g") == {1: 1}
+        assert hosts.occupants.groups.rows("g") == {1: 1}
     assert dump(hosts) == before
     assert hosts.find("b", None) == uuid_of("b")

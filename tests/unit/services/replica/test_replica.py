@@ -77,7 +77,7 @@ def test_a_hold_counts_at_once(replica: Replica) -> None:
     """A hold counts as usage, instance, build and group member immediately."""
     replica.hold(HOLD)
     assert counts(replica) == (3, 1, 1)
-    assert replica.hosts.occupants.group_rows("group") == {replica.hosts.row_of(HOST_1): 1}
+    assert replica.hosts.occupants.groups.rows("group") == {replica.hosts.row_of(HOST_1): 1}
     assert (replica.held, replica.is_placed(VM)) == (1, True)
 
 
@@ -86,7 +86,7 @@ def test_a_released_hold_leaves_no_trace(replica: Replica) -> None:
     replica.hold(HOLD)
     replica.release(VM)
     assert counts(replica) == (0, 0, 0)
-    assert replica.hosts.occupants.group_rows("group") == {}
+    assert replica.hosts.occupants.groups.rows("group") == {}
     assert (replica.held, replica.is_placed(VM)) == (0, False)
 
 

@@ -143,7 +143,7 @@ class Rig:
     def here(self, name: str = HOST) -> set[str]:
         """Return the instances on a host in the scheduler's table."""
         hosts = self.desk.replica.hosts
-        (row,) = hosts.rows_of_name(name)
+        (row,) = hosts.host_names.of_name(name)
         return set(hosts.occupants.on_row(row))
 
 

@@ -48,7 +48,7 @@ async def test_a_host_that_the_ledger_does_not_have_costs_nothing(by_casts: Rig)
 async def test_a_host_that_was_removed_is_heard_when_it_is_back(by_casts: Rig) -> None:
     """A removed host that returns is tracked again after its next sync."""
     desk = by_casts.desk
-    row = next(iter(desk.replica.hosts.rows_of_name(HOST)))
+    row = next(iter(desk.replica.hosts.host_names.of_name(HOST)))
     there = desk.replica.hosts.host(row)
     await desk.ledger.write(Remove(Kind.HOST, there.uuid))
     await by_casts.follow()

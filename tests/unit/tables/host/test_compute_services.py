@@ -42,15 +42,15 @@ def test_a_service_comes_back_as_it_was_put(
         hosts.put_host(box.host)
     if not is_first:
         hosts.put_service(service)
-    assert hosts.service("a") == service
+    assert hosts.services.get("a") == service
     hosts.put_seen(["a"], 7.0)
-    assert hosts.service("a") == replace(service, last_seen_s=7.0)
+    assert hosts.services.get("a") == replace(service, last_seen_s=7.0)
     for box in boxes:
         assert hosts.last_seen_s.max(initial=0.0) == 7.0
         hosts.remove_host(box.host.uuid)
-        assert hosts.service("a") == replace(service, last_seen_s=7.0)
+        assert hosts.services.get("a") == replace(service, last_seen_s=7.0)
     hosts.remove_service("a")
-    assert hosts.service("a") is None
+    assert hosts.services.get("a") is None
 
 
 FIELDS = {
@@ -77,7 +77,7 @@ def test_no_field_of_a_service_is_forgotten(field: str) -> None:
     changes: dict[str, Any] = {field: FIELDS[field]}
     service = replace(Service("a", "id"), **changes)
     hosts.put_service(service)
-    assert hosts.service("a") == service != Service("a", "id")
+    assert hosts.services.get("a") == service != Service("a", "id")
 
 
 def test_a_service_that_turns_plain_again_is_only_in_the_columns() -> None:
@@ -86,6 +86,6 @@ def test_a_service_that_turns_plain_again_is_only_in_the_columns() -> None:
     hosts.put_host(Box("a").host)
     for service in (*SERVICES, PLAIN):
         hosts.put_service(service)
-        assert hosts.service("a") == service
+        assert hosts.services.get("a") == service
     hosts.put_host(replace(Box("a").host, name="b"))
-    assert (hosts.service("a"), hosts.service("b")) == (PLAIN, None)
+    assert (hosts.services.get("a"), hosts.services.get("b")) == (PLAIN, None)

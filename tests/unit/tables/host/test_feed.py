@@ -48,7 +48,7 @@ def test_a_table_has_all_that_the_snapshot_says(hosts: HostTable) -> None:
     assert hosts.enabled[0]
     assert hosts.zones.get(0) == {"az1"}
     assert hosts.server_groups == {"g": GROUP}
-    assert hosts.occupants.group_rows("g") == {0: 1}
+    assert hosts.occupants.groups.rows("g") == {0: 1}
 
 
 def test_usage_and_heartbeats_are_taken_as_told(hosts: HostTable) -> None:

@@ -1,10 +1,12 @@
 """Tests for the host table: rows, look-ups, and the effect of each write on a row."""
 
 from dataclasses import fields, replace
+from operator import attrgetter
 
 import numpy as np
 import pytest
 
+from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.host import Host, Service
 from berth.domain.errors import NotFoundError
 from berth.domain.hardware.numa import NumaCell
@@ -50,9 +52,9 @@ def test_a_host_is_found_by_uuid_name_and_node() -> None:
     """Hosts are found by uuid, name and node; names compare with case unless they are folded."""
     hosts = table(Box("Big", "n1"), Box("Big", "n2"), Box("c"))
     assert hosts.row_of("Big/n2") == 1
-    assert hosts.rows_of_name("Big") == {0, 1}
-    assert hosts.rows_of_folded_name("big") == {0, 1}
-    assert hosts.rows_of_node("n2") == {1}
+    assert hosts.host_names.of_name("Big") == {0, 1}
+    assert hosts.host_names.of_folded_name("big") == {0, 1}
+    assert hosts.host_names.of_node("n2") == {1}
     assert hosts.find("Big", "n2") == "Big/n2"
     assert hosts.find("Big", None) == "Big/n1"
     assert hosts.find("big", None) is None
@@ -108,7 +110,7 @@ def test_a_removed_host_leaves_nothing_behind() -> None:
     hosts.hold(0, {"VCPU": 2})
     hosts.remove_host(uuid_of("full"))
     assert hosts.alive.tolist() == [False]
-    assert hosts.occupants.group_rows("g") == {}
+    assert hosts.occupants.groups.rows("g") == {}
     bare = Box("bare", inventories={}, used={})
     hosts.put_host(bare.host)
     assert hosts.row_of(uuid_of("bare")) == 0
@@ -149,7 +151,7 @@ def test_a_renamed_host_changes_services_zones_and_instances() -> None:
     assert not hosts.enabled[0]
     assert hosts.zones.get(0) == frozenset()
     assert hosts.num_instances[0] == 0
-    assert hosts.rows_of_name("a") == frozenset()
+    assert hosts.host_names.of_name("a") == frozenset()
     assert {what for _, what in groups_since(hosts, before)} >= {"host", "service", "instances"}
     hosts.put_host(box.host)
     assert hosts.enabled[0]
@@ -203,7 +205,7 @@ def test_a_heartbeat_sets_the_time_alone() -> None:
     hosts.put_seen(["a", "nobody"], 123.0)
     assert hosts.last_seen_s.tolist() == [123.0]
     assert not hosts.enabled[0]
-    assert hosts.service("nobody") is None
+    assert hosts.services.get("nobody") is None
 
 
 def test_a_service_may_come_before_its_host() -> None:
@@ -250,7 +252,7 @@ def test_an_instance_is_on_one_host_at_a_time() -> None:
     assert (hosts.num_instances.tolist(), hosts.num_io_ops.tolist()) == ([1, 0], [1, 0])
     hosts.put_instance(uuid_of("b"), Resident("i", "g"))
     assert (hosts.num_instances.tolist(), hosts.num_io_ops.tolist()) == ([0, 1], [0, 0])
-    assert hosts.occupants.group_rows("g") == {1: 1}
+    assert hosts.occupants.groups.rows("g") == {1: 1}
     hosts.put_instance("nobody", Resident("i", "g"))
     assert hosts.num_instances.tolist() == [0, 0]
 
@@ -343,3 +345,32 @@ def test_old_names_work_with_a_warning(old: str, new: str) -> None:
         found = getattr(hosts, old)
     expected = getattr(hosts, new)
     assert found is expected or np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "expected"),
+    [
+        ("rows_of_name", "host_names.of_name", "Big", {0}),
+        ("rows_of_folded_name", "host_names.of_folded_name", "big", {0}),
+        ("rows_of_node", "host_names.of_node", "n2", {0}),
+        ("service", "services.get", "Big", Service("Big", "id")),
+        ("cell_name", "cell", 0, "c"),
+        ("occupants.group_rows", "groups.rows", "g", {0: 1}),
+    ],
+)
+def test_old_methods_work_with_a_warning(old: str, new: str, key: object, expected: object) -> None:
+    """The former methods of the table return the same as before and emit a DeprecationWarning."""
+    hosts = HostTable()
+    hosts.put_host(replace(Box("Big").host, node="n2", cell="c"))
+    hosts.put_service(Service("Big", "id"))
+    hosts.put_instance(hosts.uuid(0), Resident("i", group_uuid="g"))
+    with pytest.warns(DeprecationWarning, match=new):
+        assert attrgetter(old)(hosts)(key) == expected
+
+
+def test_the_old_test_for_aggregates_works_with_a_warning() -> None:
+    """`Memberships.has_any` still works and emits a DeprecationWarning."""
+    hosts = table(Box("a"), Box("b"))
+    hosts.put_aggregate(Aggregate(1, "u", "one", hosts=frozenset({"b"})))
+    with pytest.warns(DeprecationWarning, match="by_row"):
+        assert hosts.memberships.has_any([1], hosts.all_rows).tolist() == [False, True]

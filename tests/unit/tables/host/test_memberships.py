@@ -207,7 +207,7 @@ def test_a_row_without_host_is_in_no_aggregate() -> None:
     """A row without a host is in no aggregate, and a host that returns is in its aggregates."""
     found = memberships(aggregate(1, "a", "b", limit="5"))
     found.put_row(0, None)
-    assert found.has_any([1], EVERYONE).tolist() == [False, True, False]
+    assert found.by_row.has_any([1], EVERYONE).tolist() == [False, True, False]
     assert least(found, "limit") == [-99, 5, -99]
     found.put_row(0, "a")
-    assert found.has_any([1], np.array([0, 2])).tolist() == [True, False]
+    assert found.by_row.has_any([1], np.array([0, 2])).tolist() == [True, False]

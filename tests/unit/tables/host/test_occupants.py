@@ -24,18 +24,18 @@ def test_instances_are_found_by_uuid_and_by_row(occupants: Occupants) -> None:
 
 def test_members_are_counted_by_row(occupants: Occupants) -> None:
     """Members of a group are counted by row, and rows without members are left out."""
-    assert occupants.group_rows("g") == {1: 2, 2: 1}
-    assert occupants.group_rows("other") == {}
+    assert occupants.groups.rows("g") == {1: 2, 2: 1}
+    assert occupants.groups.rows("other") == {}
 
 
 def test_a_removed_instance_is_returned_and_gone(occupants: Occupants) -> None:
     """A removed instance is returned once and no longer found or counted."""
     assert occupants.remove("c") == Occupant(Resident("c", "g"), 2)
     assert occupants.remove("c") is None
-    assert occupants.group_rows("g") == {1: 2}
+    assert occupants.groups.rows("g") == {1: 2}
     for uuid in ("a", "b", "d"):
         occupants.remove(uuid)
-    assert occupants.group_rows("g") == {}
+    assert occupants.groups.rows("g") == {}
     assert occupants.on_row(1) == frozenset()
 
 

@@ -64,7 +64,7 @@ class RabbitBus:
         self._channel: Channel | None = None
         self._session: BrokerSession | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        connection.add(self)
+        connection.listeners.append(self)
 
     async def call(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None

@@ -123,22 +123,20 @@ class BrokerConnection:
 
     Attributes:
         up: set while a session exists and all listeners have set up their part of it.
+        listeners: the users of each session, in the order in which they set it up; all are added
+            before `run`.
     """
 
     def __init__(self, broker: RabbitBroker, telemetry: Telemetry, rng: Random) -> None:
         self.broker = broker
         self.telemetry = telemetry
         self._rng = rng
-        self._listeners: list[SessionListener] = []
+        self.listeners: list[SessionListener] = []
         for library in ("aio_pika", "aiormq"):
             # The libraries would log each break with a traceback, and unexpected messages in full.
             logging.getLogger(library).setLevel(logging.CRITICAL)
         self.up = asyncio.Event()
         self._connections = 0
-
-    def add(self, listener: SessionListener) -> None:
-        """Register a listener; call this before `run`."""
-        self._listeners.append(listener)
 
     async def run(self) -> None:
         """Connect, and reconnect whenever the session ends, until cancelled."""
@@ -166,7 +164,7 @@ class BrokerConnection:
         try:
             async with asyncio.timeout(_OPEN_TIMEOUT_S):
                 with broken_not_cancelled():
-                    for listener in self._listeners:
+                    for listener in self.listeners:
                         await listener.on_connected(session)
             self._connections += 1
             self.up.set()
@@ -178,7 +176,7 @@ class BrokerConnection:
             )
         finally:
             self.up.clear()
-            for listener in self._listeners:
+            for listener in self.listeners:
                 listener.on_disconnected(session.reason)
             await self._hang_up(connection)
 

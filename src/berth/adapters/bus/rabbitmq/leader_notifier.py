@@ -58,7 +58,7 @@ class LeaderNotifier:
         self._kept: deque[tuple[float, str, object, str, Priority]] = deque(maxlen=_KEPT_MAX)
         self._is_connected = False
         self._task: asyncio.Task[None] | None = None
-        connection.add(self)
+        connection.listeners.append(self)
 
     def notify(
         self, event_type: str, payload: object, *, key: str, priority: Priority = Priority.INFO

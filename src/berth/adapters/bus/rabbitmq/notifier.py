@@ -53,7 +53,7 @@ class RabbitNotifier:
         self._arrived = asyncio.Event()
         self._all_published = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        connection.add(self)
+        connection.listeners.append(self)
 
     def notify(
         self, event_type: str, payload: object, *, key: str, priority: Priority = Priority.INFO

@@ -69,7 +69,7 @@ class CapabilityReport:
         hosts, oldest_s = self._replica.hosts, self._clock.now_s() - self._stale_s
         found: list[int] = []
         for row in hosts.alive_rows().tolist():
-            service = hosts.service(hosts.name(row))
+            service = hosts.services.get(hosts.name(row))
             is_fresh = service is not None and service.last_seen_s >= oldest_s
             if service is not None and is_fresh and not (service.disabled or service.forced_down):
                 found.append(row)

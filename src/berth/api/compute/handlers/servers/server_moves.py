@@ -120,7 +120,7 @@ async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
     host = None if arguments.host is UNSET else arguments.host
     forced = is_forced(arguments.force, "evacuate.force", host, version, _FORCE_EVACUATE)
     hosts = call.parts.replica.hosts
-    if host is not None and not hosts.rows_of_folded_name(host.casefold()):
+    if host is not None and not hosts.host_names.of_folded_name(host.casefold()):
         raise HttpError(404, f"Compute host {host} not found.")
     await call.parts.operations.evacuate(
         instance.uuid,
@@ -186,7 +186,7 @@ async def _check_place(call: Call, instance: Instance, target: MoveTarget) -> No
         return
     hosts = call.parts.replica.hosts
     # An unknown host has no rows. The service refuses it when it begins the unshelve.
-    for row in hosts.rows_of_folded_name(target.host.casefold()):
+    for row in hosts.host_names.of_folded_name(target.host.casefold()):
         if zone not in zones_of(call.parts, hosts.name(row)):
             text = f"host {target.host[:80]!r} is not in the availability zone {zone[:80]!r}"
             raise ConflictError(text)
