@@ -1,10 +1,10 @@
-"""Sources of time and identifiers, passed in so that tests and simulations can control them."""
+"""Clocks and generators of identifiers, passed in so that tests and simulations control them."""
 
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """A source of time."""
+    """Tells the time and waits."""
 
     def now_s(self) -> float:
         """Return the Unix time in seconds."""
@@ -20,7 +20,7 @@ class Clock(Protocol):
 
 
 class Ids(Protocol):
-    """A source of identifiers."""
+    """Generates unique identifiers."""
 
     def uuid(self) -> str:
         """Return a new random UUID in its 36-character form."""

@@ -1,8 +1,8 @@
 """The gateway: the one way in which the agents of hosts reach the control plane.
 
-An agent has no access to the ledger. It reports its host, the outcomes of its steps and what it
-finds; it receives the instances and moves that concern its host, and nothing else. The gateway
-derives all writes itself, and rejects reports about what is not the host's.
+An agent has no access to the ledger. It reports its host, the outcomes of its steps and its
+findings; it receives only the instances and moves that concern its host. The gateway derives all
+writes itself, and rejects reports about anything that does not belong to the host.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -58,8 +58,8 @@ class HostNote:
 class HostView:
     """Instances and moves that concern one host, as of a ledger version.
 
-    A complete view (`is_complete`) has all of them. Any other view has those that have changed
-    since the previous view, among them instances that have left the host.
+    A complete view (`is_complete`) has all of them. Any other view has only those that have changed
+    since the previous view, including instances that have left the host.
     """
 
     version: int
@@ -75,31 +75,32 @@ class HostView:
 class HostGateway(Protocol):
     """Serves the agents of hosts. Each call names the host for which it is made.
 
-    All methods raise `UnavailableError` if the control plane or its ledger cannot be reached; the
-    call may then have taken effect, and repeating it does no harm.
+    All methods raise `UnavailableError` if the control plane or its ledger cannot be reached. The
+    call may have taken effect even so; repeating it is safe.
     """
 
     async def register(self, reports: Sequence[HostReport]) -> None:
-        """Report hosts at the start of their agents; unknown hosts are added.
+        """Report hosts when their agents start; unknown hosts are added.
 
         Raises:
             InvalidInputError: a report is invalid; see `Hosts.register`.
-            ConflictError: concurrent changes of a host won each attempt; try again.
+            ConflictError: a host kept changing concurrently during every attempt; try again.
         """
         ...
 
     async def heartbeat(self, hosts: Sequence[str]) -> None:
-        """Report that the agents of hosts are alive now."""
+        """Report that the agents of the given hosts are alive now."""
         ...
 
     async def report(self, report: HostReport) -> None:
         """Report a host while its agent runs, and have its allocations audited.
 
-        Only a report that differs from the ledger changes it. A host that was removed stays so.
+        The report is stored only if it differs from the ledger. A removed host stays removed.
 
         Raises:
             InvalidInputError: the report is invalid; see `Hosts.register`.
-            ConflictError: concurrent changes of the host won each attempt; report it again later.
+            ConflictError: the host kept changing concurrently during every attempt; report it again
+                later.
         """
         ...
 
@@ -108,7 +109,7 @@ class HostGateway(Protocol):
         ...
 
     async def standing(self, host: str, instance_uuid: str) -> Standing:
-        """Return where an instance stands, as far as that concerns the host."""
+        """Return the state of an instance, as far as it concerns the host."""
         ...
 
     async def move(self, host: str, migration_uuid: str) -> Migration | None:
@@ -137,8 +138,8 @@ class HostGateway(Protocol):
         """Report that the guest of an idle instance contradicts the instance's status.
 
         Returns:
-            What the control plane made of it, as the end of a sentence about the guest; None if
-            nothing, because the instance has changed.
+            What the control plane did about it, as the end of a sentence about the guest; None if
+            it did nothing, for example because the instance has changed.
         """
         ...
 
@@ -192,14 +193,14 @@ class HostSessions(Protocol):
         ...
 
     def wants_rotation(self, host: str, key: HostKey) -> bool:
-        """Return whether an agent that has proven itself with a key shall replace that key."""
+        """Return whether an agent that has authenticated with a key should replace that key."""
         ...
 
     async def settle(self, host: str, key: HostKey) -> None:
-        """Make a key that was used the only one of its host.
+        """Make a key that an agent has used the only key of its host.
 
         Raises:
-            UnavailableError: the ledger cannot be reached; the other key stays valid as well.
+            UnavailableError: the ledger cannot be reached; the other key also stays valid.
         """
         ...
 
@@ -207,7 +208,7 @@ class HostSessions(Protocol):
         """Add the successor of a host's key.
 
         Raises:
-            InvalidInputError: it is no public key.
+            InvalidInputError: `public_key` is not an Ed25519 public key.
             ConflictError: the host has no valid key.
             UnavailableError: the ledger cannot be reached.
         """

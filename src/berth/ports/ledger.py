@@ -160,7 +160,7 @@ class RecordReader(Protocol):
 
 
 HEARTBEATS_KEPT_MS: Final = 86_400_000
-"""Reports of heartbeats that are this much older than the newest one are dropped."""
+"""A heartbeat report is dropped when the newest one is this much newer, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class HeartbeatReport:
     Attributes:
         gateway: the id of the gateway, a UUID that is new at each start of its process.
         number: the Unix time of the report in milliseconds; higher in each report of the gateway.
-        seen_s: the Unix time of the last heartbeat of each host that sent one lately.
+        seen_s: by host that sent a heartbeat recently, the Unix time of the last one.
     """
 
     gateway: str
@@ -181,12 +181,12 @@ class HeartbeatReport:
 class HeartbeatStore(Protocol):
     """Shares heartbeats between processes, outside the versions of the ledger.
 
-    Versions would make every process do work for every heartbeat. Reports replace each other, so
-    the store has one for each gateway.
+    If heartbeats were versions, every process would have to process every heartbeat. A report
+    replaces the previous one of its gateway, so the store has one for each gateway.
     """
 
     async def save_heartbeats(self, report: HeartbeatReport) -> None:
-        """Store a report in place of the previous one of its gateway; drop those a day older.
+        """Store a report in place of its gateway's previous one, and drop reports a day older.
 
         Raises:
             UnavailableError: the store cannot be reached.
@@ -194,7 +194,10 @@ class HeartbeatStore(Protocol):
         ...
 
     async def heartbeats(self, known: Mapping[str, int]) -> list[HeartbeatReport]:
-        """Return the reports that are newer than those with the known numbers, by gateway.
+        """Return the reports that are newer than the known ones.
+
+        Args:
+            known: by gateway, the number of the newest report that the caller has read.
 
         Raises:
             UnavailableError: the store cannot be reached.
@@ -238,8 +241,8 @@ class Feed(Protocol):
         """How often versions that this process had read were lost.
 
         Versions are lost if a replica of the database that lacked them becomes the primary, or if a
-        backup is restored. The same numbers may then stand for other versions. A follower must
-        load a snapshot when the number has risen after a read.
+        backup is restored. The same version numbers may then denote other versions. A follower must
+        load a snapshot when this count has increased after a read.
         """
         ...
 

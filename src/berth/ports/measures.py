@@ -64,14 +64,14 @@ INSTANCE_RELOADS: Final = _counter(
 )
 FAILED_BUILDS: Final = _counter("failed_builds", "Builds that failed on hosts.", "cause")
 HEARTBEATS: Final = _counter(
-    "heartbeats", "Heartbeats of hosts, by whether they reached the ledger.", "outcome"
+    "heartbeats", "Heartbeats of hosts, by whether they were saved.", "outcome"
 )
 AUDIT_LOOKS: Final = _counter(
-    "host_audit_looks", "Audits by agents of the ledger's records of their hosts."
+    "host_audit_looks", "Audits of the ledger's records of single hosts, made for their agents."
 )
 AGENT_FINDINGS: Final = _counter(
     "host_audit_findings",
-    "Problems that agents found on their hosts, each counted once, and those they repaired.",
+    "Problems found on hosts or in the ledger's records of them, each counted once, and repairs.",
     "code",
     "outcome",
 )
@@ -83,12 +83,12 @@ TABLE_AGE: Final = _gauge("table_age_seconds", "Time since the replica was last 
 TABLE_VERSION: Final = _gauge("table_version", "Ledger version that the replica matches.")
 LEDGER_UP: Final = _gauge("ledger_up", "1 when the ledger answers, else 0.")
 GATEWAY_SESSIONS: Final = _gauge(
-    "gateway_sessions", "Hosts with a session: of this agent process, or at this gateway."
+    "gateway_sessions", "Hosts with a session, in this agent process or at this gateway."
 )
 BROKER_UP: Final = _gauge("broker_up", "1 when the process is connected to its broker, else 0.")
 HOSTS: Final = _gauge("hosts", "Hosts by state of their service.", "state")
 HEARTBEAT_AGE: Final = _gauge(
-    "heartbeat_age_seconds", "Time since the latest heartbeat of a host, the longest of all up."
+    "heartbeat_age_seconds", "Longest time since the last heartbeat among the hosts that are up."
 )
 INSTANCES: Final = _gauge("instances", "Instances by the status that clients see.", "state")
 PENDING: Final = _gauge("pending_requests", "Requests that are accepted but not yet decided.")
