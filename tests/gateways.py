@@ -56,6 +56,7 @@ def make_gateway(  # noqa: PLR0913 - the parts of a process, and what tests vary
         attempts_max=attempts_max,
         alternates=alternates,
         half_life_s=half_life_s,
+        service_of=replica.service,
     )
     gateway = make_uuid("gateway", 1)
     liveness = liveness or Liveness(ledger, replica, clock, telemetry, gateway=gateway)

@@ -19,6 +19,7 @@ from berth.domain.inventory.resources import VCPU, Inventory
 from berth.ports.virt import ChildReport, HostReport
 from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
+from berth.services.fleet.registration import Registration
 from berth.services.replica.replica import Replica
 from berth.testing.builders import make_host, make_provider, make_uuid
 from tests.property.test_provider_races import Process, SlowLedger
@@ -33,21 +34,29 @@ Deed = tuple[str, dict[str, Any]]
 
 
 class Agents(Process):
-    """A process that takes reports of agents as well as requests of the Placement API."""
+    """A process that takes reports of agents as well as requests of the Placement API.
 
-    def __init__(self, ledger: SlowLedger) -> None:
+    With `by_tables` it compares reports with its tables, otherwise with the ledger.
+    """
+
+    def __init__(self, ledger: SlowLedger, *, by_tables: bool) -> None:
         super().__init__(ledger)
         clock = FakeClock()
         self.fleet = Replica()
         self.follower.subscribers.append(self.fleet)
-        self.hosts = Hosts(
-            ledger=ledger,
-            follower=self.follower,
-            replica=self.fleet,
-            ratios=AllocationRatios(ledger=ledger, replica=self.fleet),
-            clock=clock,
-            ids=CountedIds(),
-        )
+        parts: Any = {
+            "ledger": ledger,
+            "follower": self.follower,
+            "replica": self.fleet,
+            "ratios": AllocationRatios(ledger=ledger, replica=self.fleet),
+            "clock": clock,
+        }
+        self.hosts = Hosts(**parts, ids=CountedIds())
+        if by_tables:
+            self.hosts.compare_with(self.replica)
+        self.by_tables = Registration(**parts, ids=CountedIds())
+        self.by_tables.providers = self.replica
+        self.by_ledger = Registration(**parts, ids=CountedIds())
 
     async def do(self, deed: Deed) -> object:
         """Call a method and return its answer, None if it is refused."""
@@ -57,12 +66,7 @@ class Agents(Process):
             return None
 
     async def _report(self, number: int, above: dict[str, str]) -> None:
-        """Report parts with the names of their parents; a name of no part means the host."""
-        children = tuple(
-            ChildReport(name, {VCPU: Inventory(4)}, parent=parent if parent in above else "")
-            for name, parent in above.items()
-        )
-        await self.hosts.register([HostReport(make_host(number), make_provider(number), children)])
+        await self.hosts.register([_report_of(number, above)])
 
     async def _forget(self, number: int) -> None:
         await self.hosts.remove(f"host-{number}")
@@ -71,6 +75,15 @@ class Agents(Process):
         provider = await self.ledger.get(Provider, uuid)
         if provider is not None:
             await self.providers.change(uuid, name=provider.name, parent=parent, may_move=True)
+
+
+def _report_of(number: int, above: dict[str, str]) -> HostReport:
+    """Return a report of parts with the names of their parents; other names mean the host."""
+    children = tuple(
+        ChildReport(name, {VCPU: Inventory(4)}, parent=parent if parent in above else "")
+        for name, parent in above.items()
+    )
+    return HostReport(make_host(number), make_provider(number), children)
 
 
 def _of(deed: str, /, **given: st.SearchStrategy[Any]) -> st.SearchStrategy[Deed]:
@@ -105,9 +118,11 @@ _BEFORE: Sequence[Deed] = (
 )
 
 
-async def _check(rounds: Sequence[list[Deed]], delays: Sequence[int]) -> None:
+async def _check(
+    rounds: Sequence[list[Deed]], delays: Sequence[int], by_tables: tuple[bool, bool]
+) -> None:
     ledger = SlowLedger(delays)
-    processes = [Agents(ledger), Agents(ledger)]
+    processes = [Agents(ledger, by_tables=one) for one in by_tables]
     for process in processes:
         await process.follower.start()
     for deed in _BEFORE:
@@ -115,6 +130,24 @@ async def _check(rounds: Sequence[list[Deed]], delays: Sequence[int]) -> None:
     for deeds in rounds:
         await asyncio.gather(*(processes[n % 2].do(deed) for n, deed in enumerate(deeds)))
         await _check_trees(ledger, processes[0])
+        await _check_plans(processes[0], deeds)
+
+
+async def _check_plans(process: Agents, deeds: Sequence[Deed]) -> None:
+    """Check that the tables and the ledger lead to the same writes."""
+    for name, given_args in deeds:
+        if name != "report":
+            continue
+        report = _report_of(**given_args)
+        assert await _plan(process.by_tables, report) == await _plan(process.by_ledger, report)
+
+
+async def _plan(registration: Registration, report: HostReport) -> object:
+    """Return the writes for a report, or the reason why it is invalid."""
+    try:
+        return registration._plan(await registration._read([report]), set())
+    except BerthError as error:
+        return str(error)
 
 
 async def _check_trees(ledger: SlowLedger, process: Agents) -> None:
@@ -140,10 +173,17 @@ def _parts(providers: Sequence[Provider], uuid: str) -> set[str]:
     return set(found[1:])
 
 
-@given(_rounds, st.lists(st.integers(0, 3), min_size=1, max_size=7))
+@given(
+    _rounds,
+    st.lists(st.integers(0, 3), min_size=1, max_size=7),
+    st.tuples(st.booleans(), st.booleans()),
+)
 @settings(max_examples=200, deadline=None)
 def test_whatever_is_reported_and_moved_at_once_leads_to_a_root(
-    rounds: list[list[Deed]], delays: list[int]
+    rounds: list[list[Deed]], delays: list[int], by_tables: tuple[bool, bool]
 ) -> None:
-    """Concurrent reports and moves leave no orphan and no equal names, and the tables agree."""
-    asyncio.run(_check(rounds, delays))
+    """Concurrent reports and moves leave no orphan and no equal names, and the tables agree.
+
+    A report leads to the same writes whether it is compared with the tables or with the ledger.
+    """
+    asyncio.run(_check(rounds, delays, by_tables))

@@ -10,10 +10,11 @@ SERVICES = "src/berth/services"
 GUARD = "provider_guard"
 OF_OTHER_NOUNS = {
     "hosts.set_service": "puts a service",
+    "registration._is_stored": "compares a write with what is stored",
     "resource_names.ensure_trait": "puts a trait",
 }
 GUARDED_ELSEWHERE = {
-    "provider_trees.retire": "hosts._tree_writes, its only caller, guards all that is gone",
+    "provider_trees.retire": "registration.tree_writes, its only caller, guards all that is gone",
 }
 
 

@@ -51,6 +51,7 @@ def host_gateway(core: Core) -> Gateway:
             default_zone=lambda: core.policies.policy.default_availability_zone,
         ),
         half_life_s=core.settings.agent.build_failure_half_life_s,
+        service_of=core.replica.service,
     )
     return Gateway(
         ledger=core.ledger,

@@ -47,6 +47,7 @@ def run_up(settings: Settings) -> None:
             core.follower.subscribers.append(pool)
             await pool.register()
             providers = provider_replica(core.follower)
+            core.hosts.compare_with(providers)
             zone = await stack.enter_async_context(open_zone(core))
             door = open_door(core, gateway)
             notify_changes(core)
@@ -81,6 +82,7 @@ def run_api(settings: Settings) -> None:
     async def main() -> None:
         async with open_core(settings, "api") as core, open_zone(core) as zone:
             providers = provider_replica(core.follower)
+            core.hosts.compare_with(providers)
             door = open_door(core, host_gateway(core))
             await core.follower.start()
             await core.liveness.share()

@@ -14,12 +14,13 @@ from berth.adapters.ledger.engine.retention import Retention
 from berth.config.policy_file import load_policy
 from berth.domain.compute.build_failure import HALF_LIFE_S
 from berth.domain.compute.instance import Instance
+from berth.domain.compute.migration import Migration
 from berth.domain.compute.request import Request
 from berth.domain.errors import UnavailableError
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.record import Record
 from berth.domain.ledger.write import Committed, Outcome, Put, Unit, Write
-from berth.ports.ledger import HeartbeatReport
+from berth.ports.ledger import HeartbeatReport, InstanceQuery, MigrationQuery
 from berth.scheduling.evaluation.policy import Policy
 from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.aggregates import Aggregates
@@ -91,6 +92,7 @@ class TappedLedger(MemoryLedger):
         silent: the number of the next commits that arrive and whose answers are lost.
         gate: an event for which commits wait before they arrive.
         before_commit: called before each commit that arrives.
+        reads: the records that were read; reads of the feed are not recorded.
     """
 
     def __init__(self, retention: Retention = KEPT) -> None:
@@ -101,6 +103,7 @@ class TappedLedger(MemoryLedger):
         self.gate: asyncio.Event | None = None
         self.before_commit: Callable[[Sequence[Unit]], Awaitable[None]] | None = None
         self.commits = 0
+        self.reads: list[str] = []
 
     async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
         """Commit the units unless commits are delayed or lost."""
@@ -127,15 +130,27 @@ class TappedLedger(MemoryLedger):
 
     async def get(self, noun: type[R], key: str) -> R | None:
         """Return a record, which may be outdated when the caller resumes."""
+        self.reads.append(f"{noun.__name__} {key}")
         found = await super().get(noun, key)
         await asyncio.sleep(0)
         return found
 
     async def all(self, noun: type[R], *, limit: int | None = None) -> list[R]:
         """Return records, which may be outdated when the caller resumes."""
+        self.reads.append(noun.__name__)
         found = await super().all(noun, limit=limit)
         await asyncio.sleep(0)
         return found
+
+    async def instances(self, query: InstanceQuery) -> list[Instance]:
+        """Return instances."""
+        self.reads.append(f"instances {query.host or ''}")
+        return await super().instances(query)
+
+    async def migrations(self, query: MigrationQuery) -> list[Migration]:
+        """Return migrations."""
+        self.reads.append(f"migrations {query.host or ''}")
+        return await super().migrations(query)
 
     async def write(self, *writes: Write) -> int:
         """Commit one unit without delays or losses, and return its version."""

@@ -1,7 +1,7 @@
 """The end of a session at the control plane: it authenticates an agent and serves its calls."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -82,10 +82,16 @@ class SessionList:
         self.random_bytes = random_bytes
         self.by_host: dict[str, AgentSession] = {}
 
-    def check_keys(self) -> None:
-        """End the sessions whose keys are no longer valid, and pass requests for new keys on."""
-        for session in list(self.by_host.values()):
-            session.check_key()
+    def check_keys(self, hosts: Iterable[str]) -> None:
+        """End the sessions of hosts whose keys are no longer valid; have others replace their keys.
+
+        Args:
+            hosts: the hosts whose identities have changed, whether they have a session or not.
+        """
+        for host in hosts:
+            session = self.by_host.get(host)
+            if session is not None:
+                session.check_key()
 
 
 class AgentSession:

@@ -7,7 +7,6 @@ other machines has authenticated it. What a host may report is checked here agai
 from collections.abc import Sequence
 from typing import Final
 
-from berth.domain.compute.host import Host
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.step import Conclusion, LeftoverVerdict, Standing, StepOutcome
@@ -18,7 +17,6 @@ from berth.ports.virt import HostReport, Power
 from berth.services.fleet.hosts import Hosts
 from berth.services.gateway.guest_states import GuestStates
 from berth.services.gateway.host_notices import HostNotices
-from berth.services.gateway.host_reports import uuid_taken
 from berth.services.gateway.leftovers import judge_leftover
 from berth.services.gateway.outcomes import Outcomes
 from berth.services.gateway.self_audit import SelfAudit
@@ -62,9 +60,9 @@ class Gateway:
 
     async def register(self, reports: Sequence[HostReport]) -> None:
         """See `HostGateway.register`."""
-        for report in reports:
-            await self._check_uuid(report)
         await self._hosts.register(reports)
+        # An unchanged host is not written, so its agent's start is not recorded there.
+        await self.heartbeat([report.host.name for report in reports])
 
     async def heartbeat(self, hosts: Sequence[str]) -> None:
         """See `HostGateway.heartbeat`. All processes know of the heartbeats within seconds."""
@@ -75,17 +73,6 @@ class Gateway:
         """See `HostGateway.report`. The count of failed builds fades at the same pace."""
         await self._outcomes.failed_builds(report.host.name).fade(report.host.name)
         await self._audits.audit(report)
-
-    async def _check_uuid(self, report: HostReport) -> None:
-        """Reject a report under the UUID of another host, which would take that host over.
-
-        Raises:
-            ConflictError: the UUID belongs to another host.
-        """
-        uuid, name = report.host.uuid, report.host.name
-        known = await self._ledger.get(Host, uuid)
-        if known is not None and known.name != name:
-            raise uuid_taken(name, uuid)
 
     async def instances(self, host: str) -> Sequence[Instance]:
         """See `HostGateway.instances`."""

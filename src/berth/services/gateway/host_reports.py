@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from berth.domain.compute.host import Host
-from berth.domain.errors import ConflictError
 from berth.domain.inventory.resources import Inventory
 from berth.ports.virt import HostReport
 from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
+from berth.services.fleet.registration import check_uuid
 from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
@@ -62,8 +62,7 @@ class HostReports:
         # An operator has removed the host, and a periodic report must not bring it back.
         if row is None:
             return False
-        if table.name(row) != report.host.name:
-            raise uuid_taken(report.host.name, uuid)
+        check_uuid(report, table.host(row))
         digest = _digest(report)
         if self._reported.setdefault(uuid, digest) != digest:
             return True
@@ -79,14 +78,6 @@ class HostReports:
         has = table.inventories(row)
         reported = settled.provider.inventories.items()
         return all(name in has and _terms(one) == _terms(has[name]) for name, one in reported)
-
-
-def uuid_taken(name: str, uuid: str) -> ConflictError:
-    """Return the error for the report of a host under the UUID of another host."""
-    return ConflictError(
-        f"cannot register host {name}: the UUID {uuid} in its report belongs to another host; "
-        "remove that host first if this is the same machine under a new name"
-    )
 
 
 def _terms(inventory: Inventory) -> tuple[float, ...]:

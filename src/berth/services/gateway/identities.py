@@ -7,7 +7,7 @@ own: it makes the key pair and sends the public half, so no secret of the host e
 import base64
 import hashlib
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -37,7 +37,7 @@ _TOKEN_BYTES: Final = 32
 _HOST_MAX: Final = 255
 
 
-def _nothing() -> None:
+def _nothing(_: Collection[str]) -> None:
     """Do nothing: no sessions have to be checked."""
 
 
@@ -55,27 +55,28 @@ class HostIdentities:
         self._clock = clock
         self._random_bytes = random_bytes
         self._identities: dict[str, HostIdentity] = {}
-        self.changed: Callable[[], None] = _nothing
-        """Called after identities have changed."""
+        self.changed: Callable[[Collection[str]], None] = _nothing
+        """Called with the names of the hosts whose identities have changed."""
 
     def load(self, snapshot: Snapshot) -> None:
         """See `Subscriber.load`."""
+        before = self._identities
         self._identities = {one.host: one for one in snapshot.host_identities}
-        self.changed()
+        self.changed(before.keys() | self._identities.keys())
 
     def apply(self, changes: Sequence[Change]) -> None:
         """See `Subscriber.apply`."""
-        has_changed = False
+        changed = set[str]()
         for change in changes:
             event = change.event
             if isinstance(event, HostIdentity):
                 self._identities[event.host] = event
-                has_changed = True
+                changed.add(event.host)
             elif isinstance(event, RecordRemoved) and event.kind is Kind.HOST_IDENTITY:
                 self._identities.pop(event.key, None)
-                has_changed = True
-        if has_changed:
-            self.changed()
+                changed.add(event.key)
+        if changed:
+            self.changed(changed)
 
     def get(self, host: str) -> HostIdentity | None:
         """Return the identity of a host as this process knows it, or None if it has none."""

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
+from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, MoveKind, Stage
 from berth.domain.compute.step import (
@@ -75,6 +76,7 @@ class Outcomes:
         attempts_max: the maximum number of hosts on which a build or move is tried.
         alternates: finds the hosts to try next; if None, a scheduler chooses them.
         half_life_s: the half-life of the count of failed builds, in seconds.
+        service_of: returns the service of a host as the host table has it.
     """
 
     def __init__(
@@ -85,12 +87,14 @@ class Outcomes:
         attempts_max: int,
         alternates: Alternates | None,
         half_life_s: float,
+        service_of: Callable[[str], Service | None],
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._attempts_max = attempts_max
         self._alternates = alternates
         self._half_life_s = half_life_s
+        self._service_of = service_of
         self._failed_builds: dict[str, FailedBuilds] = {}
 
     async def standing(self, host: str, instance_uuid: str) -> Standing:
@@ -126,7 +130,8 @@ class Outcomes:
         """Return the counter of the failed builds on a host."""
         counts = self._failed_builds.get(host)
         if counts is None:
-            counts = FailedBuilds(self._ledger, self._clock, self._half_life_s)
+            known = self._service_of(host)
+            counts = FailedBuilds(self._ledger, self._clock, self._half_life_s, known)
             self._failed_builds[host] = counts
         return counts
 

@@ -42,17 +42,24 @@ class FailedBuilds:
         ledger: stores the service record.
         clock: the source of the times of failures.
         half_life_s: seconds in which counts by cause and tenant fall to half.
+        known: the record as the caller knows it, which saves the first read of the ledger.
     """
 
-    def __init__(self, ledger: Ledger, clock: Clock, half_life_s: float = HALF_LIFE_S) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        half_life_s: float = HALF_LIFE_S,
+        known: Service | None = None,
+    ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._half_life_s = half_life_s
         self._saving = asyncio.Lock()
-        # The record as this process last read or wrote it. It is None before the first read, if
-        # there is no record, and after a commit whose outcome is unknown. Operators may have
+        # The record as this process last knew, read or wrote it. It is None before the first read,
+        # if there is no record, and after a commit whose outcome is unknown. Operators may have
         # changed other fields since.
-        self._known: Service | None = None
+        self._known = known
 
     async def note_failure(self, host: str, project_id: str, cause: FailureCause) -> None:
         """Count a build that failed on the host."""

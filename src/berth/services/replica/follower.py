@@ -66,6 +66,11 @@ class Follower:
         self._reads_begun = 0
         self._last_good_read = 0
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether every subscriber has been loaded."""
+        return self.synced_at_s > 0
+
     async def start(self) -> None:
         """Load the newest snapshot into every subscriber."""
         async with self._lock:

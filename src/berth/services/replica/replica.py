@@ -188,6 +188,10 @@ class Replica:
         self._alive_s.update(dict.fromkeys(newer, at_s))
         self.hosts.put_seen(newer, at_s)
 
+    def service(self, host: str) -> Service | None:
+        """Return the compute service of a host, or None if it has none."""
+        return self.hosts.service(host)
+
     def last_seen_s(self, service: Service) -> float:
         """Return the Unix time of the last heartbeat of a service that was read from the ledger."""
         return max(service.last_seen_s, self._alive_s.get(service.host, 0.0))

@@ -72,6 +72,7 @@ class Plane:
             desk.gateway(), self.assignments, self.identities, self.liveness, desk.bus
         )
         self.sessions = SessionList(services, desk.clock, desk.told, os.urandom)
+        self.identities.changed = self.sessions.check_keys
 
     async def agent(self, host: str) -> Agent:
         """Enroll a host and return its agent."""

@@ -224,7 +224,9 @@ async def test_a_ratio_that_is_set_while_the_host_is_registered_stays(office: Of
             await office.set(VCPU=meanwhile.pop())
 
     office.desk.ledger.before_commit = set_it
+    office.driver = FakeDriver(FakeHost(HOST, host_ip="192.0.2.9"), office.desk.clock)
     await office.register()
+    assert not meanwhile
     assert await office.ratio() == (3.0, "set by an operator")
 
 

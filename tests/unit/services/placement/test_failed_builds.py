@@ -231,6 +231,7 @@ async def test_a_process_that_is_new_on_a_host_goes_on_with_the_fading() -> None
     await FailedBuilds(desk.ledger, desk.clock, 100.0).note_failure(HOST, "a", FailureCause.DRIVER)
     await asyncio.sleep(100)
     driver = FakeDriver(FakeHost(HOST), desk.clock)
+    await desk.follower.catch_up()
     await desk.gateway(half_life_s=100.0).report(await driver.report())
     assert (await service_of(desk)).failure_level == 0.5
 
