@@ -39,11 +39,11 @@ class NotFoundError(BerthError):
 
 
 class AccessDeniedError(BerthError):
-    """The caller has not proven its identity, or may not do what it asked for."""
+    """The caller has not proven its identity, or lacks permission for what it requested."""
 
 
 class ConflictError(BerthError):
-    """A record changed, already exists, or is in use; the caller must read it again and retry."""
+    """A record has changed, already exists, or is in use; read it again before another attempt."""
 
 
 class InstanceStateError(ConflictError):

@@ -12,7 +12,7 @@ class Aggregate:
     """A named set of hosts, by host name, with metadata that filters and weighers read.
 
     Times are Unix seconds; `created_at_s` is 0 if unknown, and `updated_at_s` is None if the
-    aggregate was never changed.
+    aggregate has never been changed.
     """
 
     aggregate_id: int

@@ -70,7 +70,8 @@ class FailureCount:
             now_s: Unix seconds.
             half_life_s: seconds in which the count halves.
         """
-        # The clocks of hosts differ slightly, and a failure in the future must not raise the count.
+        # The clocks of hosts differ slightly, and a failure in the future must not increase the
+        # count.
         age_s = max(0.0, now_s - self.at_s)
         left: float = self.level * 2.0 ** -(age_s / half_life_s)
         return left

@@ -41,7 +41,9 @@ class Attestation:
             InvalidInputError: `valid_until_s` is not finite.
         """
         if not math.isfinite(self.valid_until_s):
-            raise InvalidInputError("valid_until_s", f"{self.valid_until_s} is not a finite number")
+            raise InvalidInputError(
+                "valid_until_s", f"{self.valid_until_s} must be a finite number"
+            )
 
     def level_at(self, now_s: float) -> str:
         """Return the trust level at `now_s` (Unix seconds): `unknown` after `valid_until_s`."""
@@ -103,7 +105,7 @@ class Host:
     """The part of the fleet that moved instances prefer to stay in; empty if the fleet has no
     cells."""
     numa_cells: tuple[NumaCell, ...] = ()
-    """The NUMA cells of the host. A host without any takes no guests that request a topology."""
+    """The NUMA cells of the host. A host without any cannot take guests that request a topology."""
     pci_pools: tuple[PciPool, ...] = ()
     """The PCI devices that the host may pass through to guests, in pools of equal devices."""
     child_uuids: tuple[str, ...] = ()
@@ -142,7 +144,7 @@ class Host:
             # JSON has neither NaN nor infinity, so either value would stop every follower of the
             # change feed.
             if not math.isfinite(value):
-                raise InvalidInputError(f"metrics.{name[:80]}", f"{value} is not a finite number")
+                raise InvalidInputError(f"metrics.{name[:80]}", f"{value} must be a finite number")
 
 
 def _ratios_of(host: Host) -> dict[str, Mapping[str, float]]:
@@ -159,12 +161,13 @@ def _ratios_of(host: Host) -> dict[str, Mapping[str, float]]:
 class Service:
     """The compute service of one host: its availability for new instances and its health.
 
-    `host` is the key. `last_seen_s` is the time of the agent's last heartbeat, and `failed_at_s` is
-    the time of the newest failed build, both in Unix seconds. `failed_builds` counts the failed
+    `host` is the key. `last_seen_s` is the time of the agent's last heartbeat; the ledger's copy
+    changes only when the host is registered, while replicas add the later heartbeats. `failed_at_s`
+    is the time of the newest failed build. Both are Unix seconds. `failed_builds` counts the failed
     builds since the last successful one (nova-behaviour.md 5.2); `build_failures` counts them by
-    cause and tenant, and `failure_level` is their current weight against the host, at least 0.
-    `attestations` maps each node name to the attestation of the node. `audit` contains the findings
-    and repairs of the agent.
+    cause and tenant, and `failure_level` is their weight against the host when it was last
+    computed, at least 0. `attestations` maps each node name to the attestation of the node. `audit`
+    contains the findings and repairs of the agent.
     """
 
     host: str

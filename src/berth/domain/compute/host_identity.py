@@ -1,4 +1,4 @@
-"""Identities of hosts: the keys with which their agents prove that they are who they say."""
+"""Identities of hosts: the keys with which their agents prove their identity."""
 
 import base64
 import binascii
@@ -37,9 +37,9 @@ class HostIdentity:
         token_digest: the SHA-256 digest, in hexadecimal digits, of the one-time token with which an
             agent may add the first key; empty if there is none.
         token_expires_at_s: the Unix time after which the token is invalid.
-        created_at_s: the Unix time at which the host was enrolled first.
-        revoked_at_s: the Unix time at which the keys were revoked; None if they were not.
-        rotates: whether the agent shall replace its key.
+        created_at_s: the Unix time at which the host was first enrolled.
+        revoked_at_s: the Unix time at which the keys were revoked; None if they are not revoked.
+        rotates: whether the agent should replace its key.
     """
 
     host: str
@@ -60,9 +60,9 @@ def public_key_bytes(text: str) -> bytes:
     try:
         key = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise InvalidInputError("public_key", "is not base64") from error
+        raise InvalidInputError("public_key", "must be base64") from error
     if len(key) != KEY_BYTES:
-        reason = f"has {len(key)} bytes; an Ed25519 public key has {KEY_BYTES}"
+        reason = f"has {len(key)} bytes; must be an Ed25519 public key of {KEY_BYTES} bytes"
         raise InvalidInputError("public_key", reason)
     return key
 

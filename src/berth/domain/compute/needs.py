@@ -90,11 +90,11 @@ def needs_of(flavor: Flavor, image_traits: Mapping[str, str] | None = None) -> N
     for key, value in (image_traits or {}).items():
         # Nova applies the traits of an image to the unsuffixed group only.
         unsuffixed.add_trait(key, key.removeprefix("trait:"), value)
-    mine = unsuffixed.group()
+    group = unsuffixed.group()
     return Needs(
-        amounts=mine.amounts,
-        traits_required=mine.traits_required,
-        traits_forbidden=mine.traits_forbidden,
+        amounts=group.amounts,
+        traits_required=group.traits_required,
+        traits_forbidden=group.traits_forbidden,
         traits_any=_choices(flavor),
         groups=groups,
         isolate=is_isolated(flavor.extra_specs, len(groups)),

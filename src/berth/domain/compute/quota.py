@@ -84,8 +84,8 @@ class Limits(NamedTuple):
         """Return these limits overridden by those that a quota sets; None changes nothing."""
         if quota is None:
             return self
-        said = {name: getattr(quota, name) for name in LIMITED}
-        return self._replace(**{name: limit for name, limit in said.items() if limit is not None})
+        own = {name: getattr(quota, name) for name in LIMITED}
+        return self._replace(**{name: limit for name, limit in own.items() if limit is not None})
 
 
 def footprint_of(instance: Instance) -> Footprint | None:
@@ -127,7 +127,7 @@ def sum_of(footprints: Iterable[Footprint]) -> Footprint:
 
 
 def excess_of(before: Footprint, after: Footprint, limits: Footprint) -> tuple[Excess, ...]:
-    """Return the limits that a project exceeds after a change, for amounts that the change raises.
+    """Return the limits that a project exceeds after a change, for amounts that it increases.
 
     An amount that the change leaves equal or lowers is not compared, so a project above a lowered
     limit may still delete or shrink its instances.

@@ -66,10 +66,9 @@ class Request:
     `instance_uuids` contains one UUID per instance, so its length is n. `force_hosts` and
     `force_nodes` skip most filters. `ignore_hosts` and `force_hosts` are case-insensitive,
     `force_nodes` and `destination` are case-sensitive (nova-behaviour.md 2.2). `retried` are (host,
-    node) pairs on which a build has failed. `alternates` are (host, node) pairs in order of
-    preference: the first one that still passes every filter is chosen before any other host.
-    `source_cell` is the current cell of an instance that is moved and may leave that cell; empty
-    otherwise.
+    node) pairs on which a build has failed. `alternates` are (host, node) pairs, best first: the
+    first one that still passes every filter is chosen before any other host. `source_cell` is the
+    current cell of an instance that is moved and may leave that cell; empty otherwise.
     """
 
     request_id: str

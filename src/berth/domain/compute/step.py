@@ -1,7 +1,7 @@
-"""Steps: what an agent did for an instance on its host, as it reports that to the control plane.
+"""Steps: what an agent did for an instance on its host, as it reports to the control plane.
 
 A report names the step and its outcome. It contains no record: the control plane derives all writes
-from its own records, so a compromised host can lie about its own guests only.
+from its own records, so a compromised host can lie only about its own guests.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ ADDRESS_MAX: Final = 1_000
 """Maximum number of characters in the address of disks or of a waiting guest."""
 
 LEFTOVER_AGE_S: Final = 600.0
-"""Files are ignored if they or their instance changed within this many seconds.
+"""Leftover files are ignored if they or their instance changed within this many seconds.
 
-A task may be working on them.
+A task may still be working on them.
 """
 
 
@@ -76,25 +76,25 @@ class StepOutcome:
     error: StepError | None = None
 
     def __post_init__(self) -> None:
-        """Reject values that no agent of Berth reports.
+        """Reject values that a correct agent never reports.
 
         Raises:
             InvalidInputError: a value is malformed or out of bounds.
         """
         if not is_uuid(self.instance_uuid):
-            raise InvalidInputError("instance_uuid", f"{self.instance_uuid[:80]!r} is not a UUID")
+            raise InvalidInputError("instance_uuid", f"{self.instance_uuid[:80]!r} must be a UUID")
         if len(self.address) > ADDRESS_MAX:
             reason = f"has {len(self.address)} characters; at most {ADDRESS_MAX} are allowed"
             raise InvalidInputError("address", reason)
         # Another host opens the address, and operators read it in logs.
         if not self.address.isprintable():
-            raise InvalidInputError("address", "contains characters that cannot be printed")
+            raise InvalidInputError("address", "must consist of printable characters")
         is_failure = self.result in {StepResult.FAILED, StepResult.GUEST_LOST}
         if is_failure != (self.error is not None):
-            wanted = "is missing" if is_failure else "must be absent"
-            raise InvalidInputError("error", f"{wanted} with the result {self.result}")
+            wanted = "is required" if is_failure else "must be absent"
+            raise InvalidInputError("error", f"{wanted} when the result is {self.result}")
         if not 0 <= self.seconds < float("inf"):
-            raise InvalidInputError("seconds", f"{self.seconds} is not a duration")
+            raise InvalidInputError("seconds", f"{self.seconds} must be finite and at least 0")
 
 
 UNKNOWN: Final = "unknown"

@@ -75,7 +75,10 @@ def has_leftover(host: str, migration: Migration) -> bool:
 
 
 def is_concerned(host: str, instance: Instance, migration: Migration | None) -> bool:
-    """Return whether an instance is on a host, moves from or to it, or any agent may delete it."""
+    """Return whether an instance is on a host, moves from or to it, or is nowhere.
+
+    An instance that is nowhere (`is_nowhere`) concerns every host, because any agent may delete it.
+    """
     if instance.host == host or is_nowhere(instance):
         return True
     return migration is not None and migration.concerns(host)

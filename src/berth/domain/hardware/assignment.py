@@ -102,7 +102,7 @@ _NOTHING = Assignment()
 def allocations_by_provider(
     root_uuid: str, amounts: Mapping[str, int], assignment: Assignment | None
 ) -> dict[str, Mapping[str, int]]:
-    """Return all allocations of an instance: amounts by provider UUID, without empty amounts.
+    """Return all allocations of an instance: amounts by provider UUID, without empty mappings.
 
     Args:
         root_uuid: the root provider of the host.

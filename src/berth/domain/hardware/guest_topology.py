@@ -164,7 +164,5 @@ def check_size(vcpus: int) -> None:
         InvalidInputError: the guest has more than `CPU_MAX` + 1 CPUs.
     """
     if vcpus > CPU_MAX + 1:
-        reason = (
-            f"{vcpus} CPUs exceed the maximum of {CPU_MAX + 1} for a guest with a NUMA topology"
-        )
+        reason = f"{vcpus} must be at most {CPU_MAX + 1} for a guest with a NUMA topology"
         raise InvalidInputError("vcpus", reason)

@@ -107,13 +107,13 @@ def check_cells(cells: Iterable[NumaCell]) -> None:
             raise InvalidInputError(where, "duplicate cell_id; give each NUMA cell its own")
         # A CPU may be both shared and dedicated (see `NumaCell`), but only within one NUMA cell:
         # otherwise guests of both NUMA cells would be pinned to it.
-        mine = cell.cpuset | cell.pcpuset
-        if not cpus.isdisjoint(mine):
+        own_cpus = cell.cpuset | cell.pcpuset
+        if not cpus.isdisjoint(own_cpus):
             raise InvalidInputError(
-                where, f"CPU {min(cpus & mine)} is also in another NUMA cell; list it in one"
+                where, f"CPU {min(cpus & own_cpus)} is also in another NUMA cell; list it in one"
             )
         ids.add(cell.cell_id)
-        cpus |= mine
+        cpus |= own_cpus
     if len(ids) > CELLS_MAX:
-        reason = f"{len(ids)} NUMA cells exceed the maximum of {CELLS_MAX}"
+        reason = f"{len(ids)} NUMA cells are too many; report at most {CELLS_MAX}"
         raise InvalidInputError("numa_cells", reason)

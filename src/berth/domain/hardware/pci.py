@@ -125,7 +125,7 @@ def check_pools(pools: Sequence[PciPool]) -> None:
     """
     if len(pools) > POOLS_MAX:
         raise InvalidInputError(
-            "pci_pools", f"{len(pools)} pools exceed the maximum of {POOLS_MAX}"
+            "pci_pools", f"{len(pools)} pools are too many; report at most {POOLS_MAX}"
         )
     keys = [pool.key for pool in pools]
     if len(set(keys)) < len(keys):

@@ -102,7 +102,7 @@ class Inventory:
 
 
 def check_reported(inventory: Inventory) -> None:
-    """Reject an inventory that an agent may not report.
+    """Reject an inventory that an agent must not report.
 
     Raises:
         InvalidInputError: `reserved` exceeds `total`, or the ratio is not in (0, RATIO_MAX].

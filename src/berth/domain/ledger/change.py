@@ -35,8 +35,8 @@ class Usage:
 class HostsAlive:
     """The heartbeats that one version records, received at `at_s` (Unix seconds).
 
-    A version without changes for followers has one such event without hosts. The feed therefore has
-    every version, and a gap always means lost events.
+    A version that changes nothing for followers has one such event without hosts. The feed
+    therefore has every version, and a gap always means lost events.
     """
 
     hosts: tuple[str, ...]

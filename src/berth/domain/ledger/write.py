@@ -26,10 +26,10 @@ class Put:
     """Insert or replace a record.
 
     Three kinds have rules of their own. An Instance is replaced only if its `revision` equals the
-    stored one, and inserted only with revision 0; it is stored with its revision increased by 1. A
-    replaced Provider keeps its stored `used`, and its generation is increased by 1; a class that is
-    in use but no longer reported keeps an inventory with total 0, so no usage is lost. A Consumer
-    is rejected, because only writes that change allocations store consumers.
+    stored one, and inserted only with revision 0; it is stored with its revision incremented. A
+    replaced Provider keeps its stored `used`, and its generation is incremented; a class that is in
+    use but no longer reported keeps an inventory with total 0, so no usage is lost. A Consumer is
+    rejected, because only writes that change allocations store consumers.
     """
 
     record: Record
@@ -70,7 +70,7 @@ class Free:
 class ReplaceProvider:
     """Replace an existing provider, as the Placement API does.
 
-    The stored `used` is kept, and the generation is increased by `raises`. The unit is rejected if
+    The stored `used` is kept, and `raises` is added to the generation. The unit is rejected if
     the provider does not exist, if its stored generation differs from `generation` (None matches
     any), or if the record omits a class that is in use.
     """
@@ -156,7 +156,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class QuotaCheck:
-    """Reject the unit if it raises the footprint of a project above the limits.
+    """Reject the unit if it increases the footprint of a project beyond the limits.
 
     The check must come after the writes that it covers. Only amounts that the unit increases are
     compared, so a project above a lowered limit may still shrink (docs/adr/0024-quotas.md).

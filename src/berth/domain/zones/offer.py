@@ -104,7 +104,7 @@ class OfferRefusalReason(StrEnum):
     GONE = "gone"
     """The hold has ended, and the capacity has been given to another consumer."""
     UNSETTLED = "unsettled"
-    """A zone below did not answer, so the instance may exist there, or may be built later."""
+    """A child zone did not answer, so the instance may exist there, or may be built later."""
 
 
 _TEXTS: dict[OfferRefusalReason, str] = {
@@ -116,7 +116,7 @@ _TEXTS: dict[OfferRefusalReason, str] = {
     OfferRefusalReason.USED: "another instance has used it",
     OfferRefusalReason.WITHDRAWN: "its instance has been withdrawn",
     OfferRefusalReason.GONE: "its capacity is no longer free",
-    OfferRefusalReason.UNSETTLED: "a zone below did not report the outcome",
+    OfferRefusalReason.UNSETTLED: "a child zone did not report the outcome",
 }
 
 

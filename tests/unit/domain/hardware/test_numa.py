@@ -33,7 +33,10 @@ def test_cells_and_pools_of_a_host() -> None:
             (NumaCell(0, frozenset({1})), NumaCell(1, pcpuset=frozenset({1}))),
             "CPU 1 is also in another",
         ),
-        (tuple(NumaCell(number) for number in range(65)), "65 NUMA cells exceed the maximum of 64"),
+        (
+            tuple(NumaCell(number) for number in range(65)),
+            "65 NUMA cells are too many; report at most 64",
+        ),
     ],
 )
 def test_cells_that_could_not_be_on_one_host(cells: tuple[NumaCell, ...], said: str) -> None:
