@@ -207,7 +207,7 @@ class Registration:
         trees = trees_of(reports, found)
         return KnownFleet(
             seen=self._follower.version,
-            services={name for name in names if hosts.service(name) is not None},
+            services={name for name in names if hosts.services.get(name) is not None},
             hosts=found,
             stored=stored_providers(table, trees),
             aggregates={name: hosts.memberships.of_host(name) for name in names},

@@ -190,7 +190,7 @@ class Replica:
 
     def service(self, host: str) -> Service | None:
         """Return the compute service of a host, or None if it has none."""
-        return self.hosts.service(host)
+        return self.hosts.services.get(host)
 
     def last_seen_s(self, service: Service) -> float:
         """Return the Unix time of the last heartbeat of a service that was read from the ledger."""

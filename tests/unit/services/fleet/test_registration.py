@@ -69,7 +69,7 @@ async def test_an_unchanged_host_writes_nothing() -> None:
     await desk.clock.sleep(100)
     await desk.gateway().register([report_of(1, GPU)])
     assert (ledger.commits, await ledger.version()) == (commits, version)
-    service = desk.replica.hosts.service("host-1")
+    service = desk.replica.hosts.services.get("host-1")
     assert service is not None
     assert service.last_seen_s == desk.clock.now_s()
     await desk.hosts.register([report_of(1, replace(GPU, inventories={VCPU: Inventory(8)}))])
