@@ -26,11 +26,13 @@ def listening(host: str, port: int) -> socket.socket:
         InvalidInputError: the address cannot be used, for example because it is in use or does not
             belong to this machine.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    is_v6 = ":" in host
+    family = socket.AF_INET6 if is_v6 else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        reason = f"cannot listen on {host}:{port} ({error.strerror}); choose another address"
+        where = f"[{host}]:{port}" if is_v6 else f"{host}:{port}"
+        reason = f"cannot listen on {where} ({error.strerror}); choose another address"
         raise InvalidInputError("listen", reason) from error
 
 

@@ -9,7 +9,6 @@ from berth.domain.errors import (
     AccessDeniedError,
     BerthError,
     ConflictError,
-    ContentionError,
     InvalidInputError,
     NotFoundError,
     PolicyError,
@@ -37,7 +36,6 @@ _STATUSES = (
     (QuotaExceededError, 403),
     (ConflictError, 409),
     (NoValidHostError, 409),
-    (ContentionError, 409),
 )
 """The statuses of errors whose text clients may see."""
 _RETRY_AFTER_S = "2"

@@ -32,13 +32,16 @@ def read_placement_policy(path: Path | None) -> dict[str, str]:
         return {}
     try:
         with path.open("rb") as file:
-            text = file.read(_FILE_BYTES_MAX + 1).decode()
+            content = file.read(_FILE_BYTES_MAX + 1)
     except OSError as error:
         raise InvalidInputError(str(path), f"cannot be read ({error.strerror})") from error
+    # The size comes first: the limit may cut a character in two, and it counts bytes.
+    if len(content) > _FILE_BYTES_MAX:
+        raise InvalidInputError(str(path), f"is larger than {_FILE_BYTES_MAX} bytes")
+    try:
+        text = content.decode()
     except UnicodeDecodeError as error:
         raise InvalidInputError(str(path), "is not UTF-8 text; convert it") from error
-    if len(text) > _FILE_BYTES_MAX:
-        raise InvalidInputError(str(path), f"is larger than {_FILE_BYTES_MAX} bytes")
     return parse_placement_policy(text, str(path))
 
 

@@ -93,23 +93,6 @@ class PolicyError(BerthError):
         self.reason = reason
 
 
-class ContentionError(BerthError):
-    """Other schedulers claimed the capacity first in every attempt.
-
-    Args:
-        request_id: the request that was not placed.
-        attempts_max: the number of attempts that were made.
-    """
-
-    def __init__(self, request_id: str, attempts_max: int) -> None:
-        super().__init__(
-            f"request {request_id}: other schedulers claimed the capacity first in {attempts_max} "
-            "attempts; try again, or raise host_subset_size so that schedulers pick different hosts"
-        )
-        self.request_id = request_id
-        self.attempts_max = attempts_max
-
-
 class FeedGapError(BerthError):
     """The feed no longer has versions that a follower missed; the follower must load a snapshot."""
 

@@ -7,7 +7,6 @@ from berth.domain.compute.decision import NoValidHostError, Refusal, RefusalCode
 from berth.domain.errors import (
     BerthError,
     ConflictError,
-    ContentionError,
     InvalidInputError,
     LedgerError,
     NotFoundError,
@@ -25,7 +24,6 @@ REFUSAL = Refusal(RefusalCode.NO_HOSTS, "no", placed=0, asked=1, hosts_total=0)
         (PolicyError("filters", "none"), 400),
         (NotFoundError("flavor", "x"), 404),
         (ConflictError("changed"), 409),
-        (ContentionError("req-1", 3), 409),
         (NoValidHostError("req-1", REFUSAL), 409),
         (UnavailableError("away"), 503),
         (HttpError(418, "tea"), 418),

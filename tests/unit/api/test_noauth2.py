@@ -2,7 +2,7 @@
 
 import pytest
 
-from berth.api.auth.authentication import Credentials, Identity, NoAuth, NoAuth2
+from berth.api.auth.authentication import TOKEN_CHALLENGE, Credentials, Identity, NoAuth, NoAuth2
 from berth.api.errors import HttpError
 
 
@@ -47,6 +47,17 @@ async def test_without_a_token_nobody_calls(token: str | None) -> None:
     with pytest.raises(HttpError) as caught:
         await identity(token)
     assert caught.value.status == 401
+    assert "X-Auth-Token" in caught.value.message
+    assert caught.value.headers == TOKEN_CHALLENGE
+
+
+@pytest.mark.parametrize("project", ["a\nb", "x" * 256])
+async def test_an_invalid_project_is_blamed_on_its_own_header(project: str) -> None:
+    """An invalid project of the header X-Project-Id gets 401, which does not blame the token."""
+    with pytest.raises(HttpError, match="X-Project-Id") as caught:
+        await identity("bob:web", project=project)
+    assert (caught.value.status, caught.value.headers) == (401, TOKEN_CHALLENGE)
+    assert "X-Auth-Token" not in caught.value.message
 
 
 async def test_elsewhere_headers_give_no_roles() -> None:

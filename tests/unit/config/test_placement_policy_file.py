@@ -70,3 +70,12 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     file.write_text("#" * (1024 * 1024 + 1))
     with pytest.raises(InvalidInputError, match="larger than"):
         read_placement_policy(file)
+
+
+@pytest.mark.parametrize("content", ["#" + "é" * (512 * 1024), "#" * (1024 * 1024 - 1) + "é"])
+def test_the_size_of_a_file_counts_in_bytes(tmp_path: Path, content: str) -> None:
+    """A file with fewer characters than the limit but more bytes is too large."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(InvalidInputError, match="larger than"):
+        read_placement_policy(file)

@@ -25,6 +25,9 @@ _HEADER_MAX = 1024
 _DIGEST_BYTES = 32
 _NS_PER_S = 1_000_000_000
 CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": 'Basic realm="Berth", charset="UTF-8"'}
+# For callers that HTTP Basic would not help. RFC 9110 requires a challenge with each 401, and a
+# browser asks for no password if it does not know the scheme.
+TOKEN_CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": 'X-Auth-Token realm="Berth"'}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +100,7 @@ class NoAuth:
         token = credentials.token or ""
         if token in self._ANYBODY:
             return self._ANY_ADMIN
-        user, _, project = token.partition(":")
-        project = project or user
-        for name in (user, project):
-            if not is_name(name):
-                raise HttpError(
-                    401,
-                    "X-Auth-Token must be USER or USER:PROJECT, each with 1 to 255 printable "
-                    "characters.",
-                )
+        user, project = _user_and_project(token)
         return Identity(user, project, is_admin=user in self._admins)
 
 
@@ -127,16 +122,18 @@ class NoAuth2:
         """See `Auth.identify`."""
         if not credentials.token:
             raise HttpError(
-                401, "The header X-Auth-Token is required; set it to USER or USER:PROJECT."
+                401,
+                "The header X-Auth-Token is required; set it to USER or USER:PROJECT.",
+                TOKEN_CHALLENGE,
             )
-        user, _, project = credentials.token.partition(":")
-        project = credentials.project or project or user
-        for name in (user, project):
-            if not is_name(name):
+        user, project = _user_and_project(credentials.token)
+        if credentials.project:
+            project = credentials.project
+            if not is_name(project):
                 raise HttpError(
                     401,
-                    "X-Auth-Token must be USER or USER:PROJECT, each with 1 to 255 printable "
-                    "characters.",
+                    "X-Project-Id must consist of 1 to 255 printable characters.",
+                    TOKEN_CHALLENGE,
                 )
         if credentials.roles is None:
             roles = frozenset({ADMIN} if user in self._admins else ())
@@ -334,6 +331,19 @@ def _is_right(password: bytes, password_hash: bytes) -> bool:
 def is_name(text: str) -> bool:
     """Return whether a string is a valid user or project name: 1 to 255 printable characters."""
     return 0 < len(text) <= _NAME_MAX and text.isprintable()
+
+
+def _user_and_project(token: str) -> tuple[str, str]:
+    """Return the names in a token `USER:PROJECT`; without a project, both are the user's."""
+    user, _, project = token.partition(":")
+    project = project or user
+    if not (is_name(user) and is_name(project)):
+        raise HttpError(
+            401,
+            "X-Auth-Token must be USER or USER:PROJECT, each with 1 to 255 printable characters.",
+            TOKEN_CHALLENGE,
+        )
+    return user, project
 
 
 def _parse(header: str) -> tuple[str, bytes]:

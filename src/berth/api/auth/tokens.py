@@ -2,7 +2,15 @@
 
 from typing import NamedTuple, Protocol
 
-from berth.api.auth.authentication import CHALLENGE, Auth, Credentials, HttpBasic, Identity, is_name
+from berth.api.auth.authentication import (
+    CHALLENGE,
+    TOKEN_CHALLENGE,
+    Auth,
+    Credentials,
+    HttpBasic,
+    Identity,
+    is_name,
+)
 from berth.api.auth.directory import (
     AccountDirectory,
     Directory,
@@ -208,7 +216,7 @@ class SealedTokens:
             grant = decode(content, Grant)
         except InvalidInputError as error:
             raise HttpError(
-                401, "Another version of Berth issued the token. Log in again."
+                401, "Another version of Berth issued the token. Log in again.", CHALLENGE
             ) from error
         if self._clock.now_s() >= grant.expires_at_s or grant.audit_id in self._revoked:
             raise HttpError(401, "The token has expired or was revoked. Log in again.", CHALLENGE)
@@ -283,6 +291,7 @@ class NamedTokens:
             raise HttpError(
                 401,
                 "The user name must consist of 1 to 255 printable characters other than a colon.",
+                TOKEN_CHALLENGE,
             )
         return person
 
@@ -325,5 +334,6 @@ def identity_of(token: Token, directory: Directory) -> Identity:
         raise HttpError(
             401,
             f"User {person.name} has no access to project {project}. Log in to another project.",
+            CHALLENGE,
         )
     return Identity(person.name, project, is_admin=person.is_admin)

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from berth.api.codec import encode
 from berth.api.errors import HttpError, translate
-from berth.domain.errors import BerthError, ContentionError
+from berth.domain.errors import BerthError
 from berth.services.providers.provider_writes import ProviderRefusedError, RefusalRule
 
 AGAIN = "Another thread concurrently updated the resource provider data. Please retry your update"
@@ -77,10 +77,7 @@ def refusal_of(error: BerthError) -> PlacementError | None:
     told = translate(error)
     if told is None:
         return None
-    # Clients retry automatically on this code, which is right only for a lost race.
-    is_race = isinstance(error, ContentionError)
-    code = Code.CONCURRENT_UPDATE if is_race else Code.UNDEFINED
-    return PlacementError(told.status, told.message, code, told.headers)
+    return PlacementError(told.status, told.message, Code.UNDEFINED, told.headers)
 
 
 def detail_of(error: HttpError, *, method: str, accept: str, content_type: str) -> str:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from berth.api.assertions import zone_parts
 from berth.api.codec import UNSET
-from berth.api.compute.handlers.servers.server_orders import named_as_sent, read_order
+from berth.api.compute.handlers.servers.server_orders import read_order
 from berth.api.compute.schemas.servers import NewServerBody
 from berth.api.routing import Answer, Call
 from berth.api.values import whole
@@ -169,5 +169,5 @@ async def create_all_at_once(call: Call) -> Answer:
     try:
         accepted = await call.parts.instances.create(asked.order)
     except InvalidInputError as error:
-        raise named_as_sent(error) from error
+        raise asked.named_as_sent(error) from error
     return Answer(ReservationAnswer(reservation_id=accepted.reservation_id))

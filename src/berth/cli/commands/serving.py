@@ -246,12 +246,11 @@ def migrate(*, config: Path | None, **options: object) -> None:
     """Create the ledger's tables, or upgrade them."""
     settings = _settings(config, options)
     from berth.adapters.ledger import migrate as migrate_ledger  # noqa: PLC0415 - see `up`
-    from berth.app.run import ledger_url_of  # noqa: PLC0415 - likewise
+    from berth.app.run import ledger_url_of, make_data_dir  # noqa: PLC0415 - likewise
     from berth.cli.output import print_line  # noqa: PLC0415 - tables take long to load
 
     # Unlike a database server, a new SQLite ledger needs its folder to be created.
-    if settings.ledger.url is None:
-        settings.ledger.data_dir.mkdir(parents=True, exist_ok=True)
+    make_data_dir(settings.ledger)
     asyncio.run(migrate_ledger(ledger_url_of(settings.ledger)))
     print_line("the ledger is up to date")
 

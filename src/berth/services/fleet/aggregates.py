@@ -153,7 +153,7 @@ class Aggregates:
 
         def change(old: Aggregate) -> Aggregate:
             if host not in old.hosts:
-                raise NotFoundError("host in the aggregate", host)
+                raise NotFoundError(f"host in aggregate {aggregate_id} named", host)
             return replace(old, hosts=old.hosts - {host})
 
         return await self._change(aggregate_id, change)

@@ -380,12 +380,12 @@ class Instances:
         first, *others = named
         if others:
             reason = f"must be one server group, not {len(named)}"
-            raise InvalidInputError("os:scheduler_hints.group", reason)
+            raise InvalidInputError("hints.group", reason)
         if first not in self._replica.hosts.server_groups:
             await self._follower.catch_up()
         if first not in self._replica.hosts.server_groups:
             raise InvalidInputError(
-                "os:scheduler_hints.group", f"server group {first[:80]!r} could not be found"
+                "hints.group", f"server group {first[:80]!r} could not be found"
             )
         return first
 

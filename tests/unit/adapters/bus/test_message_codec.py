@@ -24,7 +24,6 @@ _SAMPLES = [
     BerthError("plain"),
     BuildError("no image", blames_host=False),
     ConflictError("changed"),
-    errors.ContentionError("req-1", 5),
     errors.DriverError("away"),
     errors.FeedGapError("too old"),
     errors.InstanceStateError("resize", "u-1", "task_state", "deleting"),

@@ -1,18 +1,22 @@
 """Authentication of callers."""
 
+import ast
 import asyncio
 import base64
 from collections.abc import Mapping
+from pathlib import Path
 
 import bcrypt
 import pytest
 
+from berth.api import errors
 from berth.api.auth.authentication import Account, Credentials, HttpBasic, Identity, NoAuth
 from berth.api.errors import HttpError
 from tests.unit.api.cloud import FakeClock
 from tests.unit.api.conftest import MakeStack
 
 COST = 4
+API = Path(errors.__file__).parent
 
 
 class FewAccounts:
@@ -221,3 +225,20 @@ async def test_the_api_asks_for_a_password(make_stack: MakeStack) -> None:
     assert (await stack.ask("GET", "/v2.1/")).status == 200
     told = repr(stack.told)
     assert "builder" not in told
+
+
+def test_every_401_has_a_challenge() -> None:
+    """Each 401 of the API is created with a WWW-Authenticate header, as RFC 9110 requires."""
+    bare: list[str] = []
+    found = 0
+    for path in sorted(API.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(ast.Name("HttpError"), [ast.Constant(401), *more], _):
+                    found += 1
+                    named = "CHALLENGE" in ast.unparse(more[-1])
+                    bare += [] if named else [f"{path.name}:{node.lineno}"]
+                case _:
+                    pass
+    assert found > 10
+    assert bare == []

@@ -2,10 +2,11 @@
 
 import pytest
 
-from berth.api.compute.handlers.servers.server_orders import named_as_sent
+from berth.api.compute.handlers.servers.server_orders import Asked
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import InvalidInputError
+from berth.services.servers.instances import CreateOrder
 from tests.unit.api.cloud import Answer, Json, Stack
 from tests.unit.api.conftest import MakeStack
 
@@ -362,12 +363,38 @@ async def test_configured_images_are_the_only_ones(make_stack: MakeStack) -> Non
     assert "properties" not in (await stack.ask("GET", path)).body["server"]["image"]
 
 
+async def ask(stack: Stack, hints: Json) -> Answer:
+    """Request a server with the given fields of hints and return the answer."""
+    body = {"server": {"name": "vm", "flavorRef": "small"}, **hints}
+    return await stack.ask("POST", "/v2.1/servers", body)
+
+
+@pytest.mark.parametrize("prefix", ["os:scheduler_hints", "OS-SCH-HNT:scheduler_hints"])
+async def test_a_hint_that_is_refused_is_named_as_it_was_sent(stack: Stack, prefix: str) -> None:
+    """An error about a hint names the field in which the client sent it."""
+    group = {"group": ["one", "two"]}
+    answer = await ask(stack, {prefix: group})
+    assert reason(answer) == f"{prefix}.group: must be one server group, not 2"
+    answer = await ask(stack, {prefix: {"group": "none"}})
+    assert reason(answer).startswith(f"{prefix}.group: ")
+    # The field that Nova's documentation names takes precedence over the older one.
+    answer = await ask(stack, {"OS-SCH-HNT:scheduler_hints": group, "os:scheduler_hints": group})
+    assert reason(answer).startswith("os:scheduler_hints.group: ")
+
+
 def test_a_hint_that_a_rule_cannot_read_is_named_as_it_was_sent() -> None:
-    """An error about a hint gets the key that clients send; other errors are unchanged."""
-    error = named_as_sent(InvalidInputError("hints.query", "is not valid JSON"))
-    assert str(error) == "os:scheduler_hints.query: is not valid JSON"
+    """An error about a hint gets the field that clients send; other errors are unchanged."""
+    order = CreateOrder("req-1", "vm", "1", "p", "u")
+    asked = Asked(
+        order,
+        reservation_only=False,
+        security_groups=(),
+        hint_fields={"query": "OS-SCH-HNT:scheduler_hints.query"},
+    )
+    error = asked.named_as_sent(InvalidInputError("hints.query", "is not valid JSON"))
+    assert str(error) == "OS-SCH-HNT:scheduler_hints.query: is not valid JSON"
     other = InvalidInputError("trait:X", "is wrong")
-    assert named_as_sent(other) is other
+    assert asked.named_as_sent(other) is other
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from berth.api.placement.errors import Code, PlacementError, refusal_of
 from berth.domain.errors import (
     BerthError,
     ConflictError,
-    ContentionError,
     NotFoundError,
     UnavailableError,
 )
@@ -298,7 +297,6 @@ class FaultError(BerthError):
     [
         (NotFoundError("provider", "u"), 404, Code.UNDEFINED),
         (ConflictError("taken"), 409, Code.UNDEFINED),
-        (ContentionError("req-1", 5), 409, Code.CONCURRENT_UPDATE),
         (UnavailableError("away"), 503, Code.UNDEFINED),
     ],
 )

@@ -114,3 +114,11 @@ def test_what_is_wrong_starts_nothing(
     assert ended.code == 2
     assert ended.err
     assert ran == []
+
+
+def test_a_data_folder_that_cannot_be_created_is_named(run: Run, tmp_path: Path) -> None:
+    """`berth ledger migrate` names a data folder that it cannot create, without a traceback."""
+    (tmp_path / "file").touch()
+    ended = run("ledger", "migrate", "--data", tmp_path / "file" / "data")
+    assert ended.code != 0
+    assert f"{tmp_path / 'file' / 'data'}: cannot be created (Not a directory)" in ended.err

@@ -1,7 +1,7 @@
 """Tests for the scores of decisions and for the messages of domain errors."""
 
 from berth.domain.compute.decision import NoValidHostError, Refusal, RefusalCode, ScorePart
-from berth.domain.errors import ContentionError, NotFoundError, PolicyError
+from berth.domain.errors import NotFoundError, PolicyError
 
 
 def test_a_part_is_multiplier_times_normalised() -> None:
@@ -17,4 +17,3 @@ def test_errors_say_what_was_wrong_and_where() -> None:
     assert error.refusal is refusal
     assert str(NotFoundError("flavor", "42")) == "no flavor '42'"
     assert str(PolicyError("filters[2]", "unknown")) == "policy: filters[2]: unknown"
-    assert "in 5 attempts" in str(ContentionError("req-1", 5))

@@ -64,7 +64,7 @@ async def test_hosts_come_and_go(aggregates: Aggregates) -> None:
     with pytest.raises(InvalidInputError, match="still has hosts"):
         await aggregates.delete(1)
     assert (await aggregates.remove_host(1, "host-1")).hosts == frozenset()
-    with pytest.raises(NotFoundError):
+    with pytest.raises(NotFoundError, match="no host in aggregate 1 named 'host-1'"):
         await aggregates.remove_host(1, "host-1")
 
 

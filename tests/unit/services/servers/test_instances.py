@@ -195,7 +195,7 @@ async def test_a_refused_order_is_answered_with_its_refusal() -> None:
         ({"zone": "nova:nobody"}, "availability_zone"),
         ({"zone": "a:b:c:d"}, "availability_zone"),
         ({"destination": Destination("nobody")}, "host"),
-        ({"hints": {"group": ("none",)}}, "os:scheduler_hints.group"),
+        ({"hints": {"group": ("none",)}}, "hints.group"),
     ],
 )
 async def test_a_wrong_field_is_named_and_nothing_is_kept(

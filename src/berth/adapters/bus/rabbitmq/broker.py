@@ -1,6 +1,7 @@
 """The address and the credentials of the broker, and the names of exchanges and queues."""
 
 import hashlib
+import re
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,16 @@ class RabbitBroker:
         """The URL without user, password and query, for logs and errors."""
         url = URL(self.url).with_user(None).with_query(None)
         return str(url)
+
+    def redact(self, text: str) -> str:
+        """Return a text without the user and the password of the URL, for logs and errors."""
+        url = URL(self.url)
+        text = re.sub(r"//[^/\s@]*@", "//", text)
+        # Outside a URL, a password may occur as it is, or percent-encoded.
+        for secret in (url.raw_password, url.password):
+            if secret:
+                text = text.replace(secret, "***")
+        return text
 
     @property
     def connect_url(self) -> URL:

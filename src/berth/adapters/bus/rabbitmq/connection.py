@@ -202,11 +202,13 @@ class BrokerConnection:
             self.telemetry.event("broker_left_rudely", broker=self.broker.safe_url)
 
     def _report(self, error: Exception) -> None:
-        if not isinstance(error, UnavailableError):
-            # Error messages of the libraries may contain the URL with its password.
+        if isinstance(error, UnavailableError):
+            text = str(error)
+        else:
             text = f"cannot use the broker at {self.broker.safe_url}: {_describe(error)}"
-            error = UnavailableError(text.replace(self.broker.url, self.broker.safe_url))
-        self.telemetry.failure("broker_unavailable", error)
+        # The texts of the libraries, which the reason of a broken session quotes, may contain the
+        # URL with its password.
+        self.telemetry.failure("broker_unavailable", UnavailableError(self.broker.redact(text)))
 
 
 def _inner(channel: AbstractChannel) -> Channel:

@@ -92,8 +92,12 @@ class Qmp:
             async with asyncio.timeout(timeout_s):
                 await self._send(line + b"\n", fd)
                 message = await answer
-        except (OSError, TimeoutError) as error:
-            raise QmpError(f"cannot execute {command}: QEMU does not answer") from error
+        except TimeoutError as error:  # before OSError, of which it is a subclass
+            reason = f"QEMU does not answer within {timeout_s:g} s"
+            raise QmpError(f"cannot execute {command}: {reason}") from error
+        except OSError as error:
+            reason = f"the connection to QEMU broke ({error.strerror or error})"
+            raise QmpError(f"cannot execute {command}: {reason}") from error
         finally:
             self._answers.pop(number, None)
         if (problem := message.get("error")) is not None:

@@ -12,7 +12,7 @@ from berth.api.berth.schemas.decisions import (
     HostCapacity,
 )
 from berth.api.codec import UNSET, UnsetType
-from berth.api.compute.handlers.servers.server_orders import image_called, named_as_sent, read_order
+from berth.api.compute.handlers.servers.server_orders import image_called, read_order
 from berth.api.errors import HttpError
 from berth.api.links import limit_of
 from berth.api.routing import Answer, Call
@@ -105,7 +105,7 @@ async def try_decision(call: Call) -> Answer:
         decide = decision_service.try_out if call.identity.is_admin else decision_service.decide
         decision = decide(request)
     except InvalidInputError as error:
-        raise named_as_sent(error) from error
+        raise asked.named_as_sent(error) from error
     return Answer(_shown(call, decision))
 
 

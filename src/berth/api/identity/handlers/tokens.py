@@ -1,5 +1,6 @@
 """Handlers that issue, show and revoke tokens."""
 
+from berth.api.auth.authentication import TOKEN_CHALLENGE
 from berth.api.auth.directory import Person, may_work_in
 from berth.api.auth.tokens import Token, Tokens
 from berth.api.codec import UNSET, UnsetType
@@ -79,6 +80,7 @@ async def _who(call: Call, tokens: Tokens, choice: IdentityChoice) -> tuple[Pers
         401,
         'auth.identity.methods must be ["password"] or ["token"], and auth.identity must contain '
         "an object of that name.",
+        TOKEN_CHALLENGE,
     )
 
 
@@ -101,7 +103,9 @@ def _check_domain(domain: DomainRef | UnsetType | None) -> None:
         domain.id is UNSET and (domain.name or "").lower() == DOMAIN
     ):
         raise HttpError(
-            401, "The domain is unknown; the only domain has the id default and the name Default."
+            401,
+            "The domain is unknown; the only domain has the id default and the name Default.",
+            TOKEN_CHALLENGE,
         )
 
 
@@ -113,13 +117,17 @@ def _project(call: Call, person: Person, scope: ScopeChoice | str | UnsetType) -
         return None
     if scope.project is UNSET:
         raise HttpError(
-            401, "Tokens are not issued for a domain or the system; name a project in auth.scope."
+            401,
+            "Tokens are not issued for a domain or the system; name a project in auth.scope.",
+            TOKEN_CHALLENGE,
         )
     name = _name_of(scope.project)
     # The status is 401 as in Keystone. Unknown projects get the same error, which therefore does
     # not reveal whether a project exists.
     if not may_work_in(call.parts.directory, person, name):
-        raise HttpError(401, f"User {person.name} has no access to project {name[:80]!r}.")
+        raise HttpError(
+            401, f"User {person.name} has no access to project {name[:80]!r}.", TOKEN_CHALLENGE
+        )
     return name
 
 

@@ -11,7 +11,7 @@ from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import ConflictError, UnavailableError
 from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Guard, Put, QuotaCheck, Rejected, Remove, Write
+from berth.domain.ledger.write import Guard, Put, QuotaCheck, Rejected, Remove, Unit, Write
 from berth.domain.zones.offer import OfferRefusalReason
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
 from berth.domain.zones.zone_orders import BuildItem, BuildOrder, ReleaseOrder, Withdrawal
@@ -19,7 +19,7 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones, NotAskedError
-from berth.services.providers.guarded_saves import save
+from berth.services.providers.guarded_saves import rejection_text, save
 from berth.services.zoning.offers.group_homes import home_guard, home_of, is_together
 from berth.services.zoning.offers.selection import portable_request
 
@@ -123,7 +123,7 @@ class Delegator:
                 built the instance from the first order.
 
         Raises:
-            ConflictError: another process has removed the record of a refused instance.
+            ConflictError: a record of an accepted instance cannot be written.
             UnavailableError: this zone's ledger cannot be reached.
         """
         gone = dict.fromkeys((one.instance.uuid for one in delegations), OfferRefusalReason.GONE)
@@ -269,22 +269,31 @@ class Delegator:
         flaws: Flaws,
         earlier: Mapping[str, RemoteInstance],
     ) -> None:
-        """Record the accepted instances, and remove the records of the refused ones."""
-        writes: list[Write] = []
+        """Record the accepted instances, and remove the records of the refused ones.
+
+        Raises:
+            ConflictError: a record of an accepted instance cannot be written.
+        """
+        puts: list[Write] = []
+        removals: list[Unit] = []
         for one in delegations:
             uuid = one.instance.uuid
             flaw = flaws[uuid]
             if flaw is None:
                 remote = self._remote(one, zone_id)
-                writes.append(Put(replace(remote, stage=RemoteInstanceStage.THERE)))
+                puts.append(Put(replace(remote, stage=RemoteInstanceStage.THERE)))
             elif flaw is OfferRefusalReason.UNSETTLED:
                 continue  # the record stays, as a release has to name its time stamp
             elif uuid in earlier:
-                writes.append(Put(earlier[uuid]))
+                puts.append(Put(earlier[uuid]))
             else:
-                writes.append(Remove(Kind.REMOTE_INSTANCE, uuid))
-        if writes:
-            await save(self._ledger, *writes)
+                removals.append((Remove(Kind.REMOTE_INSTANCE, uuid),))
+        # Another process may have removed the record of a refused instance. That must not undo the
+        # records of the accepted ones, which a later release needs, so each removal is a unit.
+        units = [tuple(puts), *removals] if puts else removals
+        for unit, outcome in zip(units, await self._ledger.commit(units), strict=True):
+            if isinstance(outcome, Rejected) and isinstance(unit[0], Put):
+                raise ConflictError(rejection_text(outcome))
 
     def _remote(self, delegation: Delegation, zone_id: int) -> RemoteInstance:
         instance, now_s = delegation.instance, self._clock.now_s()

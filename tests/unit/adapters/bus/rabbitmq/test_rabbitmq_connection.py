@@ -1,10 +1,13 @@
 """Cancellations by the AMQP library, told apart from cancellations of the waiting task."""
 
 import asyncio
+from random import Random
 
 import pytest
 
-from berth.adapters.bus.rabbitmq.connection import broken_not_cancelled
+from berth.adapters.bus.rabbitmq.broker import RabbitBroker
+from berth.adapters.bus.rabbitmq.connection import BrokerConnection, broken_not_cancelled
+from berth.domain.errors import UnavailableError
 
 
 async def wait_for(future: "asyncio.Future[None]") -> None:
@@ -49,3 +52,43 @@ async def test_other_errors_stay_what_they_are() -> None:
     done = asyncio.get_running_loop().create_future()
     done.set_result(None)
     await wait_for(done)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnavailableError("the session ended (ConnectionError('amqp://me:p%40ss@host/v broke'))"),
+        OSError("cannot reach amqp://me:p%40ss@host/v?heartbeat=10"),
+        RuntimeError("login as me with p@ss was refused"),
+    ],
+)
+async def test_a_reported_failure_contains_no_password(error: Exception) -> None:
+    """A failed session is reported without the password, wherever its text comes from."""
+    seen: list[str] = []
+
+    class Telemetry:
+        def event(self, name: str, **fields: object) -> None:
+            seen.append(f"{name} {fields}")
+
+        def failure(self, name: str, error: BaseException, **fields: object) -> None:
+            seen.append(f"{name} {error}")
+
+    broker = RabbitBroker("amqp://me:p%40ss@host/v")
+    connection = BrokerConnection(broker, Telemetry(), Random(1))
+    failed = asyncio.Event()
+
+    async def fail() -> None:
+        if failed.is_set():
+            await asyncio.Event().wait()
+        failed.set()
+        raise error
+
+    connection._run_session = fail  # type: ignore[method-assign]
+    running = asyncio.create_task(connection.run())
+    await failed.wait()
+    await asyncio.sleep(0)
+    running.cancel()
+    assert len(seen) == 1
+    assert seen[0].startswith("broker_unavailable ")
+    assert "p@ss" not in seen[0]
+    assert "p%40ss" not in seen[0]

@@ -107,11 +107,19 @@ async def test_without_an_answer_somebody_waits_for_a_while(server: Server) -> N
         return []
 
     server.answer = note
-    with pytest.raises(QmpError, match="does not answer"):
+    with pytest.raises(QmpError, match=r"slow: QEMU does not answer within 0\.05 s"):
         await qmp.execute("slow", timeout_s=0.05)
     server.write(server.ok(asked[0]))
     server.answer = lambda one: [server.ok(one, 7)]
     assert await qmp.execute("next") == 7
+
+
+async def test_a_broken_connection_is_named_as_such(server: Server) -> None:
+    """A connection that breaks while a command is sent is no QEMU that does not answer."""
+    qmp = await server.connect()
+    qmp._socket.shutdown(socket.SHUT_WR)
+    with pytest.raises(QmpError, match=r"balloon: the connection to QEMU broke \(Broken pipe\)"):
+        await qmp.execute("balloon")
 
 
 async def test_the_end_of_qemu_is_told(server: Server) -> None:

@@ -10,12 +10,13 @@ from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import ConflictError, UnavailableError
-from berth.domain.ledger.record import PendingRequest
-from berth.domain.ledger.write import Put
+from berth.domain.ledger.record import Kind, PendingRequest
+from berth.domain.ledger.write import Put, Remove
 from berth.domain.zones.offer import OfferRefusalReason
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
 from berth.domain.zones.zone_orders import BuildOrder, BuildOutcome, ReleaseOrder
 from berth.services.requests.orders import PlaceOrder
+from berth.services.zoning.delegation.delegation import Delegation
 from berth.services.zoning.delegation.sagas import SagaStore
 from tests.unit.services.wiring import order_of
 from tests.unit.services.zoning.zone_harness import ZoneServices, open_tree, request_of, withdrawal
@@ -507,3 +508,21 @@ async def test_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None
     assert decision.verdict is Verdict.PLACED
     assert sum(map(len, (await live(root)).values())) == 4
     assert (await live(root))["west"]
+
+
+async def test_a_refused_instance_that_is_gone_leaves_the_accepted_ones_recorded() -> None:
+    """A record that another process removes does not undo those of the accepted instances."""
+    root = await open_tree()
+    order = order_of(request_of(2))
+    accepted, refused = order.request.instance_uuids
+
+    async def build(zone: Zone, order: BuildOrder, *, timeout_s: float) -> tuple[BuildOutcome, ...]:
+        await root.desk.ledger.commit([(Remove(Kind.REMOTE_INSTANCE, refused),)])
+        return BuildOutcome(accepted), BuildOutcome(refused, OfferRefusalReason.GONE)
+
+    root.near.build = build  # type: ignore[method-assign]
+    delegations = [Delegation(one, b"offer", 1) for one in order.instances]
+    flaws = await root.delegator.send(order.request, None, root.children[0].zone_id, delegations)
+    assert flaws == {accepted: None, refused: OfferRefusalReason.GONE}
+    (left,) = await root.desk.ledger.all(RemoteInstance)
+    assert (left.instance_uuid, left.stage) == (accepted, RemoteInstanceStage.THERE)

@@ -48,11 +48,23 @@ _SERVICE_FIELDS = {
 
 
 class Asked(NamedTuple):
-    """An order, and the fields of its request that determine the response."""
+    """An order, and what its request determines of the response.
+
+    `hint_fields` contains the field of the request from which each hint was read.
+    """
 
     order: CreateOrder
     reservation_only: bool
     security_groups: tuple[str, ...]
+    hint_fields: Mapping[str, str]
+
+    def named_as_sent(self, error: InvalidInputError) -> InvalidInputError:
+        """Return an error of the service with the field named as in the body of the request."""
+        if error.field.startswith(_HINTS):
+            field = self.hint_fields.get(error.field.removeprefix(_HINTS))
+        else:
+            field = _SERVICE_FIELDS.get(error.field)
+        return error if field is None else InvalidInputError(field, error.reason)
 
 
 async def read_order(
@@ -76,10 +88,11 @@ async def read_order(
     check_values(server, "server", version)
     check_attachments(server)
     request_id, may_repeat = _request_id(call)
-    hints = _hints(body)
+    hints, hint_fields = _hints(body)
     # As in Nova, a reference is an id or a link that ends in an id.
     flavor_id = str(server.flavor_ref).rstrip("/").rpartition("/")[2]
-    await _check_access(call, flavor_id, hints)
+    await _check_flavor(call, flavor_id)
+    await _check_group(call, hints, hint_fields)
     groups = () if server.security_groups is UNSET else server.security_groups
     order = CreateOrder(
         request_id=request_id,
@@ -101,15 +114,8 @@ async def read_order(
         order=order,
         reservation_only=_flag(server.return_reservation_id, "return_reservation_id"),
         security_groups=tuple([group.name for group in groups]),
+        hint_fields=hint_fields,
     )
-
-
-def named_as_sent(error: InvalidInputError) -> InvalidInputError:
-    """Return an error of the service with the field named as in the body of POST /servers."""
-    field = _SERVICE_FIELDS.get(error.field)
-    if error.field.startswith(_HINTS):
-        field = f"os:scheduler_{error.field}"
-    return error if field is None else InvalidInputError(field, error.reason)
 
 
 def image_called(call: Call, image_id: str, field: str) -> Image:
@@ -254,8 +260,10 @@ def _admins_only(call: Call, what: str) -> None:
         raise HttpError(403, f"Only administrators may use {what}.")
 
 
-def _hints(body: NewServerBody) -> dict[str, tuple[str, ...]]:
+def _hints(body: NewServerBody) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
+    """Return the hints of a request by name, and the field from which each was read."""
     hints: dict[str, tuple[str, ...]] = {}
+    fields: dict[str, str] = {}
     for prefix, given in (
         ("OS-SCH-HNT:scheduler_hints", body.other_hints),
         ("os:scheduler_hints", body.hints),
@@ -263,22 +271,21 @@ def _hints(body: NewServerBody) -> dict[str, tuple[str, ...]]:
         if given is UNSET:
             continue
         for key, value in given.items():
+            field = fields[key] = f"{prefix}.{key}"
             if key.startswith(_OWN_HINTS):
                 # A hint with this prefix makes the scheduler run only some of its filters, so a
                 # client could use it to bypass the others.
-                raise InvalidInputError(f"{prefix}.{key}", "is reserved; leave it out")
+                raise InvalidInputError(field, "is reserved; leave it out")
             match value:
                 case str():
                     hints[key] = (value,)
                 case list():
                     hints[key] = tuple(value)
                 case _:
-                    raise InvalidInputError(
-                        f"{prefix}.{key}", "must be a string or a list of strings"
-                    )
+                    raise InvalidInputError(field, "must be a string or a list of strings")
             if key in _SERVER_HINTS:
-                hints[key] = tuple(_server_id(one, f"{prefix}.{key}") for one in hints[key])
-    return hints
+                hints[key] = tuple(_server_id(one, field) for one in hints[key])
+    return hints, fields
 
 
 def _server_id(text: str, field: str) -> str:
@@ -295,27 +302,33 @@ def _server_id(text: str, field: str) -> str:
         ) from error
 
 
-async def _check_access(call: Call, flavor_id: str, hints: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse private flavors and groups of other projects as if they did not exist.
-
-    Administrators may use both.
-    """
+async def _check_flavor(call: Call, flavor_id: str) -> None:
+    """Refuse a private flavor as if it did not exist, except for administrators."""
     if call.identity.is_admin:
         return
     replica = call.parts.replica
-    group = hints.get("group", ("",))[0] if hints.get("group") else ""
-    # Catching up costs a round trip, so it happens only if the replica does not know the flavor or
-    # the group, which may be new. If they are still unknown, the service refuses them.
-    if flavor_id not in replica.flavors or (group and group not in replica.hosts.server_groups):
+    # Catching up costs a round trip, so it happens only if the replica does not know the flavor,
+    # which may be new. If it is still unknown, the service refuses it. The same holds for groups.
+    if flavor_id not in replica.flavors:
         await call.parts.follower.catch_up()
     flavor = replica.flavors.get(flavor_id)
     if flavor is not None and not flavor.is_public:
         raise InvalidInputError("server.flavorRef", f"flavor {flavor_id[:80]!r} could not be found")
+
+
+async def _check_group(
+    call: Call, hints: Mapping[str, tuple[str, ...]], fields: Mapping[str, str]
+) -> None:
+    """Refuse a group of another project as if it did not exist, except for administrators."""
+    group = next(iter(hints.get("group", ())), "")
+    if call.identity.is_admin or not group:
+        return
+    replica = call.parts.replica
+    if group not in replica.hosts.server_groups:
+        await call.parts.follower.catch_up()
     found = replica.hosts.server_groups.get(group)
     if found is not None and found.project_id != call.identity.project_id:
-        raise InvalidInputError(
-            "os:scheduler_hints.group", f"server group {group[:80]!r} could not be found"
-        )
+        raise InvalidInputError(fields["group"], f"server group {group[:80]!r} could not be found")
 
 
 def _extra(server: NewServer) -> Extra:

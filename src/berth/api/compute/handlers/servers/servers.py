@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.servers.action_arguments import caller_of
-from berth.api.compute.handlers.servers.server_orders import Asked, named_as_sent, read_order
+from berth.api.compute.handlers.servers.server_orders import Asked, read_order
 from berth.api.compute.handlers.servers.server_values import check_values
 from berth.api.compute.offers.handlers import build_by_offers
 from berth.api.compute.schemas.server_views import (
@@ -43,7 +43,7 @@ async def create_servers(call: Call) -> Answer:
     try:
         accepted = await call.parts.instances.create(order)
     except InvalidInputError as error:
-        raise named_as_sent(error) from error
+        raise asked.named_as_sent(error) from error
     # With an Idempotency-Key, the servers may be those of an earlier request.
     if asked.order.may_repeat:
         _check_same(asked, accepted)
