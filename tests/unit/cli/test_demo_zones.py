@@ -58,7 +58,7 @@ REPORT = ZoneReport(
         (ZoneChoices("zone-1", 2, BEST, LAST),),
     ),
     refused=TenantRefusal(
-        REFUSED, "No valid host was found. The zones below have too little room, too."
+        REFUSED, "No valid host was found. The child zones also have too little room."
     ),
     listed=ListedReservation("r-1", 0.05, (ListedServer("uuid-1", "vm-1", "ACTIVE", "zone-1"),)),
     faults=(),
@@ -88,7 +88,7 @@ def test_a_report_says_where_and_why(capsys: pytest.CaptureFixture[str]) -> None
         "over the tree of zones",
         "1.2500",
         "zone-1-plain-00",
-        "The zones below have too little room, too.",
+        "The child zones also have too little room.",
         "uuid-1",
         "3 instances in 0.5 s, 6 per second",
         "each instance is in exactly one zone",

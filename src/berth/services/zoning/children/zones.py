@@ -95,7 +95,9 @@ class Zones:
             others = await self._ledger.all(Zone)
             children = [other for other in others if not other.is_removed]
             if any(other.name == zone.name for other in children):
-                raise ConflictError(f"zone with name {zone.name} already exists")
+                raise ConflictError(
+                    f"a child zone named {zone.name} already exists; choose another name"
+                )
             if len(children) >= ZONES_MAX:
                 raise ConflictError(
                     f"this zone already has {ZONES_MAX} children, the maximum; remove one first"
@@ -235,7 +237,7 @@ def check_url(url: str) -> None:
     # `urlsplit` drops line breaks and tabs silently, so the raw text is checked.
     if not (url.isascii() and url.isprintable()) or _ODD.search(url):
         raise InvalidInputError(
-            "api_url", "must be ASCII without blanks, backslashes or control characters"
+            "api_url", "must be ASCII without spaces, backslashes or control characters"
         )
     if _PATH.fullmatch(parts.path) is None:
         reason = "the path must consist of letters, digits and - . _ ~, without // or /../"
@@ -250,7 +252,9 @@ def check_url(url: str) -> None:
     if port == 0:
         raise InvalidInputError("api_url", "the port must not be 0")
     if "@" in parts.netloc:
-        raise InvalidInputError("api_url", "must not contain a user; use username and password")
+        raise InvalidInputError(
+            "api_url", "must not contain a user; set username and password instead"
+        )
     if parts.query or parts.fragment:
         raise InvalidInputError("api_url", "must not contain a query or fragment")
 

@@ -29,7 +29,7 @@ class ZoneCommandHandlers:
         selector: makes offers.
         builder: builds instances from offers.
         release_handler: releases offers and withdraws instances.
-        offer_releaser: releases offers of any scheduler of the zone.
+        offer_releaser: releases offers, whichever of the zone's schedulers made them.
         scheduler: this process's id in offers, eight bytes.
     """
 

@@ -134,7 +134,8 @@ class SagaCompletion:
                 self._on_withdrawing(saga.unsettled)
             return decision
         raise ConflictError(
-            outcome.conflict or f"cannot end request {decision.request_id}: a record has changed"
+            outcome.conflict
+            or f"cannot end request {decision.request_id}: a record has changed; try again"
         )
 
     def _decision(self, saga: Saga, verdict: Verdict) -> Decision:

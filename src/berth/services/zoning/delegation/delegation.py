@@ -283,7 +283,7 @@ class Delegator:
                 remote = self._remote(one, zone_id)
                 puts.append(Put(replace(remote, stage=RemoteInstanceStage.THERE)))
             elif flaw is OfferRefusalReason.UNSETTLED:
-                continue  # the record stays, as a release has to name its time stamp
+                continue  # the record stays, because a release has to name its timestamp
             elif uuid in earlier:
                 puts.append(Put(earlier[uuid]))
             else:

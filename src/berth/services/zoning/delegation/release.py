@@ -16,8 +16,8 @@ from berth.services.zoning.delegation.delegation import Delegator
 from berth.services.zoning.offers.hold_routing import OfferReleaser
 
 _TRIES = 5
-# The key of the time stamp in the `extra` field of a tombstone. Ledgers contain it, so its text
-# must not change.
+# The key of the timestamp in a tombstone's `extra` field. Ledgers contain it, so its text must not
+# change.
 _MARK = "berth:withdrawn_ms"
 _NO_FLAVOR = Flavor("", "", vcpus=0, memory_mb=0)
 
@@ -27,7 +27,7 @@ class ReleaseHandler:
 
     Args:
         ledger: stores instances and remote instances.
-        selector: releases offers of any scheduler of the zone.
+        selector: releases offers, whichever of the zone's schedulers made them.
         instances: deletes instances on this zone's hosts.
         delegator: withdraws instances from this zone's own children.
         clock: the time of day.
@@ -51,9 +51,9 @@ class ReleaseHandler:
     async def release(self, order: ReleaseOrder) -> frozenset[str]:
         """Carry out a release order and return the uuids of the instances that stay.
 
-        After that, no other instance of the order exists here or will be built, not even by an
-        order that is still on its way. Instances of other projects are treated as absent and do not
-        change.
+        Afterwards, none of the order's other instances exists here or will be built, not even by a
+        build order that is still on its way. Instances of other projects are treated as absent and
+        do not change.
 
         Raises:
             UnavailableError: the ledger or a child cannot be reached; repeat the release.
@@ -143,7 +143,7 @@ class ReleaseHandler:
 
         A build that was sent no later than the withdrawal finds the tombstone and is refused.
         """
-        # Withdrawals may arrive out of order, so an earlier tombstone never gets a lower stamp.
+        # Withdrawals may arrive out of order, so a tombstone's timestamp is never lowered.
         now_s = self._clock.now_s()
         sent_ms = max(withdrawal.sent_ms, (earlier and withdrawn_ms(earlier)) or 0)
         return Instance(
@@ -165,9 +165,9 @@ class ReleaseHandler:
 
 
 def withdrawn_ms(instance: Instance) -> int | None:
-    """Return the time stamp in a tombstone, or None for the record of a real instance.
+    """Return the timestamp in a tombstone, or None for the record of a real instance.
 
-    Orders to build the instance that were sent at or before the stamp (Unix milliseconds) are
+    Orders to build the instance that were sent at or before the timestamp (Unix milliseconds) are
     refused.
     """
     found = instance.extra.get(_MARK)

@@ -36,7 +36,7 @@ class Saga:
         unsettled: uuids of instances that a child may or may not be building, because its answer
             was lost.
         zones_late: how many children missed the deadline of the latest select.
-        sent_ms: the latest time at which an instance was sent, in milliseconds of Unix time.
+        sent_ms: the latest time at which an instance was sent, in Unix milliseconds.
     """
 
     request: Request
@@ -48,12 +48,12 @@ class Saga:
     sent_ms: int = 0
 
     def next_ms(self, now_s: float) -> int:
-        """Return the time stamp for the next message to a child, in milliseconds of Unix time.
+        """Return the timestamp for the next message to a child, in Unix milliseconds.
 
-        Stamps rise strictly, even when the system clock is set back.
+        Timestamps increase strictly, even when the system clock is set back.
         """
-        # A child refuses a build whose stamp is not above that of a recorded withdrawal. It would
-        # thus refuse a valid retry with a repeated or lower stamp.
+        # A child refuses a build whose timestamp is not later than that of a recorded withdrawal.
+        # It would thus refuse a valid retry with a repeated or earlier timestamp.
         self.sent_ms = max(int(now_s * 1000), self.sent_ms + 1)
         return self.sent_ms
 
@@ -104,9 +104,10 @@ class SagaStore:
         if isinstance(outcome, Rejected):
             raise ConflictError(
                 outcome.conflict
-                or f"cannot place request {order.request.request_id}: an instance has changed"
+                or f"cannot place request {order.request.request_id}: "
+                "an instance has changed; try again"
             )
-        # The ledger has raised each record's revision; later writes are checked against it.
+        # The ledger has incremented each record's revision; later writes are checked against it.
         stored = (replace(one, revision=one.revision + 1) for one in order.instances)
         return Saga(order.request, group, {one.uuid: one for one in stored})
 
@@ -159,16 +160,20 @@ class SagaStore:
         if pending is None:
             raise ConflictError(f"request {request_id} is no longer pending")
         until_s = self._clock.now_s() + self._lease_s
-        mine = replace(
+        renewed = replace(
             pending,
             taken_by=self._scheduler,
             taken_until_s=until_s,
             is_given_up=pending.is_given_up or is_given_up,
         )
-        (outcome,) = await self._ledger.commit([(Guard(saga_guard(request_id), seen), Put(mine))])
+        (outcome,) = await self._ledger.commit(
+            [(Guard(saga_guard(request_id), seen), Put(renewed))]
+        )
         if isinstance(outcome, Rejected):
-            raise ConflictError(f"request {request_id} was taken by another scheduler")
-        return mine
+            raise ConflictError(
+                f"request {request_id} has changed; another scheduler may have taken it"
+            )
+        return renewed
 
     async def resume(
         self, request: Request, group: ServerGroup | None, instances: Iterable[Instance]

@@ -1,4 +1,4 @@
-"""Places requests on the best hosts of this zone and of all zones below it.
+"""Places requests on the best hosts of this zone and of all zones under it.
 
 A request whose best hosts are all in this zone is placed as in a zone without children. Any other
 request becomes a saga: it is pending in the ledger until all of its instances are placed or all of
@@ -55,7 +55,7 @@ class TreeSettings:
         attempts_max: the maximum number of selects for one request.
         settle_s: seconds for which a child that did not answer is asked again before the
             request fails.
-        levels_max: the number of levels of zones below this one for which offers have room.
+        levels_max: the number of levels of zones under this one for which offers have room.
     """
 
     select_s: float = 2.0
@@ -321,8 +321,8 @@ class TreePlacement:
             elif here:
                 # This zone's own claims come last, because a child can still refuse. Claims made
                 # before that would have to be deleted.
-                mine, here = here, {}
-                await _all(self._build_here(saga, uuid, one) for uuid, one in mine.items())
+                claims, here = here, {}
+                await _all(self._build_here(saga, uuid, one) for uuid, one in claims.items())
 
     async def _build_here(self, saga: Saga, uuid: str, place: _Place) -> None:
         instance, where = saga.unplaced[uuid], place.where
@@ -370,7 +370,7 @@ class TreePlacement:
         if waiting is not None:
             wanted = replace(request, instance_uuids=tuple(waiting))
         deadline_s = self._clock.now_s() + self._settings.select_s
-        # The zone that received the request seals no layer, so its children get that room, too.
+        # The zone that received the request seals no layer, so its children also get that room.
         blob_bytes = blob_bytes_of(self._settings.levels_max) + LAYER_BYTES
         order = SelectOrder(wanted, self._zone, deadline_s, blob_bytes, group)
         return await self._selector.select(order, without=without)
@@ -412,13 +412,13 @@ def _places(selection: Selection, entries: Iterable[OfferChoice]) -> Iterable[_P
 def _told(selection: Selection) -> str:
     """Return the sentence about child zones in the tenant's refusal message."""
     if not selection.late:
-        return "The zones below have too little room, too."
+        return "The child zones also have too little room."
     # The room of the late zones is unknown, so the second sentence is about the others only.
-    late = f"{selection.late} of the zones below gave no usable answer."
-    return f"{late} The other zones have too little room."
+    late = f"{selection.late} of the child zones gave no usable answer."
+    return f"{late} The others have too little room."
 
 
 def _told_operators(selection: Selection) -> str:
     """Return the sentence about the room of child zones, which only operators may see."""
     below = sum(isinstance(one.where, ChildTerms) for one in selection.choices)
-    return f"The zones below have room for {below}."
+    return f"The child zones have room for {below}."

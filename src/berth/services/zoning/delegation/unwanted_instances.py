@@ -1,4 +1,4 @@
-"""Finds delegated instances that no request or owner wants any more.
+"""Finds delegated instances that no request and no owner wants any more.
 
 The transaction that ends a request also ends its delegations. If that fails, because a process
 stalled past its lease or because of a fault in an older version, a child keeps running an

@@ -121,7 +121,8 @@ class WithdrawalWorker:
                 self._left.discard(uuid)
             else:
                 found.append(remote)
-        # A release is signed for one project, and the child treats instances of others as absent.
+        # A release is signed for one project, and the child treats instances of other projects as
+        # absent.
         for _, some in groupby(sorted(found, key=_PROJECT_OF), key=_PROJECT_OF):
             settled = await self._delegator.settle(list(some), keeps_built=False)
             done = settled.present | settled.absent

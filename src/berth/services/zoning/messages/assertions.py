@@ -39,7 +39,7 @@ _NONCE_BYTES: Final = 16
 _NONCES_MAX: Final = 200_000
 # Prefix of all signed and digested bytes: a zone's key signs nothing else in this form.
 _CONTEXT: Final = b"berth zone statement 1\0"
-_FORM: Final = "it is missing or malformed"
+_FORM: Final = "it is missing or malformed; send it in the header X-Berth-Zone-Statement"
 
 
 class ZoneAssertionError(BerthError):
@@ -50,7 +50,7 @@ class ZoneAssertionError(BerthError):
     """
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"the statement of the parent zone is invalid: {reason}")
+        super().__init__(f"the parent zone's assertion is invalid: {reason}")
         self.reason = reason
 
 
@@ -188,9 +188,14 @@ class AssertionVerifier:
         statement = _statement_of(content)
         keys = self._parents().get(statement.parent, ())
         if not any(_is_signed(key, content, signature) for key in keys):
-            raise ZoneAssertionError("its signature is not that of a trusted parent")
+            raise ZoneAssertionError(
+                "its signature is not that of a trusted parent; "
+                "give this zone the parent's current public keys"
+            )
         if statement.zone != self._zone:
-            raise ZoneAssertionError("it is meant for another zone")
+            raise ZoneAssertionError(
+                "it is meant for another zone; check the zone's name and URL in the parent"
+            )
         _check_time(statement, self._now_s())
         return statement
 
@@ -203,7 +208,9 @@ class AssertionVerifier:
             UnavailableError: too many nonces are remembered.
         """
         if statement.asks != _digest_of(asked):
-            raise ZoneAssertionError("it was made for another request")
+            raise ZoneAssertionError(
+                "it was made for another request; sign the method, path and body that are sent"
+            )
         now_s = self._now_s()
         # The time is checked again: the body may have taken so long that the assertion has expired
         # and its nonce has been forgotten, which would allow a replay.
@@ -211,8 +218,8 @@ class AssertionVerifier:
         self._record_nonce(statement, now_s)
 
     def _record_nonce(self, statement: ZoneAssertion, now_s: float) -> None:
-        # Times of expiry differ by at most a minute, so an expired nonce behind one that is still
-        # valid only stays a little longer; a full scan for each request would cost more.
+        # Expiry times differ by at most a minute, so an expired nonce behind one that is still
+        # valid stays for at most another minute. A full scan for each request would cost more.
         while self._nonces:
             oldest = next(iter(self._nonces))
             if self._nonces[oldest] > now_s:
@@ -221,7 +228,7 @@ class AssertionVerifier:
         # The name includes the parent, so one parent cannot use up the nonces of another.
         name = f"{statement.parent}/{statement.nonce}"
         if name in self._nonces:
-            raise ZoneAssertionError("it was used before")
+            raise ZoneAssertionError("it has already been used; sign a new one for each request")
         if len(self._nonces) >= _NONCES_MAX:
             raise UnavailableError("too many requests from parent zones; try again in a minute")
         self._nonces[name] = statement.ends_at_s
@@ -231,7 +238,9 @@ def _check_time(statement: ZoneAssertion, now_s: float) -> None:
     # The upper bound keeps a parent from signing assertions whose nonces would have to be
     # remembered forever.
     if not now_s < statement.ends_at_s <= now_s + LIFE_S:
-        raise ZoneAssertionError("it has expired, or the clocks of the two zones differ")
+        raise ZoneAssertionError(
+            "it has expired, or the clocks of the two zones differ; synchronise them"
+        )
 
 
 def _digest_of(asked: AssertedRequest | ForwardedRequest) -> str:

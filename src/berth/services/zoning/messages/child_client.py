@@ -57,9 +57,9 @@ _SHOWN: Final[Mapping[str, str]] = {
     "OpenStack-API-Version": "compute 2.96",
 }
 _REASONS: Final[Mapping[int, str]] = {
-    401: "it rejects the account or the statement; check the username, the password, its copy of "
+    401: "it rejects the account or the assertion; check the username, the password, its copy of "
     "this zone's keys, and the clocks",
-    403: "it rejects the account or the statement; check its copy of this zone's keys",
+    403: "it rejects the account or the assertion; check its copy of this zone's keys",
     404: "it does not serve the requested path; check its URL and its version",
     501: "it is not a zone; set zones.name in its settings",
 }

@@ -12,7 +12,7 @@ from berth.domain.zones.zone_orders import UnusedOffers
 from berth.services.crypto.base64url import raw_of, url_text_of
 
 NAMES_MAX = 20_000
-"""The largest number of instances or selects in one message."""
+"""The maximum number of instances or selects in one message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,9 @@ class GroupHomes:
         # could choose different zones, and its members would end up apart.
         if group is None:
             return None
-        mine = self._replica.hosts.server_groups.get(group.uuid)
-        if mine is not None and not is_together(mine):
-            return mine
+        known = self._replica.hosts.server_groups.get(group.uuid)
+        if known is not None and not is_together(known):
+            return known
         home = home_at(where) if is_together(group) else None
         for _ in range(_TRIES):
             seen = await self._ledger.version()

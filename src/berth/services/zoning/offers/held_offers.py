@@ -3,7 +3,7 @@
 In the host table, a hold counts like a claim that is decided but not yet committed. It ends at its
 expiry, at a release, or when a build turns it into a claim. Holds are never written to the ledger:
 a scheduler that dies loses them, and a build then checks the room again. Expiry is measured in
-monotonic seconds, because a change of the time of day would prolong or cut all holds.
+monotonic seconds, because a change of the time of day would extend or shorten all holds.
 """
 
 import heapq
@@ -192,13 +192,13 @@ class HeldOffers:
         # of the free room alone would shrink as the parent uses it.
         if self._share_max >= 1 or not amounts:
             return 10**9
-        mine = self._held.get(audience, {})
+        own = self._held.get(audience, {})
         allowed = 10**9
         for name, amount in amounts.items():
             held_by_all = sum(held.get(name, 0) for held in self._held.values())
             may = int(self._share_max * (self._free(name) + held_by_all))
-            allowed = min(allowed, max(0, may - mine.get(name, 0)) // amount)
-        return allowed if mine else max(1, allowed)
+            allowed = min(allowed, max(0, may - own.get(name, 0)) // amount)
+        return allowed if own else max(1, allowed)
 
     def _free(self, name: str) -> int:
         """Return the sum of the free amounts of a resource class on all hosts."""

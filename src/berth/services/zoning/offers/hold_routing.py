@@ -74,7 +74,7 @@ class HoldRouter:
 
 
 class OfferReleaser:
-    """Releases offers of any scheduler of this zone.
+    """Releases offers, whichever of this zone's schedulers made them.
 
     Args:
         selector: releases the offers that this process made.

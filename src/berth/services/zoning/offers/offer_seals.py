@@ -1,11 +1,12 @@
 """Sealed offers: the terms of an offer as bytes that only the zone that made the offer can read.
 
 Threat model. A parent keeps offers and returns them, but is another organisation. Sealing with
-AES-256-GCM-SIV hides the host from it and makes changes evident; the nonce-misuse resistance of SIV
-covers several processes that seal with one key without a shared counter. The terms inside bind an
-offer to one zone, one parent, one request and a time of expiry, and the ledger accepts its key
-once, so a stolen or repeated offer is worth nothing. All blobs of an answer are padded to the
-length that the parent requested, so the length discloses neither host nor depth of the tree.
+AES-256-GCM-SIV hides the host from the parent and makes tampering evident; the nonce-misuse
+resistance of SIV covers several processes that seal with one key without a shared counter. The
+terms inside bind an offer to one zone, one parent, one request and a time of expiry, and the ledger
+accepts its key once, so a stolen or repeated offer is worth nothing. All blobs of an answer are
+padded to the length that the parent requested, so the length discloses neither host nor depth of
+the tree.
 """
 
 import hashlib
@@ -116,10 +117,10 @@ class OfferSeals:
 
 
 def blob_bytes_of(levels: int) -> int:
-    """Return the blob length that fits the nested seals of a number of levels of zones.
+    """Return the blob length that fits the nested seals of the given number of levels of zones.
 
     Raises:
-        ValueError: there are no levels, or their seals do not fit into the largest blob.
+        ValueError: `levels` is less than 1, or their seals do not fit into the largest blob.
     """
     least = BLOB_BYTES_MIN + (levels - 1) * LAYER_BYTES
     if not BLOB_BYTES_MIN <= least <= BLOB_BYTES_MAX:
@@ -169,7 +170,7 @@ def _name_digest(name: str) -> bytes:
 
 
 def request_digest(request: Request) -> bytes:
-    """Return a truncated SHA-256 of all fields of a request but its instances.
+    """Return a truncated SHA-256 of all fields of a request except its instances.
 
     A zone computes the digest when it makes offers and again when they are built, so the encoding
     does not depend on the order of mappings. The instances are left out: a build may use fewer

@@ -1,4 +1,4 @@
-"""Selects the best offers of a zone and of all zones below it, merged into one list."""
+"""Selects the best offers of a zone and of all zones under it, merged into one list."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -38,7 +38,7 @@ _OWN_SHARE = 0.1
 _ALL = 10**9
 # The id of a select without offers, for which nothing ever has to be released.
 _NOTHING = bytes(SELECT_ID_BYTES)
-# The same finding about a parent recurs with each of its selects, so it is reported at most once in
+# The same problem of a parent recurs with each of its selects, so it is reported at most once in
 # this many seconds.
 _TELL_AGAIN_S = 60.0
 
@@ -60,7 +60,7 @@ class OfferChoice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The offers of a zone and of all zones below it for one request.
+    """The offers of a zone and of all zones under it for one request.
 
     Attributes:
         select_id: the id of the select.
@@ -175,7 +175,7 @@ class OfferSelector:
         return Offers(selection.select_id, weights, tuple(blobs), selection.late)
 
     async def select(self, order: SelectOrder, *, without: Collection[int] = ()) -> Selection:
-        """Return the best offers of this zone and of the zones below it.
+        """Return the best offers of this zone and of the zones under it.
 
         Children that do not answer in time are left out. When a group has no members yet and its
         home zone has too little room, the group may go to another zone.
@@ -209,16 +209,16 @@ class OfferSelector:
                 # One turn of the event loop sends the orders, so the children plan at the same
                 # time as this zone, whose own decision does not yield.
                 await asyncio.sleep(0)
-            mine = await self._local.offer(order)
+            local = await self._local.offer(order)
             if home_of(order.group) or 0 in without:
-                self._local.held.release(mine.select_id, order.audience)
-                mine = replace(mine, offers=())
+                self._local.held.release(local.select_id, order.audience)
+                local = replace(local, offers=())
             late = len(zones) - len(asked) + await self._wait(asked, order)
         finally:
             for task in asked:
                 task.cancel()
         sources = [one for task in asked if (one := _result_of(task)) is not None]
-        return self._merged(order, mine, sources, late)
+        return self._merged(order, local, sources, late)
 
     def _zones_for(self, order: SelectOrder) -> Sequence[Zone]:
         """Return the children to ask.
@@ -305,12 +305,12 @@ class OfferSelector:
         return sum(_result_of(task) is None for task in asked)
 
     def _merged(
-        self, order: SelectOrder, mine: HostOffers, sources: Sequence[_Source], late: int
+        self, order: SelectOrder, local: HostOffers, sources: Sequence[_Source], late: int
     ) -> Selection:
         if not sources:
-            return self._of_own(mine, late)
+            return self._of_own(local, late)
         count = len(order.request.instance_uuids)
-        weights = [[one.weight for one in mine.offers], *(list(one.weights) for one in sources)]
+        weights = [[one.weight for one in local.offers], *(list(one.weights) for one in sources)]
         taken = (merge_from_one_source if is_together(order.group) else merge_offers)(
             weights, count
         )
@@ -319,40 +319,40 @@ class OfferSelector:
         if order.hold:
             given = SelectRecord(
                 order.audience,
-                mine.ends_at_s,
+                local.ends_at_s,
                 [one.source for one in (*taken, *rest)],
                 [one.zone for one in sources],
                 [one.offers.select_id for one in sources],
             )
-            self._given.note(mine.select_id, given)
+            self._given.note(local.select_id, given)
 
         def choice(one: MergedOffer) -> OfferChoice:
             if one.source == 0:
-                return self._of_host(mine, one.place)
+                return self._of_host(local, one.place)
             source = sources[one.source - 1]
             blob = source.offers.blobs[one.place]
             return OfferChoice(one.weight, ChildTerms(source.zone.zone_id, blob))
 
         return Selection(
-            select_id=mine.select_id,
+            select_id=local.select_id,
             choices=tuple(map(choice, taken)),
             spares=tuple(map(choice, rest)),
-            ends_at_s=mine.ends_at_s,
-            decision=mine.decision,
+            ends_at_s=local.ends_at_s,
+            decision=local.decision,
             late=late,
         )
 
-    def _of_own(self, mine: HostOffers, late: int) -> Selection:
+    def _of_own(self, local: HostOffers, late: int) -> Selection:
         """Return this zone's own offers as a selection without offers of children."""
-        own = tuple(self._of_host(mine, place) for place in range(len(mine.offers)))
-        return Selection(mine.select_id, own, (), mine.ends_at_s, mine.decision, late)
+        own = tuple(self._of_host(local, place) for place in range(len(local.offers)))
+        return Selection(local.select_id, own, (), local.ends_at_s, local.decision, late)
 
-    def _of_host(self, mine: HostOffers, place: int) -> OfferChoice:
-        host = mine.offers[place]
+    def _of_host(self, local: HostOffers, place: int) -> OfferChoice:
+        host = local.offers[place]
         return OfferChoice(host.weight, HostTerms(host.provider_uuid, self._scheduler, place))
 
     async def release(self, surplus: UnusedOffers, audience: str) -> bool:
-        """Release the unused offers of a select, in this zone and in the zones below it.
+        """Release the unused offers of a select, in this zone and in the zones under it.
 
         A zone that cannot be reached keeps its holds until they expire.
 
@@ -373,7 +373,11 @@ class OfferSelector:
 
 
 def portable_request(request: Request) -> Request:
-    """Return a request for children, without its ignored, retried and alternate hosts and cell."""
+    """Return the request to send to children.
+
+    The ignored, retried and alternate hosts and the source cell are left out, because they mean
+    nothing in another zone.
+    """
     if not (request.ignore_hosts or request.retried or request.alternates or request.source_cell):
         return request
     return replace(request, ignore_hosts=(), retried=(), alternates=(), source_cell="")

@@ -105,7 +105,7 @@ async def test_what_is_best_here_stays_here() -> None:
 
 
 async def test_too_many_for_the_tree() -> None:
-    """A request that does not fit the tree is refused with the room of the zones below."""
+    """A request that does not fit the tree is refused with the room of the child zones."""
     root = await open_tree()
     decision = await root.tree.place(order_of(request_of(PLACES + 1)))
     assert decision.verdict is Verdict.REFUSED
@@ -114,9 +114,9 @@ async def test_too_many_for_the_tree() -> None:
     instance = await root.desk.ledger.get(Instance, request_of().instance_uuids[0])
     assert instance is not None
     assert instance.fault is not None
-    assert "The zones below have too little room, too." in instance.fault.message
+    assert "The child zones also have too little room." in instance.fault.message
     assert "28" not in instance.fault.message
-    assert "The zones below have room for 28." in instance.fault.details
+    assert "The child zones have room for 28." in instance.fault.details
 
 
 async def test_what_is_not_known_of_zones_below_is_not_said() -> None:
@@ -127,7 +127,7 @@ async def test_what_is_not_known_of_zones_below_is_not_said() -> None:
     instance = await root.desk.ledger.get(Instance, request_of().instance_uuids[0])
     assert instance is not None
     assert instance.fault is not None
-    assert "1 of the zones below gave no usable answer." in instance.fault.message
+    assert "1 of the child zones gave no usable answer." in instance.fault.message
     assert "too little room, too" not in instance.fault.message
 
 

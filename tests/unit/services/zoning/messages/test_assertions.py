@@ -109,7 +109,7 @@ def test_it_is_used_once() -> None:
     world = World()
     reader, text = world.reader(), written(world)
     reader.verify(text, ASKED)
-    assert "used before" in refused(reader, text)
+    assert "already been used" in refused(reader, text)
     world.now += LIFE_S
     assert "expired" in refused(reader, text)
     reader.verify(written(world), ASKED)
@@ -161,5 +161,5 @@ def test_one_is_used_when_its_request_is_there() -> None:
     with pytest.raises(ZoneAssertionError, match="another request"):
         reader.redeem(first, AssertedRequest("GET", "/zones"))
     reader.redeem(first, ASKED)
-    with pytest.raises(ZoneAssertionError, match="used before"):
+    with pytest.raises(ZoneAssertionError, match="already been used"):
         reader.redeem(second, ASKED)
