@@ -17,7 +17,7 @@ from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Put, Remove, Write
 from berth.ports.virt import ChildReport, HostReport
 
-# The largest number of child providers that one host may report.
+# The maximum number of child providers that one host may report.
 CHILDREN_MAX: Final = 1_024
 
 # Placement's limit of 255 characters, without control characters and line separators.
@@ -69,7 +69,7 @@ def check_inventories(report: HostReport) -> None:
     """Check the inventories that an agent reports for its host and the child providers.
 
     Raises:
-        InvalidInputError: an agent may not report one of the inventories.
+        InvalidInputError: one of the inventories is not one that an agent may report.
     """
     parts = (child.inventories for child in report.children)
     for inventories in (report.provider.inventories, *parts):
@@ -88,10 +88,10 @@ def _check(child: ChildReport, named: Mapping[str, ChildReport], where: str) -> 
     while above.parent:
         if above.parent not in named:
             raise InvalidInputError(
-                where, f"the parent {above.parent[:80]!r} is not reported; report it"
+                where, f"the parent {above.parent[:80]!r} is missing from the report; add it"
             )
         if above.parent in seen:
-            reason = f"its parents loop at {above.parent[:80]!r}; name parents up to the host"
+            reason = f"its parents form a loop at {above.parent[:80]!r}; end the chain at the host"
             raise InvalidInputError(where, reason)
         above = named[above.parent]
         seen.add(above.name)
@@ -232,7 +232,7 @@ class StoredProviders:
 
         A provider stays where clients of the Placement API have put it until its agent reports
         another parent than before. A host's root provider, for which its agent reports no parent,
-        always stays, and so does a provider that the move would put below itself.
+        always stays, and so does a provider that the move would put under itself.
 
         Args:
             reported: the host's root provider, then its child providers.
@@ -293,7 +293,7 @@ class StoredProviders:
         return writes, sorted(kept)
 
     def _must_stay(self, uuid: str, going: Container[str]) -> bool:
-        """Return whether a child is in use, or clients have put providers below it."""
+        """Return whether a child is in use, or clients have put providers under it."""
         if any(self.by_uuid[uuid].used.values()):
             return True
         return any(below not in going for below in self.below(uuid))

@@ -192,7 +192,7 @@ class ProviderWrites:
         follower: keeps the table up to date with the ledger.
         ledger: receives the units.
         replica: contains the table and the known names.
-        clock: the source of the times in records.
+        clock: provides the times in records.
     """
 
     def __init__(
@@ -267,9 +267,9 @@ class RefusalRule(StrEnum):
     NO_NAME = "the provider has no name"
     NO_PARENT = "no such parent provider"
     OWN_PARENT = "a provider cannot be its own parent"
-    MOVES = "the provider already has a parent and may not be moved"
-    BECOMES_ROOT = "the provider has a parent and may not become a root"
-    LOOP = "the new parent is below the provider"
+    MOVES = "the provider already has a parent and cannot be moved"
+    BECOMES_ROOT = "the provider has a parent and cannot become a root"
+    LOOP = "the new parent is a descendant of the provider"
     HAS_CHILDREN = "the provider has children"
     HAS_ALLOCATIONS = "the provider is in use"
     GENERATION = "the provider has changed since it was read"

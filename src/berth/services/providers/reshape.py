@@ -45,7 +45,9 @@ class GenerationError(ConflictError):
     """
 
     def __init__(self, provider_uuid: str, seen: int, actual: int) -> None:
-        super().__init__(f"provider {provider_uuid} is at generation {actual}, not {seen}")
+        super().__init__(
+            f"provider {provider_uuid} is at generation {actual}, not {seen}; read it again"
+        )
         self.provider_uuid = provider_uuid
         self.seen = seen
         self.actual = actual
@@ -86,8 +88,8 @@ class ReshapeService(ProviderWrites):
                 # The provider has old and new inventories for a moment, so that allocations can
                 # move in either direction.
                 both = replace(old, inventories={**old.inventories, **wanted})
-                # Only the first replacement checks and raises the generation, because the unit is a
-                # single change for clients.
+                # Only the first replacement checks and increments the generation, because the unit
+                # is a single change for clients.
                 first.append(ReplaceProvider(both, generation, 1 if wanted else 0))
                 last.append(ReplaceProvider(replace(old, inventories=dict(wanted))))
             middle = (Reallocate(tuple(shares)),) if shares else ()

@@ -118,7 +118,7 @@ class ResourceProviders(ProviderWrites):
     async def change(
         self, uuid: str, *, name: str, parent: str | Unset | None = UNSET, may_move: bool
     ) -> Provider:
-        """Rename a provider, put it below another parent or make it a root, and return it.
+        """Rename a provider, put it under another parent or make it a root, and return it.
 
         Its generation does not change.
 
@@ -130,7 +130,7 @@ class ResourceProviders(ProviderWrites):
 
         Raises:
             ProviderRefusedError: the provider or the parent does not exist, the name is taken, the
-                provider may not be moved, or the parent is below it.
+                provider must not be moved, or the parent is a descendant of it.
         """
         now_s = self._clock.now_s()
 
@@ -228,7 +228,7 @@ def _filtered(table: ProviderTable, query: ProviderQuery) -> Rows:
 
 def _check_name(table: ProviderTable, name: str, uuid: str) -> None:
     taken = {table.uuid(row) for row in table.by_name.rows(name)}
-    # Unattached providers have no row, but their names are taken, too.
+    # Unattached providers have no row, but their names are also taken.
     taken |= {key for key, waits in table.unattached.items() if waits.name == name}
     if taken - {uuid}:
         raise ProviderRefusedError(RefusalRule.NAME_TAKEN, name)
@@ -258,8 +258,8 @@ def _moved(
     """Check a move, and return the guards on the new parent and on both trees.
 
     Raises:
-        ProviderRefusedError: the parent does not exist, the provider may not be moved, or the
-            parent is below it.
+        ProviderRefusedError: the parent does not exist, the provider must not be moved, or
+            the parent is a descendant of it.
     """
     uuid = table.uuid(row)
     has_parent = table.parent.item(row) != NO_ROW
@@ -286,7 +286,7 @@ def _tree_guards(table: ProviderTable, roots: set[int], seen: int) -> list[Guard
 
 
 def _is_within(table: ProviderTable, row: int, top: int) -> bool:
-    """Return whether a row is `top` or below it."""
+    """Return whether a row is `top` or a descendant of it."""
     while row not in (NO_ROW, top):
         row = table.parent.item(row)
     return row == top

@@ -31,7 +31,7 @@ class ConsoleTold:
 
 
 CONSOLE: Command[ConsoleAsked, ConsoleTold] = Command("agent", "console", ConsoleAsked, ConsoleTold)
-"""Read a guest's console. The agent of its host serves this under the name of the host."""
+"""Read a guest's console. The agent of its host serves this under the host's name."""
 
 
 def serve_console(bus: Bus, host: str, driver: VirtDriver) -> Callable[[], None]:

@@ -31,7 +31,8 @@ from berth.services.requests.quotas import CreateDefaults, QuotaLimits, check_ex
 from berth.services.servers.moves import MoveTarget, resolve_target
 from berth.services.servers.teardown import begin_disk_deletion, delete_instance
 
-# An order that no scheduler places within this many seconds stays pending in the ledger.
+# If no scheduler answers within this many seconds, the order is stored in the ledger as a pending
+# request.
 _PLACE_TIMEOUT_S = 60.0
 _DELETE_TRIES = 5
 
@@ -100,9 +101,9 @@ class Instances:
     async def create(self, order: CreateOrder) -> AcceptedCreate:
         """Accept an order durably, and have it placed.
 
-        If a scheduler answers on the bus, the result contains its decision. Otherwise the order
-        stays in the ledger as pending until a scheduler places it. Refused instances are in ERROR,
-        with the reason as their fault.
+        If a scheduler answers on the bus, the result contains its decision. Otherwise the order is
+        stored in the ledger as a pending request, which a scheduler places later. Refused instances
+        are in ERROR, with the reason as their fault.
 
         Raises:
             InvalidInputError: a field of the order is invalid; nothing was stored.
@@ -152,7 +153,9 @@ class Instances:
             pass
         earlier = await self._earlier(order)
         if earlier is None:
-            raise ConflictError(f"request id {order.request_id} was already used for another order")
+            raise ConflictError(
+                f"request id {order.request_id} was already used for another order; use a new one"
+            )
         return earlier
 
     async def request_of(self, order: CreateOrder) -> Request:
@@ -187,7 +190,8 @@ class Instances:
 
         Raises:
             NotFoundError: there is no such instance, or it is already deleted.
-            ConflictError: the instance keeps changing, or only a newer Berth knows its move.
+            ConflictError: the instance keeps changing, or this version of Berth does not know its
+                move.
         """
         for _ in range(_DELETE_TRIES):
             instance = await self.get(uuid)
@@ -397,5 +401,5 @@ def _is_about(decision: Decision, request: Request) -> bool:
     if decision.refusal is not None:
         return decision.refusal.asked == len(request.instance_uuids)
     if decision.driver == ZONE_AWARE_DRIVER:
-        return True  # it has no placements to compare, as each zone knows only its own
+        return True  # it has no placements to compare, because each zone knows only its own
     return {one.instance_uuid for one in decision.placements} == set(request.instance_uuids)

@@ -103,14 +103,14 @@ def request_to_move(
         target: the requested host, if any.
         request_id: the id of the new request.
         flavor: the size on the new host, or None for the current one.
-        may_stay: whether the current host is allowed, too.
+        may_stay: whether the current host is also allowed.
 
     Raises:
         InvalidInputError: the instance is already on the target, or a spec cannot be parsed.
     """
     source, wanted = instance.host, target.host
     if wanted is not None and wanted == source:
-        raise InvalidInputError("host", "the instance is already on this host")
+        raise InvalidInputError("host", "the instance is already on this host; choose another")
     request = Request(
         request_id=request_id,
         instance_uuids=(instance.uuid,),

@@ -63,7 +63,7 @@ class Operations:
     Args:
         ledger: records the tasks.
         replica: provides the host table.
-        clock: the source of times in records.
+        clock: provides the times in records.
         resizes_in_place: whether a resize may stay on its host.
         quota_limits: the limits of projects, or None for those in the replica only.
     """

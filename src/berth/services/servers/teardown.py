@@ -45,7 +45,7 @@ def delete_instance(instance: Instance, migration: Migration | None, now_s: floa
     The allocations on the other side of a move are kept until the agent there has cleaned up.
 
     Raises:
-        ConflictError: only a newer Berth knows the move.
+        ConflictError: this version of Berth does not know the move.
     """
     _check_known(migration)
     # Deleted records stay for a while: clients list them, and repeats of the create find them.
@@ -99,8 +99,8 @@ def without_move(
         the source, because its disks may no longer be elsewhere.
 
     Raises:
-        ConflictError: the instance has another move by now, only a newer Berth knows the move, or
-            the guest could be lost.
+        ConflictError: the instance has another move by now, this version of Berth does not know
+            the move, or the guest could be lost.
     """
     stays = fast_replace(instance, migration_uuid=None, counts_as=None)
     if instance.migration_uuid is None:
@@ -148,16 +148,16 @@ def _check_guest(migration: Migration) -> None:
 
 
 def _check_known(migration: Migration | None) -> None:
-    """Reject a change of a move that only a newer Berth knows.
+    """Reject a change of a move that this version of Berth does not know.
 
     Raises:
-        ConflictError: only a newer Berth knows the move.
+        ConflictError: this version of Berth does not know the move.
     """
     if migration is not None and not migration.is_known:
         raise ConflictError(
-            f"cannot end the move of instance {migration.instance_uuid}: only a newer Berth knows "
-            f"the move ({migration.kind}, {migration.stage}); send the request to an upgraded "
-            "process"
+            f"cannot end the move of instance {migration.instance_uuid}: this version of Berth "
+            f"does not know the move ({migration.kind}, {migration.stage}); send the request to an "
+            "upgraded process"
         )
 
 

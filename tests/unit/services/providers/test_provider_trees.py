@@ -164,8 +164,8 @@ async def test_nodes_of_one_service_host_have_parts_of_their_own() -> None:
         ([replace(GPU, name="")], "1 to 255 visible characters"),
         ([replace(GPU, name="a\nb")], "1 to 255 visible characters"),
         ([PART], "the parent 'GPU 0' is not reported"),
-        ([replace(GPU, parent="slice"), PART], "its parents loop at"),
-        ([replace(GPU, parent="GPU 0")], "its parents loop at 'GPU 0'"),
+        ([replace(GPU, parent="slice"), PART], "its parents form a loop at"),
+        ([replace(GPU, parent="GPU 0")], "its parents form a loop at 'GPU 0'"),
         ([replace(GPU, traits=frozenset({"a100"}))], "A-Z"),
         ([replace(GPU, inventories={"gpu": Inventory(1)})], "A-Z"),
         (
