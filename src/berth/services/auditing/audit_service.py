@@ -75,7 +75,7 @@ class AuditService:
     Args:
         ledger: the ledger to audit.
         replica: the replica of that ledger, in which an audit of one host finds its providers.
-        clock: the source of the time to which ages are relative.
+        clock: provides the time to which ages are relative.
         telemetry: receives the outcomes of repairs.
         first_seen_s: the Unix time at which each unknown consumer was first seen. The ledger does
             not record the age of their allocations, so the caller keeps this dictionary between
@@ -124,7 +124,7 @@ class AuditService:
         snapshot = await self._read(ages, now_s, service_down_time_s, host)
         found, others, is_cut = await self._holders(snapshot)
         if host is None:
-            self._forget_strangers(found)
+            self._forget_gone_consumers(found)
         for suspicion in await _suspicions(snapshot):
             if len(found) >= DISCREPANCIES_MAX:
                 is_cut = True
@@ -167,7 +167,7 @@ class AuditService:
             service_down_time_s=down_time_s,
         )
 
-    def _forget_strangers(self, found: Iterable[Discrepancy]) -> None:
+    def _forget_gone_consumers(self, found: Iterable[Discrepancy]) -> None:
         """Forget unknown consumers that no longer hold anything."""
         # A consumer that comes back must not count as old.
         there = {one.key for one in found}
@@ -177,7 +177,7 @@ class AuditService:
     async def _holders(
         self, snapshot: AuditSnapshot
     ) -> tuple[list[Discrepancy], list[ConsumerAllocations], bool]:
-        """Return orphaned allocations, foreign consumers, and whether orphans were cut off."""
+        """Return orphans, foreign consumers, and whether the list of orphans was cut off."""
         found: list[Discrepancy] = []
         others: list[ConsumerAllocations] = []
         # Orphaned allocations cost capacity, so even a report that is cut off must include them.

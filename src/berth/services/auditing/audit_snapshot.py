@@ -104,7 +104,8 @@ async def read_audit_snapshot(
         UnavailableError: the ledger cannot be reached.
     """
     read = await _read(ledger, now_s)
-    # A consistent snapshot saves rechecks but is not required, as every suspicion is checked again.
+    # A consistent snapshot saves rechecks but is not required, because every suspicion is checked
+    # again.
     for _ in range(_TRIES - 1):
         if await ledger.version() == read.state.version:
             break

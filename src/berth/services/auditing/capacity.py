@@ -130,7 +130,7 @@ def _cause(snapshot: AuditSnapshot, provider: Provider, name: str, used: int) ->
 
 
 def _ratio(snapshot: AuditSnapshot, host: Host, name: str, *, with_aggregates: bool) -> Ratio:
-    """Return the ratio of a class of a host, with or without regard to its aggregates."""
+    """Return a host's ratio for a resource class, with or without those of its aggregates."""
     mine = [one for one in snapshot.aggregates if host.name in one.hosts]
     return resolve_ratio(name, host, aggregates=mine if with_aggregates else ())
 

@@ -114,7 +114,7 @@ def _allocated(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepa
         kind=Kind.INSTANCE,
         key=instance.uuid,
         text=(
-            f"instance {instance.uuid} holds {amounts_text(total_by_class(held))} where it needs "
+            f"instance {instance.uuid} holds {amounts_text(total_by_class(held))} but needs "
             f"{amounts_text(total_by_class(needed))}"
         ),
         advice="resize or move it, or correct its allocations through the Placement API",
@@ -132,7 +132,7 @@ def _allocated(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepa
         yield replace(
             found,
             code=DiscrepancyCode.ALLOCATION_ELSEWHERE,
-            text=f"instance {instance.uuid} is on {instance.host} and holds capacity of {where}",
+            text=f"instance {instance.uuid} is on {instance.host} but holds capacity on {where}",
         )
     else:
         yield found

@@ -10,8 +10,8 @@ from typing import Final
 # Each successful claim multiplies the number of hosts to choose among by this factor. About 22 of
 # them cancel one lost claim, which doubles the number.
 _SHRINKS: Final = 31 / 32
-# The first, the largest and the least spread of the delays, in seconds. A spread below the least
-# one becomes 0, so that a scheduler that is alone again soon stops waiting.
+# The first, the largest and the smallest spread of the delays, in seconds. A spread below the
+# smallest becomes 0, so that a scheduler that is alone again soon stops waiting.
 _FIRST_S: Final = 0.02
 _MOST_S: Final = 0.2
 _LEAST_S: Final = 0.002
@@ -34,7 +34,7 @@ class Contention:
         """Return the number of best hosts to choose among; 1 means the best one.
 
         Args:
-            most: the largest number that the policy allows.
+            most: the maximum number that the policy allows.
         """
         return min(int(self._among), most)
 
@@ -43,7 +43,7 @@ class Contention:
 
         Args:
             is_lost: whether another scheduler took the capacity first.
-            most: the largest number that the policy allows.
+            most: the maximum number that the policy allows.
         """
         if is_lost:
             # The policy's bound also limits how far a run of lost claims can spread placements.

@@ -26,7 +26,7 @@ class Aggregates:
         follower: keeps the replica up to date with the ledger.
         replica: the host table.
         ratios: writes the ratios in force, and the memberships, into the hosts' providers.
-        clock: the source of the times in records.
+        clock: provides the times in records.
         ids: makes the uuids of new aggregates.
     """
 
@@ -178,7 +178,7 @@ class Aggregates:
             aggregate = change(old)
             await self._check_zones(aggregate)
             changed[:] = [replace(aggregate, updated_at_s=self._clock.now_s())]
-            # Old members are included, because the ratio of a host that leaves changes, too.
+            # Old members are included, because the ratio of a host that leaves also changes.
             concerned.update(old.hosts | aggregate.hosts)
             moved.update(old.hosts ^ aggregate.hosts)
             await self._follower.catch_up()
@@ -217,5 +217,6 @@ class Aggregates:
             if both and other.availability_zones != zones:
                 raise ConflictError(
                     f"host {both[0]} would be in more than one availability zone: "
-                    f"{', '.join(sorted(zones | other.availability_zones))}"
+                    f"{', '.join(sorted(zones | other.availability_zones))}; remove it from an "
+                    "aggregate of the other zone first"
                 )

@@ -1,9 +1,9 @@
 """Allocation ratios: the ratio in force for each host, and the overrides of operators.
 
 The ratio in force is stored in the host's inventories, so the ledger can check claims with it and
-no table has to compute it. It is updated when a host is registered, when its agent audits it, and
-in the unit that changes an aggregate or an override. The same unit updates the memberships that
-clients of the Placement API see at the host's root provider.
+no table has to compute it. It is updated when a host is registered, when the gateway audits a
+report about it, and in the unit that changes an aggregate or an override. The same unit updates the
+memberships that clients of the Placement API see at the host's root provider.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -33,9 +33,9 @@ _READ_ONE_BY_ONE = 64
 class RatioSettings:
     """The ratios in this process's settings, by resource class; 0 means none.
 
-    `own` are forced on each host that reports to this process, and only aggregates override them.
-    `initial` are stored with a host when it is first registered, and apply if no other source sets
-    a ratio. `defaults` apply to classes without any of these.
+    `own` are forced on each host whose agent reports to this process, and only aggregates override
+    them. `initial` are stored with a host when it is first registered, and apply if no other source
+    sets a ratio. `defaults` apply to classes without any of these.
     """
 
     own: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -71,7 +71,7 @@ class AllocationRatios:
 
         The ratio of a reported inventory is the host's own, unless the host's `allocation_ratios`
         contain another one (0 for none). A ratio that a client of the Placement API wrote into an
-        inventory becomes an operator's override, unless an aggregate or the agent's settings set
+        inventory becomes an operator's override, unless an aggregate or this process's settings set
         another (as in Nova since Stein, nova-behaviour.md 3).
 
         Args:
@@ -216,7 +216,7 @@ class RatioOverrides:
     async def set(self, name: str, ratios: Mapping[str, float]) -> None:
         """Set ratios of a host by resource class; 0 removes one, and the others stay.
 
-        An override applies unless an aggregate or the agent's settings set another ratio.
+        An override applies unless an aggregate or the gateway's settings set another ratio.
 
         Raises:
             NotFoundError: there is no such host.

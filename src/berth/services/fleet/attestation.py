@@ -95,7 +95,7 @@ class AttestationService:
         self, asked: Sequence[tuple[str, str]], found: Mapping[str, Attestation]
     ) -> int:
         # The whole service record is written, including its heartbeat, and the attestation service
-        # may have taken long to respond. The replica must therefore be current.
+        # may have taken a long time to respond. The replica must therefore be current.
         await self._follower.catch_up()
         by_host: dict[str, dict[str, Attestation]] = {}
         for name, node in asked:

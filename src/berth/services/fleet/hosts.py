@@ -94,7 +94,7 @@ class Hosts:
         follower: keeps the replica up to date with the ledger.
         replica: the host table.
         ratios: returns the allocation ratios in force.
-        clock: the source of the times of heartbeats.
+        clock: provides the times in records.
         ids: makes the uuids of new services.
     """
 
@@ -204,8 +204,8 @@ class Hosts:
         is free.
 
         Raises:
-            InvalidInputError: a host's child providers do not form a tree, or an agent may not
-                report an inventory.
+            InvalidInputError: a host's child providers do not form a tree, or one of the reported
+                inventories is invalid.
             ConflictError: a UUID belongs to another host, or other processes kept changing the same
                 hosts or the aggregates.
             UnavailableError: the ledger cannot be reached; register again.
@@ -215,12 +215,12 @@ class Hosts:
     async def remove(self, name: str) -> None:
         """Remove a host without instances, its service and its memberships in aggregates.
 
-        All providers below the host's root provider are removed, including those of clients of the
+        All providers under the host's root provider are removed, including those of clients of the
         Placement API.
 
         Raises:
             NotFoundError: there is no such service.
-            ConflictError: the host has instances, or another host is below it.
+            ConflictError: the host has instances, or another host's provider is under its own.
         """
 
         async def read() -> Unit:
@@ -267,7 +267,7 @@ def _all_below(
         if row is not None and uuid not in own:
             other = hosts.host(row).name
             raise ConflictError(
-                f"cannot remove host {name}: the provider of host {other} is below it; move that "
-                "provider first"
+                f"cannot remove host {name}: the provider of host {other} is under its own; move "
+                "that provider first"
             )
     return found

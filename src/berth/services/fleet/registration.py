@@ -57,7 +57,7 @@ class HostTree(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownFleet:
-    """What is stored about the hosts in some reports.
+    """What is stored about the hosts in the given reports.
 
     Attributes:
         seen: a ledger version from before anything was read.
@@ -84,7 +84,7 @@ class Registration:
         follower: keeps the tables up to date with the ledger.
         replica: the host table.
         ratios: returns the allocation ratios in force.
-        clock: the source of times.
+        clock: provides the times in records.
         ids: makes the uuids of new services.
 
     Attributes:
@@ -364,7 +364,7 @@ def tree_writes(
         # A concurrent removal of the host must not leave a child behind.
         roots.add(tree.report.host.uuid)
     if stored.are_moved(parents):
-        # A concurrent move of a parent below one of these providers would form a loop.
+        # A concurrent move of a parent under one of these providers would form a loop.
         roots.update(map(stored.root_of, parents))
     guards += (Guard(tree_guard(uuid), seen) for uuid in sorted(roots))
     if joined:

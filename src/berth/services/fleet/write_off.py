@@ -66,7 +66,7 @@ class WriteOffService:
         self._telemetry = telemetry
 
     async def plan(self, host: str, *, service_down_time_s: float) -> WriteOffPlan:
-        """Return what writing off a host would end and free, without any change.
+        """Return what writing off a host would end and free, without changing anything.
 
         Raises:
             NotFoundError: the host has no compute service.
@@ -92,7 +92,7 @@ class WriteOffService:
         Raises:
             NotFoundError: the host has no compute service.
             ConflictError: its service is not forced down, or its agent has sent a recent heartbeat.
-                Some moves may already have ended. The write-off may be repeated.
+                Some moves may already have ended; repeat the write-off to end the others.
         """
         planned = await self.plan(host, service_down_time_s=service_down_time_s)
         # The moves end in parts, each under the guard of the service, so a host that comes back

@@ -1,10 +1,11 @@
 """Counts of failed builds on a host: consecutive failures, and failures by cause and tenant.
 
 The counts are in the record of the host's compute service (nova-behaviour.md 5.2), and the change
-feed delivers them to every scheduler. Only the host's own agent writes them, so it knows without a
-read whether they must be reset. A build that succeeds writes nothing when no build had failed.
+feed delivers them to every scheduler. Only the gateway that serves the host's agent writes them,
+and it remembers the record as it last read or wrote it. A build that succeeds therefore writes
+nothing when no build had failed.
 
-The failures by cause and tenant decay with time. The agent writes the decayed level now and then,
+The failures by cause and tenant decay with time. The gateway writes the decayed level now and then,
 so schedulers read a column that only the ledger changes.
 """
 
@@ -28,7 +29,7 @@ from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save_guarded, service_guard
 
 # The level is written again when it has fallen to this fraction of the last written one. Each write
-# reaches every scheduler, so a slow decay must not cause a write per round.
+# reaches every scheduler, so a slow decay must not cause a write for each report of the agent.
 _STEP: Final = 7 / 8
 
 
@@ -40,7 +41,7 @@ class FailedBuilds:
 
     Args:
         ledger: stores the service record.
-        clock: the source of the times of failures.
+        clock: provides the times of failures.
         half_life_s: seconds in which counts by cause and tenant fall to half.
         known: the record as the caller knows it, which saves the first read of the ledger.
     """
@@ -69,8 +70,8 @@ class FailedBuilds:
             counts = with_failure(
                 service.build_failures, project_id, cause, now_s=now_s, half_life_s=half_life_s
             )
-            # Nova's number of consecutive failures includes only those that the host is to blame
-            # for.
+            # Nova's number of consecutive failures includes only failures for which the host is to
+            # blame.
             blamed = cause.blames_host
             return replace(
                 service,

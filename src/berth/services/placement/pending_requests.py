@@ -48,7 +48,7 @@ class PendingRequests:
         ledger: stores the requests.
         replica: lists the pending requests, as the change feed delivers them.
         placer: places an order.
-        clock: the source of delays.
+        clock: measures the delays.
         telemetry: receives failures.
         name: the scheduler's unique name, which also marks the sagas of this process.
         backoff: the delays before a request is started; by default a new `Backoff` for `name`.
@@ -96,8 +96,8 @@ class PendingRequests:
         waiting = [
             pending
             for key, pending in self._replica.pending.items()
-            # A request whose operation only a newer Berth knows stays pending for a newer
-            # scheduler.
+            # A request whose operation this version of Berth does not know stays pending for a
+            # newer scheduler.
             if key not in self._at_work and pending.request.operation in AWAITING
         ]
         return sorted(waiting, key=lambda pending: pending.accepted_at_s)

@@ -65,7 +65,7 @@ class PlacementService:
         follower: keeps the replica up to date with the ledger.
         replica: the host table that decisions read.
         decision_service: makes the decisions.
-        clock: the source of the times in records.
+        clock: provides the times in records.
         attempts_max: the maximum number of decisions on one order when each loses its claim.
         tracker: knows which hosts' instance lists are in doubt; None if agents do not
             broadcast lists.
@@ -122,8 +122,8 @@ class PlacementService:
             repeated = True
         self._at_work[request_id] = None
         try:
-            # A repeat must not be decided again, because its holds would charge a second time the
-            # capacity that the first decision has claimed.
+            # A repeat must not be decided again, because its holds would charge the capacity that
+            # the first decision has claimed a second time.
             earlier = await self._ledger.get(Decision, request_id) if repeated else None
             if earlier is not None:
                 return earlier

@@ -69,7 +69,7 @@ def check_inventories(report: HostReport) -> None:
     """Check the inventories that an agent reports for its host and the child providers.
 
     Raises:
-        InvalidInputError: one of the inventories is not one that an agent may report.
+        InvalidInputError: one of the inventories is invalid; see `check_reported`.
     """
     parts = (child.inventories for child in report.children)
     for inventories in (report.provider.inventories, *parts):

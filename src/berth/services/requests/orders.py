@@ -43,7 +43,7 @@ PLACE: Command[PlaceOrder, Decision] = Command("scheduler", "place", PlaceOrder,
 
 
 def check_order(order: PlaceOrder) -> None:
-    """Check an order that came over the bus, where others may publish too.
+    """Check an order from the bus, where foreign processes may also publish.
 
     Drivers name files and domains after the uuids of instances, so nothing else may take their
     place.

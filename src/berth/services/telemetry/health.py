@@ -87,7 +87,7 @@ class ProcessHealth:
     Args:
         ledger: the ledger, whose version is queried.
         follower: the follower of the ledger's feed.
-        clock: the source of ages.
+        clock: measures ages and the uptime.
         fleet: the host table and policy, or None in a process without them.
         lag_s_max: seconds without a catch-up after which the process is not ready.
         broker: the broker, or None if the process uses none.
@@ -175,7 +175,7 @@ class ProcessHealth:
             return None
 
     def _age_s(self) -> float:
-        # The clocks of the feed's processes may differ slightly, and an age is never negative.
+        # The system clock may have been set back since, and an age is never negative.
         return max(0.0, self._clock.now_s() - self._follower.synced_at_s)
 
     def _of_fleet(self, fleet: HostTableHealth) -> list[Reading]:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-# Above every version of the ledger: no report settles a doubt until then, and no claim is newer.
+# A number above every version of the ledger: no report settles a doubt that waits for it, and no
+# claim is newer.
 NEWEST: Final = 2**63 - 1
 
 

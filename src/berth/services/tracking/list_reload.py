@@ -89,7 +89,8 @@ class ListReloader:
                 if found is not None:
                     return found
         raise ConflictError(
-            f"cannot reload the instances of host {host}: they changed in each of {_TRIES} reads"
+            f"cannot reload the instances of host {host}: they changed in each of {_TRIES} reads; "
+            "they are reloaded again soon"
         )
 
     async def _try(self, host: str) -> ReloadResult | None:

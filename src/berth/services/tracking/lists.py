@@ -1,7 +1,7 @@
 """Instance lists of hosts as agents report them, and the digests of such lists.
 
 A list contains every instance that the ledger has on the host, and every move that holds capacity
-there. Its digest is a sum over its entries, so a change updates it without a look at the other
+there. Its digest is a sum over its entries, so a change updates it without looking at the other
 entries.
 """
 
@@ -40,7 +40,7 @@ def resident_digest(resident: Resident) -> int:
     the node, because a record may lack it and a list belongs to a host name. Schedulers compute the
     same value, so a change of this function requires a new `FORMAT` of the messages.
     """
-    said = (
+    fields = (
         resident.uuid,
         resident.group_uuid,
         resident.building,
@@ -49,7 +49,7 @@ def resident_digest(resident: Resident) -> int:
         resident.assignment,
         resident.is_move,
     )
-    return int.from_bytes(blake2b(_ENCODER.encode(said), digest_size=DIGEST_BYTES).digest())
+    return int.from_bytes(blake2b(_ENCODER.encode(fields), digest_size=DIGEST_BYTES).digest())
 
 
 def list_digest(residents: Iterable[Resident]) -> bytes:
@@ -70,7 +70,7 @@ class HostList:
     """The instance list of one host and its digest, as its agent keeps them.
 
     Attributes:
-        entries: the instances and moves by uuid; change them by `put` and `remove` only.
+        entries: the instances and moves by uuid; change them only through `put` and `remove`.
     """
 
     def __init__(self) -> None:

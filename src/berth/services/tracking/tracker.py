@@ -329,7 +329,7 @@ class InstanceTracker:
             self._doubt(host, version)
 
     def _note_silence(self, since_s: float) -> None:
-        """Stop trusting agents that have sent nothing since a Unix time."""
+        """Stop trusting agents that have sent nothing since `since_s`, in Unix seconds."""
         silent = [
             host
             for host, received in self._host_messages.items()

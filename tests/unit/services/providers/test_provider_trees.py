@@ -163,7 +163,7 @@ async def test_nodes_of_one_service_host_have_parts_of_their_own() -> None:
         ([GPU, GPU], "two children have the same name"),
         ([replace(GPU, name="")], "1 to 255 visible characters"),
         ([replace(GPU, name="a\nb")], "1 to 255 visible characters"),
-        ([PART], "the parent 'GPU 0' is not reported"),
+        ([PART], "the parent 'GPU 0' is missing from the report"),
         ([replace(GPU, parent="slice"), PART], "its parents form a loop at"),
         ([replace(GPU, parent="GPU 0")], "its parents form a loop at 'GPU 0'"),
         ([replace(GPU, traits=frozenset({"a100"}))], "A-Z"),
