@@ -22,6 +22,7 @@ import httpx
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
+from bench.bus_signing import key_file, signer
 from bench.cases import AgentCases
 from bench.errors import BenchError
 from bench.fleet import FLAVOR
@@ -30,7 +31,7 @@ from bench.schedulers import NoBrokerError, broker_url
 from bench.service import Service, running
 from berth.adapters.bus.rabbitmq import BrokerConnection, RabbitBroker, RabbitBus
 from berth.adapters.ledger import migrate, open_ledger
-from berth.adapters.system import LogTelemetry
+from berth.adapters.system import LogTelemetry, NoMetrics
 from berth.domain.compute.decision import Verdict
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.request import Request, instance_uuid_of, reservation_id_of
@@ -94,6 +95,7 @@ def measure_agents(cases: AgentCases) -> Iterator[AgentTimes]:
             "BERTH_LEDGER_URL": database.url,
             "BERTH_BUS_URL": broker.url,
             "BERTH_BUS_PREFIX": broker.prefix,
+            "BERTH_BUS_KEY_FILE": str(key_file()),
             "BERTH_LOG_LEVEL": "info",
             "BERTH_TRACKING_INSTANCE_SYNC_INTERVAL_S": str(cases.sync_interval_s),
         }
@@ -254,7 +256,7 @@ class _Load:
 @asynccontextmanager
 async def _bus(broker: RabbitBroker) -> AsyncIterator[RabbitBus]:
     line = BrokerConnection(broker, LogTelemetry("bench"), Random(0))
-    bus = RabbitBus(line, secrets.token_hex(4))
+    bus = RabbitBus(line, secrets.token_hex(4), signer(), NoMetrics())
     task = asyncio.create_task(line.run())
     try:
         try:

@@ -22,6 +22,7 @@ import httpx
 import uvloop
 from prometheus_client.parser import text_string_to_metric_families
 
+from bench.bus_signing import key_file, signer
 from bench.cases import SchedulerCases
 from bench.errors import BenchError
 from bench.fleet import FLAVOR, host_uuid
@@ -29,7 +30,7 @@ from bench.placement.database import fresh_database
 from bench.service import Service, running
 from berth.adapters.bus.rabbitmq import BrokerConnection, RabbitBroker, RabbitBus
 from berth.adapters.ledger import open_ledger
-from berth.adapters.system import LogTelemetry
+from berth.adapters.system import LogTelemetry, NoMetrics
 from berth.domain.compute.decision import Decision, Verdict
 from berth.domain.compute.host import Host
 from berth.domain.compute.host import Service as HostService
@@ -193,6 +194,7 @@ def _scheduler(log: Path, ledger: str, broker: RabbitBroker, policy: Path) -> It
         "BERTH_LEDGER_URL": ledger,
         "BERTH_BUS_URL": broker.url,
         "BERTH_BUS_PREFIX": broker.prefix,
+        "BERTH_BUS_KEY_FILE": str(key_file()),
         "BERTH_POLICY_PATH": str(policy),
         "BERTH_METRICS_LISTEN": f"{service.host}:{service.port}",
     }
@@ -231,7 +233,7 @@ async def _load(broker: RabbitBroker, orders: int, in_flight: int) -> _Load:
 @asynccontextmanager
 async def _bus(broker: RabbitBroker) -> AsyncIterator[RabbitBus]:
     line = BrokerConnection(broker, LogTelemetry("bench"), Random(0))
-    bus = RabbitBus(line, secrets.token_hex(4))
+    bus = RabbitBus(line, secrets.token_hex(4), signer(), NoMetrics())
     task = asyncio.create_task(line.run())
     try:
         async with asyncio.timeout(_CONNECT_S):

@@ -5,8 +5,9 @@ import os
 import secrets
 import shutil
 import subprocess
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from random import Random
 
 import aio_pika
@@ -14,10 +15,26 @@ import pytest
 from yarl import URL
 
 from berth.adapters.bus.rabbitmq import BrokerConnection, RabbitBroker, RabbitBus
-from berth.ports.telemetry import Telemetry
+from berth.adapters.bus.signing import MessageSigner
+from berth.adapters.system import NoMetrics
+from berth.ports.telemetry import Metrics, Telemetry
 
 _URL = "amqp://guest:guest@127.0.0.1:5672/"
 _UP_S = 30.0
+
+
+@dataclass(frozen=True)
+class FixedKeys:
+    """The keys of tests; implements `SigningKeys`."""
+
+    all: Sequence[bytes] = (bytes(range(32)),)
+
+
+def bus_signer(*keys: bytes, accepts_unsigned: bool = False) -> MessageSigner:
+    """Return a signer with some keys, or with the key that all tests share."""
+    return MessageSigner(
+        FixedKeys(keys) if keys else FixedKeys(), accepts_unsigned=accepts_unsigned
+    )
 
 
 async def remove(broker: RabbitBroker) -> None:
@@ -55,10 +72,15 @@ def own_broker() -> Generator[RabbitBroker]:
 
 
 @asynccontextmanager
-async def riding(broker: RabbitBroker, telemetry: Telemetry) -> AsyncGenerator[RabbitBus]:
-    """Run a bus on its own connection."""
+async def riding(
+    broker: RabbitBroker,
+    telemetry: Telemetry,
+    signer: MessageSigner | None = None,
+    metrics: Metrics | None = None,
+) -> AsyncGenerator[RabbitBus]:
+    """Run a bus on its own connection; by default it has the key that all tests share."""
     line = BrokerConnection(broker, telemetry, Random())
-    bus = RabbitBus(line, secrets.token_hex(4))
+    bus = RabbitBus(line, secrets.token_hex(4), signer or bus_signer(), metrics or NoMetrics())
     async with running(line):
         yield bus
 

@@ -78,6 +78,7 @@ class Mixed:
     ledger: str
     previous: Path
     bus: tuple[str, ...] = ()
+    bus_of_previous: tuple[str, ...] = ()
     api: Part = field(init=False)
 
     def run(self, *words: str, is_old: bool = False) -> None:
@@ -88,7 +89,8 @@ class Mixed:
     def start(self, *words: str, is_old: bool = False) -> Part:
         """Start a process of this version, or of the previous one if `is_old`."""
         within = ("env", f"PYTHONPATH={self.previous}") if is_old else ()
-        return self.processes.start(*words, "--ledger", self.ledger, *self.bus, within=within)
+        bus = self.bus_of_previous if is_old else self.bus
+        return self.processes.start(*words, "--ledger", self.ledger, *bus, within=within)
 
     def start_api(self) -> None:
         """Start an API of this version and wait until it answers."""
@@ -168,10 +170,20 @@ def mixed(
         yield Mixed(processes, service, ledger, previous)
         return
     broker: RabbitBroker = request.getfixturevalue("broker")
-    config = processes.folder / "berth.toml"
-    config.write_text(f'[bus]\nurl = "{broker.url}"\nprefix = "{broker.prefix}"\n')
+    config, config_of_previous = processes.folder / "berth.toml", processes.folder / "before.toml"
+    text = f'[bus]\nurl = "{broker.url}"\nprefix = "{broker.prefix}"\n'
+    config_of_previous.write_text(text)
+    # The previous version signs no messages.
+    config.write_text(f"{text}accepts_unsigned = true\n")
     url: str = request.getfixturevalue("fresh_postgres_url")
-    yield Mixed(processes, service, url, previous, ("--config", str(config)))
+    yield Mixed(
+        processes,
+        service,
+        url,
+        previous,
+        ("--config", str(config)),
+        ("--config", str(config_of_previous)),
+    )
 
 
 def _wait_until_started(agents: Part) -> None:

@@ -8,10 +8,11 @@ import pytest
 
 from berth.adapters.bus.local import LocalBus
 from berth.adapters.bus.rabbitmq import RabbitBus
-from berth.adapters.system import LogTelemetry
-from berth.app.messaging import Messaging, connect
+from berth.adapters.system import LogTelemetry, NoMetrics
+from berth.app.messaging import Messaging, connect, local_messaging
 from berth.config.settings import BusSettings
 from berth.domain.errors import InvalidInputError
+from tests.rabbit import bus_signer
 
 _URL = "amqp://user:s3same@broker.invalid/"
 _SECURE = "amqps://user:s3same@broker.invalid/"
@@ -26,12 +27,14 @@ sys.exit(main())
 
 def wires_of(settings: BusSettings, *, notifies: bool = True) -> Messaging:
     """Return the messaging of a part."""
-    return connect(settings, "part", LogTelemetry("part"), notifies=notifies)
+    return connect(
+        settings, "part", LogTelemetry("part"), NoMetrics(), bus_signer(), notifies=notifies
+    )
 
 
 async def test_without_a_broker_the_bus_ends_with_the_process() -> None:
     """Without a broker a process has a local bus, no notifiers and no loops."""
-    messaging = wires_of(BusSettings())
+    messaging = local_messaging(LogTelemetry("part"))
     assert isinstance(messaging.bus, LocalBus)
     assert (messaging.notifier, messaging.common_notifier, messaging.loops) == (None, None, ())
     await messaging.finish()

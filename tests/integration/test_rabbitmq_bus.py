@@ -12,11 +12,14 @@ from pamqp.commands import Basic
 from yarl import URL
 
 from berth.adapters.bus.rabbitmq import BrokerConnection, RabbitBroker, RabbitBus
+from berth.adapters.system import NoMetrics
 from berth.domain.errors import BerthError, UnavailableError
 from berth.ports.bus import Command
+from berth.ports.measures import BUS_REFUSALS
 from berth.testing.bus_conformance.letters import ASK, Keeping, Letter, Reply, answering
 from tests.proxy import Proxy, proxying
-from tests.rabbit import riding, until
+from tests.rabbit import bus_signer, riding, until
+from tests.unit.services.telemetry.test_observers import Counts
 from tests.unit.services.wiring import Told
 
 pytestmark = pytest.mark.rabbitmq
@@ -194,7 +197,9 @@ async def test_a_server_drops_what_it_gets_too_late(broker: RabbitBroker) -> Non
     told, kept = Told(), Keeping()
     async with riding(broker, told) as caller:
         line = BrokerConnection(broker, told, Random())
-        server = RabbitBus(line, secrets.token_hex(4), now_s=lambda: 1e10)
+        server = RabbitBus(
+            line, secrets.token_hex(4), bus_signer(), NoMetrics(), now_s=lambda: 1e10
+        )
         running = asyncio.create_task(line.run())
         await line.up.wait()
         server.serve(ASK, kept)
@@ -220,8 +225,8 @@ async def test_a_queue_that_is_taken_away_is_made_again(broker: RabbitBroker) ->
 
 async def test_strange_messages_do_no_harm(broker: RabbitBroker) -> None:
     """Garbage in a queue is dropped, and unreadable arguments are answered with an error."""
-    told = Told()
-    async with riding(broker, told) as caller, riding(broker, told) as server:
+    told, counts = Told(), Counts()
+    async with riding(broker, told) as caller, riding(broker, told, metrics=counts) as server:
         server.serve(ASK, answering(""))
         await server.apply_changes()
         connection = await aio_pika.connect(broker.url)
@@ -233,7 +238,8 @@ async def test_strange_messages_do_no_harm(broker: RabbitBroker) -> None:
                 routing_key="post.ask",
                 properties=Basic.Properties(reply_to="nobody"),
             )
-        await until(lambda: told.failed.count("command_unreadable") == 3)
+        await until(lambda: counts.of(BUS_REFUSALS) == {("unsigned",): 3})
+        assert told.failed == ["bus_message_refused"]
         with pytest.raises(UnavailableError, match="cannot decode"):
             await caller.call(_STRANGE, ["x"], timeout_s=5)
         assert await call_until_answered(caller, "x") == Reply("x")

@@ -98,7 +98,7 @@ def test_a_command_may_have_more_at_its_end() -> None:
     """A command with further elements at its end is decoded."""
     wire = MessageCodec(1_000_000)
     letter = msgspec.msgpack.decode(base64.b64decode(_BEFORE["letters"][0][1]))
-    read = wire.read_command(msgspec.msgpack.encode([*letter, "more"]))
+    read = wire.read_command(msgspec.msgpack.encode([*letter, b"id", 1.0, "more"]))
     assert read.context.request_id == "req-1"
 
 

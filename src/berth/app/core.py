@@ -7,11 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from berth.adapters.bus.signing import MessageSigner
 from berth.adapters.ledger import open_ledger
-from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
-from berth.app.messaging import Messaging, connect
+from berth.adapters.system import LogTelemetry, NoMetrics, RandomIds, SystemClock
+from berth.app.messaging import Messaging, connect, local_messaging
 from berth.app.observability import Observation, observe
-from berth.app.run import Loop, ledger_url_of, make_data_dir, running
+from berth.app.run import Loop, ledger_url_of, make_data_dir, make_folder, running
+from berth.config.bus_keys import BusKeyFile
 from berth.config.policy_source import PolicySource
 from berth.config.settings import AgentSettings, HealthSettings, Settings
 from berth.domain.errors import InvalidInputError
@@ -25,6 +27,8 @@ from berth.services.replica.follower import Follower
 from berth.services.replica.liveness import Liveness
 from berth.services.replica.replica import Replica
 from berth.services.telemetry.health import BrokerHealth, HostTableHealth, ProcessHealth
+
+_BUS_KEYS = "bus-keys"
 
 
 def ratio_settings_of(agent: AgentSettings) -> RatioSettings:
@@ -117,7 +121,8 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
     ratios = AllocationRatios(
         ledger=ledger, replica=replica, settings=ratio_settings_of(settings.agent)
     )
-    messaging, observer = _messaging_of(settings, part, telemetry), observation.observer
+    messaging = _messaging_of(settings, part, clock, telemetry, observation)
+    observer = observation.observer
     return Core(
         settings=settings,
         ledger=ledger,
@@ -161,11 +166,28 @@ def _policies_of(settings: Settings) -> PolicySource:
     return policies
 
 
-def _messaging_of(settings: Settings, part: str, telemetry: LogTelemetry) -> Messaging:
+def _messaging_of(
+    settings: Settings,
+    part: str,
+    clock: SystemClock,
+    telemetry: LogTelemetry,
+    observation: Observation,
+) -> Messaging:
+    if settings.bus.url is None:
+        return local_messaging(telemetry)
+    path = settings.bus.key_file
+    if path is None:
+        make_folder(settings.ledger.data_dir)
+        path = settings.ledger.data_dir / _BUS_KEYS
+    keys = BusKeyFile(path, clock, telemetry)
+    if settings.bus.accepts_unsigned:
+        telemetry.event("bus_accepts_unsigned", key_file=str(path))
     return connect(
         settings.bus,
         part,
         telemetry,
+        observation.metrics or NoMetrics(),
+        MessageSigner(keys, accepts_unsigned=settings.bus.accepts_unsigned, now_s=clock.now_s),
         notifies=part in {"up", "scheduler"},
     )
 

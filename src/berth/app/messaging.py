@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from random import SystemRandom
 
 from berth.adapters.bus.local import LocalBus
+from berth.adapters.bus.signing import MessageSigner
 from berth.adapters.system import LogTelemetry, RandomIds
 from berth.app.run import Loop
 from berth.config.settings import BusSettings
 from berth.domain.errors import InvalidInputError
 from berth.ports.bus import Bus, Notifier
+from berth.ports.telemetry import Metrics
 
 
 async def _nothing() -> None:
@@ -36,26 +38,38 @@ class Messaging:
     is_up: Callable[[], bool] | None = None
 
 
+def local_messaging(telemetry: LogTelemetry) -> Messaging:
+    """Return the messaging of a process without a broker: messages stay within the process."""
+    # They are passed unencoded, which saves time.
+    return Messaging(LocalBus(telemetry, encodes=False))
+
+
 def connect(
-    settings: BusSettings, part: str, telemetry: LogTelemetry, *, notifies: bool
+    settings: BusSettings,
+    part: str,
+    telemetry: LogTelemetry,
+    metrics: Metrics,
+    signer: MessageSigner,
+    *,
+    notifies: bool,
 ) -> Messaging:
-    """Return the messaging of a process; without a broker, messages stay within the process.
+    """Return the messaging of a process through a broker.
 
     Args:
         settings: the broker's address and options.
         part: the kind of process (`scheduler`).
         telemetry: receives events about connections, and failures.
+        metrics: counts refused messages.
+        signer: proves that messages come from the control plane.
         notifies: whether the process sends notifications, if the settings enable them.
 
     Raises:
-        InvalidInputError: the settings name a broker, but its client is not installed or its CA
+        InvalidInputError: the settings name no broker, its client is not installed, or its CA
             certificates cannot be read.
     """
     notifies = notifies and settings.notifications
-    # Within one process, messages are passed unencoded, which saves time.
-    local = LocalBus(telemetry, encodes=False)
     if settings.url is None:
-        return Messaging(local)
+        raise InvalidInputError("bus.url", "must name a broker")
     try:
         from berth.adapters.bus import rabbitmq  # noqa: PLC0415 - an extra that few need
     except ModuleNotFoundError as error:
@@ -77,7 +91,7 @@ def connect(
         )
         raise InvalidInputError("bus.ca_file", reason) from error
     line = rabbitmq.BrokerConnection(broker, telemetry, SystemRandom())
-    bus = rabbitmq.RabbitBus(line, RandomIds().uuid())
+    bus = rabbitmq.RabbitBus(line, RandomIds().uuid(), signer, metrics)
     # This is Nova's form of a publisher id, extended by the process id because several schedulers
     # may run on one host.
     publisher = f"{part}.{socket.gethostname()}.{os.getpid()}"

@@ -56,6 +56,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "db": LazyCommand("serving:db", "Upgrade the ledger.", _RUN),
     "user": LazyCommand("users:users", "Manage users with passwords.", _RUN),
     "token-keys": LazyCommand("users:token_keys", "Manage the keys that seal tokens.", _RUN),
+    "bus-keys": LazyCommand(
+        "bus_keys:bus_keys", "Manage the keys that sign messages on the broker.", _RUN
+    ),
     "replay": LazyCommand("lab:replay", "Replay a workload against a running Berth.", "Try it out"),
     "demo": LazyCommand("lab:demo", "Run a demonstration.", "Try it out"),
     "demo-zones": LazyCommand("lab:demo_zones", "Run a demonstration of zones.", "Try it out"),

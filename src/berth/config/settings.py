@@ -194,6 +194,10 @@ class BusSettings:
     body_bytes_max: Annotated[int, Meta(ge=65_536, le=2**29)] = 16 * 1024 * 1024
     notifications: bool = False
     """Publish notifications of changes to an exchange."""
+    key_file: Path | None = None
+    """File of the keys that sign messages; by default `bus-keys` in `ledger.data_dir`."""
+    accepts_unsigned: bool = False
+    """Accept the unsigned messages of the previous version, while it still runs somewhere."""
 
     def __post_init__(self) -> None:
         """Reject a malformed URL, and settings that the URL does not support.

@@ -76,6 +76,12 @@ AGENT_FINDINGS: Final = _counter(
     "outcome",
 )
 
+BUS_REFUSALS: Final = _counter(
+    "bus_refusals",
+    "Messages on the broker that did not prove that they come from the control plane.",
+    "reason",
+)
+
 INFO: Final = _gauge("info", "Always 1; the label is the version of Berth.", "version")
 UPTIME: Final = _gauge("uptime_seconds", "Time since the process started serving.")
 FEED_LAG: Final = _gauge("feed_lag_versions", "Versions by which the replica is behind the ledger.")
@@ -124,6 +130,7 @@ COUNTED: Final = (
     HEARTBEATS,
     AUDIT_LOOKS,
     AGENT_FINDINGS,
+    BUS_REFUSALS,
 )
 # The values of gauges are read at the time of a scrape; see `Reading`.
 GAUGES: Final = (

@@ -1,8 +1,9 @@
 """The codec of the messages between processes: commands and replies in MessagePack.
 
-Each message starts with its format version. A reader accepts a message with additional fields at
-the end, which newer writers may append, and rejects commands of another version. An error is sent
-as its type names, message and fields, never as code; the types come from a fixed list.
+Each message starts with its format version, and ends with the code that proves that it comes from
+the control plane (see `signing`). A reader accepts a message with additional fields before the
+code, which newer writers may append, and rejects messages of another version. An error is sent as
+its type names, message and fields, never as code; the types come from a fixed list.
 """
 
 from inspect import getattr_static
@@ -11,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 
+from berth.adapters.bus.signing import BLANK_CODE, MessageSigner
 from berth.domain import errors
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.decision import NoValidHostError
@@ -21,6 +23,12 @@ from berth.ports.bus import Command, Context, Priority
 R = TypeVar("R")
 
 VERSION: Final = 1
+MESSAGE_ID_BYTES: Final = 16
+"""Size of the random id of a command."""
+
+# What the code of a message covers besides its text, so that no reply passes for a command.
+_COMMAND: Final = b"command "
+_REPLY: Final = b"reply "
 
 
 class ErrorDocument(msgspec.Struct, array_like=True):
@@ -78,6 +86,7 @@ def _error_type_of(kind: type[BerthError]) -> _ErrorType:
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
+_NONE: Final = msgspec.Raw(b"\xc0")
 
 # The list is fixed, so that a message can only create errors that Berth itself defines.
 _KNOWN_ERRORS: Final = frozenset(
@@ -93,7 +102,8 @@ class CommandMessage(msgspec.Struct, array_like=True):
     """A command in transit.
 
     `server` is the server that must carry it out, or None if any may. `to_all` marks a fanout.
-    `args` are the encoded arguments.
+    `args` are the encoded arguments. `message_id` is random, and the command is refused after
+    `expires_at_s`; the previous version sends neither.
     """
 
     version: int
@@ -105,11 +115,19 @@ class CommandMessage(msgspec.Struct, array_like=True):
     deadline_s: float | None
     traceparent: str | None
     args: msgspec.Raw
+    message_id: bytes = b""
+    expires_at_s: float = 0.0
 
     @property
     def context(self) -> Context:
         """The request id, deadline and trace that the sender passed along."""
         return Context(self.request_id, self.deadline_s, self.traceparent)
+
+
+class _SignedCommand(CommandMessage, array_like=True):
+    """A command with its code; a reader checks the code in the bytes of the message."""
+
+    code: bytes = BLANK_CODE
 
 
 class _ReplyMessage(msgspec.Struct, array_like=True):
@@ -120,15 +138,23 @@ class _ReplyMessage(msgspec.Struct, array_like=True):
     value: msgspec.Raw
 
 
+class _SignedReply(_ReplyMessage, array_like=True):
+    """A reply with its code."""
+
+    code: bytes = BLANK_CODE
+
+
 class MessageCodec:
     """Encodes and decodes messages, up to a maximum size.
 
     Args:
-        body_bytes_max: the maximum size in bytes of an encoded message and of a received command.
+        body_bytes_max: the maximum size in bytes of a message.
+        signer: signs messages and checks the codes of received ones; None does neither.
     """
 
-    def __init__(self, body_bytes_max: int) -> None:
+    def __init__(self, body_bytes_max: int, signer: MessageSigner | None = None) -> None:
         self._body_bytes_max = body_bytes_max
+        self._signer = signer
         self._encoder = msgspec.msgpack.Encoder()
         self._messages = msgspec.msgpack.Decoder(CommandMessage)
         self._answers = msgspec.msgpack.Decoder(_ReplyMessage)
@@ -142,14 +168,24 @@ class MessageCodec:
         *,
         server: str | None = None,
         to_all: bool = False,
+        message_id: bytes = b"",
     ) -> bytes:
         """Encode a command.
+
+        Args:
+            command: the command.
+            args: its arguments.
+            context: travels with the command.
+            server: the server that must carry it out, or None if any may.
+            to_all: whether it is a fanout.
+            message_id: `MESSAGE_ID_BYTES` random bytes.
 
         Raises:
             UnavailableError: the message exceeds the size limit, or is nested too deeply.
             TypeError: the arguments have a type that cannot be encoded; a programming error.
         """
-        message = CommandMessage(
+        signer = self._signer
+        message = (CommandMessage if signer is None else _SignedCommand)(
             VERSION,
             command.topic,
             command.name,
@@ -159,25 +195,31 @@ class MessageCodec:
             context.deadline_s,
             context.traceparent,
             self._encode(args),
+            message_id,
+            0.0 if signer is None else signer.expiry_s(context.deadline_s),
         )
-        return self._checked(self._encoder.encode(message))
+        body = self._checked(self._encoder.encode(message))
+        return body if signer is None else signer.signed(body, _COMMAND)
 
-    def read_command(self, body: bytes) -> CommandMessage:
+    def read_command(self, body: bytes, *, is_redelivered: bool = False) -> CommandMessage:
         """Decode a command without its arguments.
 
+        Args:
+            body: the message.
+            is_redelivered: whether the broker delivers it again.
+
         Raises:
+            RefusedMessageError: it does not come from the control plane, or not from now.
             UnavailableError: the body is too large, is not a command, or has another version.
         """
-        if len(body) > self._body_bytes_max:
-            raise UnavailableError(
-                f"received a message of {len(body)} bytes, but at most {self._body_bytes_max} are "
-                "accepted; set bus.body_bytes_max to the same value everywhere"
-            )
+        self._check_size(body)
+        signer = self._signer
+        is_signed = signer is not None and signer.is_signed(body, _COMMAND)
         message: CommandMessage = self._read(self._messages, body)
-        if message.version != VERSION:
-            raise UnavailableError(
-                f"received a message of version {message.version}, but this process reads version "
-                f"{VERSION}; run the same version of Berth everywhere"
+        _check_version(message.version)
+        if signer is not None and is_signed:
+            signer.check_fresh(
+                message.message_id, message.expires_at_s, is_redelivered=is_redelivered
             )
         return message
 
@@ -190,42 +232,50 @@ class MessageCodec:
         """
         return self._read(self._decoder(kind), message.args)
 
-    def reply(self, value: object) -> bytes:
-        """Encode the reply to a call.
+    def reply(self, value: object, message_id: bytes = b"") -> bytes:
+        """Encode the reply to the call with an id.
 
         Raises:
             UnavailableError: the message exceeds the size limit, or is nested too deeply.
             TypeError: the value has a type that cannot be encoded; a programming error.
         """
-        return self._checked(
-            self._encoder.encode(_ReplyMessage(VERSION, None, self._encode(value)))
-        )
+        return self._reply(None, self._encode(value), message_id)
 
-    def failure(self, error: BerthError) -> bytes:
+    def failure(self, error: BerthError, message_id: bytes = b"") -> bytes:
         """Encode an error as the reply to a call.
 
-        An error that exceeds the size limit is replaced by an UnavailableError that says so.
+        An error that exceeds the size limit is replaced by an UnavailableError that says so. The
+        reply to a command without an id has no code: it was refused, or the previous version sent
+        it.
         """
         try:
-            return self._checked(self._encode_failure(error))
+            return self._reply(error_document_of(error), _NONE, message_id)
         except UnavailableError as too_large:
-            return self._encode_failure(too_large)
+            return self._reply(error_document_of(too_large), _NONE, message_id)
 
-    def read_reply(self, kind: type[R], body: bytes) -> R:
-        """Decode the reply to a call.
+    def read_reply(self, kind: type[R], body: bytes, message_id: bytes = b"") -> R:
+        """Decode the reply to the call with an id.
 
         Raises:
             BerthError: the error that the server raised.
-            UnavailableError: the reply cannot be decoded.
+            RefusedMessageError: the reply does not come from the control plane.
+            UnavailableError: the reply is too large, cannot be decoded, or has another version.
         """
+        self._check_size(body)
+        if self._signer is not None:
+            self._signer.is_signed(body, _REPLY + message_id)
         answer: _ReplyMessage = self._read(self._answers, body)
+        _check_version(answer.version)
         if answer.failure is not None:
             raise error_of(answer.failure)
         return self._read(self._decoder(kind), answer.value)
 
-    def _encode_failure(self, error: BerthError) -> bytes:
-        answer = _ReplyMessage(VERSION, error_document_of(error), msgspec.Raw(b"\xc0"))
-        return self._encoder.encode(answer)
+    def _reply(self, failure: ErrorDocument | None, value: msgspec.Raw, message_id: bytes) -> bytes:
+        signer = self._signer
+        if signer is None or len(message_id) != MESSAGE_ID_BYTES:
+            return self._checked(self._encoder.encode(_ReplyMessage(VERSION, failure, value)))
+        body = self._checked(self._encoder.encode(_SignedReply(VERSION, failure, value)))
+        return signer.signed(body, _REPLY + message_id)
 
     def _encode(self, value: object) -> msgspec.Raw:
         try:
@@ -234,6 +284,13 @@ class MessageCodec:
             raise UnavailableError(
                 "cannot send a message that is nested too deeply; simplify the request"
             ) from error
+
+    def _check_size(self, body: bytes) -> None:
+        if len(body) > self._body_bytes_max:
+            raise UnavailableError(
+                f"received a message of {len(body)} bytes, but at most {self._body_bytes_max} are "
+                "accepted; set bus.body_bytes_max to the same value everywhere"
+            )
 
     def _checked(self, body: bytes) -> bytes:
         if len(body) > self._body_bytes_max:
@@ -257,6 +314,14 @@ class MessageCodec:
                 f"cannot decode a message on the bus: {error}; run the same version of Berth "
                 "everywhere"
             ) from error
+
+
+def _check_version(version: int) -> None:
+    if version != VERSION:
+        raise UnavailableError(
+            f"received a message of version {version}, but this process reads version {VERSION}; "
+            "run the same version of Berth everywhere"
+        )
 
 
 class NotificationBody(msgspec.Struct, frozen=True):

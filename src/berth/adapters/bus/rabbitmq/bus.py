@@ -1,6 +1,7 @@
 """The bus between processes over RabbitMQ; see the port `Bus` and docs/adr/0016-the-broker.md."""
 
 import asyncio
+import secrets
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
@@ -9,7 +10,7 @@ from aiormq.channel import Channel
 from aiormq.exceptions import DeliveryError, PublishError
 from pamqp.commands import Basic
 
-from berth.adapters.bus.message_codec import MessageCodec
+from berth.adapters.bus.message_codec import MESSAGE_ID_BYTES, MessageCodec
 from berth.adapters.bus.rabbitmq.broker import routing_key
 from berth.adapters.bus.rabbitmq.command_consumers import CommandConsumers
 from berth.adapters.bus.rabbitmq.command_handlers import CommandHandlers
@@ -19,9 +20,12 @@ from berth.adapters.bus.rabbitmq.connection import (
     broken_not_cancelled,
 )
 from berth.adapters.bus.rabbitmq.pending_calls import PendingCall, PendingCalls, QueueWatch
+from berth.adapters.bus.rabbitmq.refusals import Refusals
+from berth.adapters.bus.signing import MessageSigner, RefusedMessageError
 from berth.adapters.bus.unserved import unserved_error
 from berth.domain.errors import UnavailableError
 from berth.ports.bus import CONTEXT, Command
+from berth.ports.telemetry import Metrics
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -45,19 +49,33 @@ class RabbitBus:
     Args:
         connection: the broker connection; the bus registers itself as a listener.
         own: a unique id of this process, which becomes part of the name of its own queue.
+        signer: proves that messages come from the control plane, and checks received ones.
+        metrics: counts refused messages.
         now_s: returns the Unix time in seconds, for deadlines.
     """
 
     def __init__(
-        self, connection: BrokerConnection, own: str, *, now_s: Callable[[], float] = time.time
+        self,
+        connection: BrokerConnection,
+        own: str,
+        signer: MessageSigner,
+        metrics: Metrics,
+        *,
+        now_s: Callable[[], float] = time.time,
     ) -> None:
         self._connection = connection
         self._broker = connection.broker
         self._now_s = now_s
-        self._codec = MessageCodec(connection.broker.body_bytes_max)
+        self._codec = MessageCodec(connection.broker.body_bytes_max, signer)
+        self._refusals = Refusals(connection.telemetry, metrics, now_s)
         self._handlers = CommandHandlers(self._codec, connection.telemetry, now_s)
         self._consumers = CommandConsumers(
-            connection.broker, self._handlers, self._codec, connection.telemetry, own
+            connection.broker,
+            self._handlers,
+            self._codec,
+            self._refusals,
+            connection.telemetry,
+            own,
         )
         self._calls = PendingCalls()
         self._queue_watch = QueueWatch(self._calls, now_s)
@@ -76,7 +94,8 @@ class RabbitBus:
         if self._queue_watch.is_unserved(queue):
             raise unserved_error(command)
         context = CONTEXT.get().until(self._now_s() + timeout_s)
-        body = self._codec.command(command, args, context, server=server)
+        message_id = secrets.token_bytes(MESSAGE_ID_BYTES)
+        body = self._codec.command(command, args, context, server=server, message_id=message_id)
         with self._calls.begin(queue) as call:
             try:
                 async with asyncio.timeout(timeout_s):
@@ -87,7 +106,11 @@ class RabbitBus:
                     f"{name} did not answer within {timeout_s:g} s; it may still be carried out, "
                     "so repeat it with the same request id"
                 ) from error
-        return self._codec.read_reply(command.reply, answer)
+        try:
+            return self._codec.read_reply(command.reply, answer, message_id)
+        except RefusedMessageError as error:
+            self._refusals.note(error)
+            raise
 
     async def cast(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
@@ -95,13 +118,16 @@ class RabbitBus:
         """See `Bus.cast`. When this returns, a command without `server` is on the broker's disk."""
         await self.apply_changes()
         context = CONTEXT.get().until(self._now_s() + timeout_s)
-        body = self._codec.command(command, args, context, server=server)
+        message_id = secrets.token_bytes(MESSAGE_ID_BYTES)
+        body = self._codec.command(command, args, context, server=server, message_id=message_id)
         await self._send(command, body, timeout_s, server, None)
 
     async def fanout(self, command: Command[A, R], args: A) -> None:
         """See `Bus.fanout`."""
         await self.apply_changes()
-        body = self._codec.command(command, args, CONTEXT.get(), to_all=True)
+        message_id = secrets.token_bytes(MESSAGE_ID_BYTES)
+        context = CONTEXT.get()
+        body = self._codec.command(command, args, context, to_all=True, message_id=message_id)
         key = routing_key(command.topic, command.name)
         await self._publish(body, self._broker.fanout, key, Basic.Properties())
 

@@ -20,6 +20,8 @@ from berth.adapters.bus.rabbitmq.broker import (
 )
 from berth.adapters.bus.rabbitmq.command_handlers import CommandHandlers, Key
 from berth.adapters.bus.rabbitmq.connection import BrokerSession, broken_not_cancelled
+from berth.adapters.bus.rabbitmq.refusals import Refusals
+from berth.adapters.bus.signing import RefusedMessageError
 from berth.domain.errors import BerthError
 from berth.ports.bus import Command
 from berth.ports.telemetry import Telemetry
@@ -49,12 +51,14 @@ class CommandConsumers:
         broker: RabbitBroker,
         handlers: CommandHandlers,
         codec: MessageCodec,
+        refusals: Refusals,
         telemetry: Telemetry,
         own: str,
     ) -> None:
         self._broker = broker
         self._handlers = handlers
         self._codec = codec
+        self._refusals = refusals
         self._telemetry = telemetry
         self._own_prefix = f"{broker.prefix}.own.{own}"
         self._sessions = 0
@@ -185,7 +189,14 @@ class CommandConsumers:
 
     async def _take(self, channel: Channel, message: DeliveredMessage) -> None:
         try:
-            command_message = self._codec.read_command(message.body)
+            command_message = self._codec.read_command(
+                message.body, is_redelivered=bool(message.redelivered)
+            )
+        except RefusedMessageError as error:
+            # The refusal has no code, since its sender may be anyone.
+            self._refusals.note(error)
+            await self._reply(channel, message, self._codec.failure(error))
+            return
         except BerthError as error:
             self._telemetry.failure("command_unreadable", error)
             await self._reply(channel, message, self._codec.failure(error))

@@ -105,18 +105,17 @@ class CommandHandlers:
         CONTEXT.set(message.context)
         try:
             args = self._codec.read_args(command.args, message)
-            return self._codec.reply(await handler(args))
+            return self._codec.reply(await handler(args), message.message_id)
         except BerthError as error:
             # A fanout has no caller, so only the log can show its error.
             if message.to_all:
                 self._report_failure(command, error)
-            return self._codec.failure(error)
+            return self._codec.failure(error, message.message_id)
         except Exception as error:  # noqa: BLE001 - a bug in one command must not end the others
             self._report_failure(command, error)
             text = f"{command.topic}.{command.name} failed unexpectedly; "
-            return self._codec.failure(
-                UnavailableError(text + "it may have been partly carried out")
-            )
+            failure = UnavailableError(text + "it may have been partly carried out")
+            return self._codec.failure(failure, message.message_id)
 
     def _report_failure(self, command: Command[Any, Any], error: Exception) -> None:
         self._telemetry.failure("command_failed", error, command=f"{command.topic}.{command.name}")
