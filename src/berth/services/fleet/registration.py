@@ -315,8 +315,8 @@ def trees_of(reports: Iterable[HostReport], hosts: Mapping[str, Host]) -> list[H
 def stored_providers(table: ProviderTable, trees: Sequence[HostTree]) -> StoredProviders:
     """Return the stored providers that a registration needs from the provider table.
 
-    These are the reported ones and those of the last report, all above them, those directly below
-    the ones that are no longer reported, and the owners of the reported names.
+    These are the reported providers and those of the last report, all their ancestors, the children
+    of those that are no longer reported, and the owners of the reported names.
     """
     rows = set[int]()
     for tree in trees:

@@ -1,4 +1,4 @@
-"""Alternates: further hosts that a decision names, which an agent claims after a failed build.
+"""Alternates: further hosts that a decision names, which the gateway claims after a failed build.
 
 One unit releases the allocation on the failed host and claims the next alternate, without a new
 decision. The ledger checks the capacity again; a guard protects the policy of the server group.
@@ -41,9 +41,9 @@ class Alternates:
     Args:
         follower: brings the replica up to date.
         replica: contains the hosts, services and members of server groups.
-        clock: the source of the time, for the ages of heartbeats.
+        clock: provides the time, for the ages of heartbeats.
         service_down_time_s: returns the seconds without a heartbeat after which a service is down.
-        default_zone: returns the availability zone of hosts to which no aggregate gives one.
+        default_zone: returns the availability zone of hosts that no aggregate puts in one.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ _ALL: Final = 2**31 - 1
 
 @dataclass(eq=False, slots=True)
 class Assignment:
-    """What one connected agent has been told about its host.
+    """The subscription of one connected agent to the records that concern its host.
 
     Attributes:
         host: the name of the host.
@@ -46,20 +46,22 @@ class Assignments:
         self._ledger = ledger
         self._version = 0
         self._by_host: dict[str, list[Assignment]] = {}
-        # Those that may be told of instances on no host whose disks are to be deleted.
+        # The assignments whose agents can delete stored disks, in order of connection. Only the
+        # first is sent the instances on no host, whose disks it deletes.
         self._disk_deleters: dict[Assignment, None] = {}
         # The moves that have not ended, by uuid.
         self._moves: dict[str, Migration] = {}
         # The instances on no host whose stored disks are to be deleted.
         self._nowhere: dict[str, Instance] = {}
-        # The host of each instance that was sent to an agent, which must learn of the departure.
-        # Entries of agents that have left stay until the instance changes, which does no harm.
+        # The host of each instance that was sent to an agent, which must learn when the instance
+        # leaves. Entries of agents that have left stay until the instance changes, which does no
+        # harm.
         self._where: dict[str, str] = {}
 
     async def open(
         self, host: str, deliver: Callable[[HostView], None], *, deletes_disks: bool
     ) -> Assignment:
-        """Begin to tell an agent what concerns its host, first of all with a complete view.
+        """Begin to send an agent the records that concern its host, starting with a complete view.
 
         Args:
             host: the name of the host.
@@ -91,7 +93,7 @@ class Assignments:
         return one
 
     def close(self, one: Assignment) -> None:
-        """Stop telling an agent."""
+        """Stop sending records to an agent."""
         others = [other for other in self._by_host.get(one.host, ()) if other is not one]
         if others:
             self._by_host[one.host] = others
@@ -138,7 +140,7 @@ class Assignments:
             elif isinstance(change.event, Migration):
                 moves.append(change.event)
         self._version = changes[-1].version
-        # All moves are noted before any instance is looked at: a version contains both in any
+        # All moves are noted before any instance is processed: a version contains both in any
         # order, and the move determines which hosts its instance concerns.
         for migration in moves:
             self._moves[migration.uuid] = migration
@@ -156,7 +158,7 @@ class Assignments:
             self._tell(one, HostView(self._version, tuple(mine), tuple(there)))
 
     def _concerned(self, instance: Instance) -> list[Assignment]:
-        """Return the agents to tell of an instance: those that it concerns now or did before."""
+        """Return the agents that must learn of an instance, which it concerns now or did before."""
         hosts, before = self._hosts_of(instance), self._where.pop(instance.uuid, None)
         if instance.host in self._by_host and instance.status is not Status.DELETED:
             self._where[instance.uuid] = instance.host

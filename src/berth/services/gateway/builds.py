@@ -52,7 +52,7 @@ async def _failed(context: StepContext, instance: Instance) -> StepWrites:
         units.append((freed, Put(replace(homeless, status=Status.ERROR, task=None))))
     else:
         request = _retry_of(homeless)
-        # If the request itself is at fault (ADR 0021), it would fail on the alternates too, and
+        # If the request itself is at fault (ADR 0021), it would also fail on the alternates, and
         # other instances may need their capacity.
         if context.alternates is not None and cause is not FailureCause.GUEST:
             found = await context.alternates.of(request, instance.assignment)

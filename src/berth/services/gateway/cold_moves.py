@@ -82,7 +82,7 @@ async def evacuate(context: StepContext, instance: Instance, migration: Migratio
 
 
 async def confirm(context: StepContext, instance: Instance, migration: Migration) -> StepWrites:
-    """Record that the source has no guest any more, and release its allocation.
+    """Record that the source no longer has the guest, and release its allocation.
 
     The move is then confirmed.
     """

@@ -1,7 +1,7 @@
 """The gateway of the control plane, which serves the agents of hosts; see `HostGateway`.
 
 Every method trusts the name of the host that it is given: the adapter that receives calls from
-other machines has authenticated it. What a host may report is checked here against the ledger.
+other machines has authenticated it. Reports are checked here and in the services that record them.
 """
 
 from collections.abc import Sequence
@@ -30,11 +30,11 @@ class Gateway:
 
     Args:
         ledger: the ledger.
-        clock: the source of the time.
+        clock: provides the times in records.
         hosts: registers hosts.
         liveness: receives the heartbeats.
         outcomes: records the outcomes of steps.
-        audits: audits hosts when they report themselves.
+        audits: audits a host whenever its agent reports it.
         notices: records what agents find and repair.
     """
 

@@ -104,14 +104,18 @@ class GuestStates:
             instance_uuid: the instance.
             revision: the revision of the instance whose guest was restarted last.
             restarts: how many times the guest was restarted, at most a million.
-            window_s: within how many seconds.
+            window_s: the number of seconds within which those restarts happened.
 
         Raises:
             InvalidInputError: a number is out of bounds.
             UnavailableError: the ledger cannot be reached.
         """
         if not (0 < restarts <= _COUNT_MAX and 0 < window_s < float("inf")):
-            raise InvalidInputError("restarts", f"{restarts} in {window_s} s is out of bounds")
+            reason = (
+                f"must be 1 to {_COUNT_MAX:,} within a positive, finite number of seconds, "
+                f"not {restarts} within {window_s}"
+            )
+            raise InvalidInputError("restarts", reason)
         instance = await self._here(host, instance_uuid, revision)
         # In ERROR a resize could be neither confirmed nor reverted.
         if instance is None or instance.migration_uuid is not None:

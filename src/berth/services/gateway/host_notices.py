@@ -105,7 +105,8 @@ class HostNotices:
             return
         audit = notices.audit
 
-        # The record is read and saved under a guard, since heartbeats and operators write it, too.
+        # The record is read and saved under a guard, because registrations, counts of failed builds
+        # and operators also write it.
         async def read() -> Unit:
             service = await self._ledger.get(Service, host)
             if service is None or service.audit == audit:

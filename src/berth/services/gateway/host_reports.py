@@ -18,7 +18,7 @@ from berth.tables.host.hosts import HostTable
 
 
 class HostReports:
-    """Registers the reports of running agents that differ from the ledger.
+    """Registers the reports of running agents that differ from the host table.
 
     A host that was removed while its agent runs stays removed until the agent restarts.
 
@@ -36,10 +36,10 @@ class HostReports:
         self._reported: dict[str, int] = {}
 
     async def report(self, reports: Sequence[HostReport]) -> list[str]:
-        """Register the hosts whose reports differ from the ledger.
+        """Register the hosts whose reports differ from the host table.
 
-        A report also differs if the agent's settings force an allocation ratio other than that in
-        the ledger; registering the report restores the forced one.
+        A report also differs if this process's settings force an allocation ratio other than that
+        in the table; registering the report restores the forced one.
 
         Returns:
             The names of the registered hosts.

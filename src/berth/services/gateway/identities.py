@@ -46,8 +46,8 @@ class HostIdentities:
 
     Args:
         ledger: stores the identities.
-        clock: the source of the time.
-        random_bytes: returns so many unpredictable bytes.
+        clock: provides the times of keys and tokens.
+        random_bytes: returns the given number of unpredictable bytes.
     """
 
     def __init__(self, ledger: Ledger, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
@@ -94,11 +94,11 @@ class HostIdentities:
         return any(key.public_key == public_key for key in found.keys)
 
     def signer(self, host: str, message: bytes, signature: bytes) -> HostKey | None:
-        """Return the key of a host that has signed a message, or None if none of them has."""
+        """Return which of a host's keys has signed a message, or None if none has."""
         found = self._identities.get(host)
         if found is None or found.revoked_at_s is not None:
             return None
-        # The newest key is tried first, as it is the one that stays.
+        # The newest key is tried first, because it is the one that stays.
         for key in reversed(found.keys):
             try:
                 Ed25519PublicKey.from_public_bytes(key.public_bytes).verify(signature, message)
@@ -143,7 +143,7 @@ class HostIdentities:
 
         Raises:
             AccessDeniedError: the token is wrong, used or expired.
-            InvalidInputError: the key is no Ed25519 public key.
+            InvalidInputError: the key is not an Ed25519 public key.
             UnavailableError: the ledger cannot be reached; the token may have been used.
         """
         public_key_bytes(public_key)
@@ -152,7 +152,8 @@ class HostIdentities:
             now_s = self._clock.now_s()
             found = await self._ledger.get(HostIdentity, host)
             known = HostIdentity(host) if found is None else found
-            # Compared even if there is no token, so the time tells nothing about hosts.
+            # Compared even if there is no token, so the response time discloses nothing about
+            # hosts.
             is_equal = hmac.compare_digest(known.token_digest, _digest(token))
             if not is_equal or now_s > known.token_expires_at_s:
                 raise AccessDeniedError(
@@ -169,7 +170,7 @@ class HostIdentities:
         """Add the key that replaces a host's present one, which stays valid until it is used.
 
         Raises:
-            InvalidInputError: the key is no Ed25519 public key.
+            InvalidInputError: the key is not an Ed25519 public key.
             ConflictError: the host has no key, or is revoked.
             UnavailableError: the ledger cannot be reached.
         """
@@ -178,7 +179,10 @@ class HostIdentities:
         async def read() -> Unit:
             found = await self._ledger.get(HostIdentity, host)
             if found is None or found.revoked_at_s is not None or not found.keys:
-                raise ConflictError(f"cannot rotate the key of host {host}: it has no valid key")
+                raise ConflictError(
+                    f"cannot rotate the key of host {host}: it has no valid key; enroll the host "
+                    "again with `berth host enroll`"
+                )
             if any(key.public_key == public_key for key in found.keys):
                 return ()
             added = HostKey(public_key, self._clock.now_s())

@@ -5,8 +5,8 @@ instance was deleted, or is not on the host and has neither a task nor a move th
 host. Stored disks are not needed if the instance was deleted, or has neither an address of stored
 disks nor a task that stores or fetches them.
 
-Leftovers of an unknown instance, and files of an instance on the very host, are left to the
-operator, since they may be the only copy.
+Leftovers of an unknown instance, and files of an instance that is on this host, are left to the
+operator, because they may be the only copy.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ async def judge_leftover(
 
     Args:
         reader: the ledger.
-        clock: the time, for the age of the instance's last change.
+        clock: provides the time, for the age of the instance's last change.
         host: the host that has the leftover.
         instance_uuid: the instance to which the leftover belonged.
         address: the address of stored disks; empty for files where the guest would have its own.

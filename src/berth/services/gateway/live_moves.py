@@ -17,7 +17,7 @@ _LOST = "The guest was lost during the migration. Rebuild the instance to recrea
 
 
 async def prepare(context: StepContext, instance: Instance, migration: Migration) -> StepWrites:
-    """Record that a guest waits at the destination, and where, or that it cannot."""
+    """Record that the destination is ready for the guest, with its address, or that it is not."""
     event, now_s = context.event("compute_pre_live_migration"), context.now_s
     if context.has_failed:
         stage = Stage.CANCELLED if migration.cancelled else Stage.FAILED
@@ -31,7 +31,7 @@ async def prepare(context: StepContext, instance: Instance, migration: Migration
 
 
 async def hand_over(context: StepContext, instance: Instance, migration: Migration) -> StepWrites:
-    """Record that the source has handed over its guest, has failed to, or has no guest any more.
+    """Record that the source has handed over its guest, has failed to, or no longer has a guest.
 
     In the last case an earlier attempt may have handed the guest over without recording that, or
     the guest was lost. Only the destination knows, so the move enters the stage LANDING, which is

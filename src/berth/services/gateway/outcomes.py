@@ -213,7 +213,8 @@ def _check_result(outcome: StepOutcome, step: str) -> None:
         allowed -= {StepResult.FAILED}
     if outcome.result not in allowed:
         name = step or "deletion of stored disks"
-        raise InvalidInputError("result", f"{outcome.result} is no result of the step {name}")
+        reason = f"must be one of {', '.join(sorted(allowed))} for the step {name}"
+        raise InvalidInputError("result", f"{reason}, not {outcome.result}")
     if outcome.result is StepResult.STORED and not outcome.address:
         raise InvalidInputError("address", "is missing; name where the disks are stored")
 
@@ -225,6 +226,6 @@ def _standing(host: str, instance: Instance | None, migration: Migration | None)
         return Standing(instance, migration, revision=instance.revision)
     if instance.status is Status.DELETED:
         return Standing(where=DELETED, revision=instance.revision)
-    # The name of the other host is not told: a compromised host must not learn the layout.
+    # The name of the other host is not disclosed: a compromised host must not learn the layout.
     where = NO_HOST if instance.host is None else OTHER_HOST
     return Standing(where=where, revision=instance.revision)

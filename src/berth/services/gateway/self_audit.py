@@ -1,9 +1,9 @@
-"""Self-audit: the ledger's records of a host are audited whenever its agent reports the host.
+"""Self-audit: each report of an agent may start an audit of the ledger's records of its host.
 
-A pass registers the report and then audits the allocations. Most hosts have no changes, and a
-process may serve many hosts. Therefore a signature of the replica's data about each host is kept.
-After a change of the signature, the ledger is read when new discrepancies would be old enough to be
-reported, and then in each pass while discrepancies remain.
+A pass registers the report and then audits the allocations. Reading the ledger for every report
+would be expensive, so the audit keeps a signature of the replica's data about each host, and skips
+hosts whose signature has not changed. After a change the ledger is read when new discrepancies
+would be old enough to be reported, and then in each pass while discrepancies remain.
 
 Only what nothing else can need is repaired: allocations of instances that were deleted or are on
 no host, and of moves that have ended. Everything else is reported to the operator.
@@ -50,7 +50,7 @@ class _LastAudit:
 
 
 def is_safe_to_repair(found: Discrepancy) -> bool:
-    """Return whether an agent may repair a discrepancy by itself.
+    """Return whether a discrepancy may be repaired without an operator.
 
     An allocation of an unknown consumer may belong to a create under way (nova-behaviour.md 5.4),
     and a missing allocation may not fit; both are left to the operator.
@@ -59,14 +59,14 @@ def is_safe_to_repair(found: Discrepancy) -> bool:
 
 
 class SelfAudit:
-    """Audits hosts for their agents.
+    """Audits hosts when their agents report them.
 
     Args:
         ledger: the ledger.
         replica: the replica of this process.
         reports: registers changed reports of drivers.
         notices: records the repairs.
-        clock: the source of the time, for the ages of changes.
+        clock: provides the time, for the ages of changes.
         telemetry: receives each discrepancy once.
         metrics: counts audits and discrepancies.
         service_down_time_s: returns the seconds without a heartbeat after which a service is down.
@@ -151,7 +151,7 @@ class SelfAudit:
         wrong = set[tuple[str, str]]()
         for one in report.discrepancies:
             if one.host not in {host, None} or one.is_reported_by_agent:
-                continue  # reported by another agent, or as a host notice
+                continue  # the audit of its own host reports it, or a host notice does
             if one.is_repaired and one.outcome is not None:
                 text = f"{one.text}; {one.outcome.text}"
                 self._notices.record_repair(host, one.code, one.key, text)

@@ -1,4 +1,4 @@
-"""What the control plane offers to the sessions of agents; see `HostSessions`."""
+"""The services that the control plane offers to the sessions of agents; see `HostSessions`."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -13,14 +13,14 @@ from berth.services.replica.liveness import Liveness
 from berth.services.servers.consoles import CONSOLE, ConsoleAsked, ConsoleTold
 from berth.services.tracking.messages import DELETE, SYNC, UPDATE
 
-# The messages that agents may have sent to all schedulers.
+# The messages that the gateway forwards from agents to all schedulers.
 _CASTS: Final[Mapping[str, Command[Any, None]]] = {
     command.name: command for command in (UPDATE, DELETE, SYNC)
 }
 
 
 class SessionServices:
-    """Joins what sessions need; see `HostSessions`.
+    """Combines the services that sessions need; see `HostSessions`.
 
     Args:
         gateway: serves the calls.

@@ -40,8 +40,8 @@ class Follower:
     error, because that subscriber may have applied only some of the changes.
 
     Attributes:
-        subscribers: the subscribers in the order in which they get changes. Add more before `start`
-            only, which loads them.
+        subscribers: the subscribers in the order in which they get changes. Add more only before
+            `start`, which loads them.
         version: the ledger version that all subscribers are at.
         synced_at_s: Unix seconds when the subscribers were last known to be at the newest version.
         contention_lock: held while a caller decides again after its write was rejected, so the

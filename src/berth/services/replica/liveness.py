@@ -1,8 +1,8 @@
 """Liveness of hosts: heartbeats kept in memory, and shared between processes in batches.
 
 A gateway notes the heartbeats of the agents that are connected to it, and stores them together
-every few seconds in a report of its own, which is no version of the ledger. Every process reads the
-reports of all gateways into its host table. The cost is therefore the same for 20 hosts and for
+every few seconds in a report of its own, which is not a version of the ledger. Every process reads
+the reports of all gateways into its host table. The cost is therefore the same for 20 hosts and for
 10,000.
 """
 
@@ -21,22 +21,22 @@ from berth.services.replica.replica import Replica
 SHARE_INTERVAL_S: Final = 5.0
 """Seconds between two exchanges of heartbeats with other processes."""
 
-# A report contains the hosts that were heard of within this time. A process that reads it for the
-# first time so learns when a host that is silent now was last heard of.
+# A report contains the hosts that were heard from within this time, so that a process reading its
+# first report learns when a now-silent host was last heard from.
 _KEPT_S: Final = 3_600.0
 _MS_PER_S: Final = 1_000
 _NS_PER_S: Final = 1_000_000_000
-# The clock of the machine was stepped if it and the monotonic clock differ by more than this.
+# The system clock was stepped if it and the monotonic clock have diverged by more than this.
 _STEP_S: Final = 2.0
 
 
 class Liveness:
-    """Knows when each host was last heard of.
+    """Keeps the time at which each host was last heard from.
 
     Args:
         store: exchanges the heartbeats with other processes.
         replica: contains the host table.
-        clock: the source of the time.
+        clock: the system clock and a monotonic counter.
         telemetry: receives failed exchanges and steps of the clock.
         gateway: the id of this process in the store; a UUID that is new at each start.
         interval_s: seconds between two exchanges.
@@ -61,7 +61,7 @@ class Liveness:
         self._gateway = gateway
         self._interval_s = interval_s
         self._observer = observer
-        # The Unix time of the last heartbeat of each host that this process heard of itself.
+        # The Unix time of the last heartbeat that this process itself received from each host.
         self._heard_s: dict[str, float] = {}
         self._has_news = False
         # The newest report that was read of each gateway.
@@ -71,7 +71,7 @@ class Liveness:
         self._step_checked_s = clock.now_s(), clock.ticks_ns() / _NS_PER_S
 
     def note(self, host: str) -> None:
-        """Note a heartbeat of a host; this process knows of it at once."""
+        """Note a heartbeat of a host; this process's host table shows it at once."""
         now_s = self._clock.now_s()
         self._heard_s[host] = now_s
         self._has_news = True
@@ -104,7 +104,7 @@ class Liveness:
             self._put(report.seen_s)
 
     def check_clock(self) -> None:
-        """Notice a step of the machine's clock, and move the times of heartbeats along with it.
+        """Detect a step of the system clock, and move the times of heartbeats along with it.
 
         After a step all heartbeats seem to be old, or to lie in the future, although no host has
         fallen silent.

@@ -61,8 +61,8 @@ class Replica:
     """A subscriber of the feed that keeps the host table, flavors, quotas and pending requests.
 
     A hold makes a decision visible to the next one immediately. It ends when the feed reports the
-    claim, in the same step, so that usage is never counted twice or not at all; it also ends when
-    the claim is rejected. Each hold has one owner, which releases or settles it.
+    claim, in the same step, so that usage is never counted twice or missed; it also ends when the
+    claim is rejected. Each hold has one owner, which releases or settles it.
     """
 
     def __init__(self) -> None:
@@ -183,7 +183,7 @@ class Replica:
                 apply_event(self.hosts, event)
 
     def note_alive(self, hosts: Iterable[str], at_s: float) -> None:
-        """Note heartbeats of hosts at `at_s` Unix seconds, which come from no ledger version."""
+        """Note heartbeats of hosts at `at_s` Unix seconds, which are not in any ledger version."""
         newer = [host for host in hosts if at_s > self._alive_s.get(host, 0.0)]
         self._alive_s.update(dict.fromkeys(newer, at_s))
         self.hosts.put_seen(newer, at_s)
@@ -201,7 +201,7 @@ class Replica:
         return replace(service, last_seen_s=self.last_seen_s(service))
 
     def shift_heartbeats(self, seconds: float) -> None:
-        """Move the times of heartbeats along with a clock that was stepped by so many seconds."""
+        """Move the times of heartbeats along with a step of the system clock by `seconds`."""
         self._alive_s = {host: at_s + seconds for host, at_s in self._alive_s.items()}
         for host, at_s in self._alive_s.items():
             self.hosts.put_seen((host,), at_s)

@@ -13,7 +13,7 @@ from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
 OTHER: Final = "OTHER"
-"""The status under which instances with a status that only a newer Berth knows are counted."""
+"""The status under which instances whose status this version of Berth does not know are counted."""
 
 ERRORS_MAX = 1000
 """At most this many instances in ERROR are counted."""
@@ -96,8 +96,8 @@ class InstanceStats(NamedTuple):
 
 def count_hosts(table: HostTable, now_s: float, service_down_time_s: float) -> HostStats:
     """Return the counts of hosts as a decision at `now_s` (Unix seconds) would see them."""
-    # A heartbeat from the future means a wrong clock. Filters take the absolute value of the age,
-    # too, so a host whose clock is far off is down.
+    # A heartbeat from the future means a wrong clock. Filters also take the absolute value of the
+    # age, so a host whose clock is far off is down.
     age_s = np.abs(now_s - table.last_seen_s)
     fresh = ~table.forced_down & (age_s <= service_down_time_s)
     enabled = table.alive & table.enabled
