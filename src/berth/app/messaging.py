@@ -5,6 +5,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import SystemRandom
+from typing import TYPE_CHECKING
 
 from berth.adapters.bus.local import LocalBus
 from berth.adapters.bus.signing import MessageSigner
@@ -14,6 +15,9 @@ from berth.config.settings import BusSettings
 from berth.domain.errors import InvalidInputError
 from berth.ports.bus import Bus, Notifier
 from berth.ports.telemetry import Metrics
+
+if TYPE_CHECKING:
+    from berth.adapters.bus.rabbitmq import RabbitBroker
 
 
 async def _nothing() -> None:
@@ -67,15 +71,42 @@ def connect(
         InvalidInputError: the settings name no broker, its client is not installed, or its CA
             certificates cannot be read.
     """
-    notifies = notifies and settings.notifications
+    broker = _broker_of(settings)
+    from berth.adapters.bus import rabbitmq  # noqa: PLC0415 - an extra that few need
+
+    line = rabbitmq.BrokerConnection(broker, telemetry, SystemRandom())
+    bus = rabbitmq.RabbitBus(line, RandomIds().uuid(), signer, metrics)
+    # This is Nova's form of a publisher id, extended by the process id because several schedulers
+    # may run on one host.
+    publisher = f"{part}.{socket.gethostname()}.{os.getpid()}"
+    is_notifying = notifies and settings.notifications
+    notifier = rabbitmq.RabbitNotifier(line, publisher) if is_notifying else None
+    # Every scheduler follows the feed, but only one of them sends; see `LeaderNotifier`.
+    common = rabbitmq.LeaderNotifier(notifier, line) if notifier is not None else None
+
+    async def finish() -> None:
+        await bus.finish()
+        if notifier is not None:
+            await notifier.finish()
+
+    return Messaging(bus, notifier, common, (("bus", line.run),), finish, line.up.is_set)
+
+
+def _broker_of(settings: BusSettings) -> "RabbitBroker":
+    """Return the broker that the settings name.
+
+    Raises:
+        InvalidInputError: they name none, its client is not installed, or its CA certificates
+            cannot be read.
+    """
     if settings.url is None:
         raise InvalidInputError("bus.url", "must name a broker")
     try:
-        from berth.adapters.bus import rabbitmq  # noqa: PLC0415 - an extra that few need
+        from berth.adapters.bus.rabbitmq import RabbitBroker  # noqa: PLC0415 - see `connect`
     except ModuleNotFoundError as error:
         reason = f"needs {error.name}, which is not installed; run pip install 'berth[rabbitmq]'"
         raise InvalidInputError("bus.url", reason) from error
-    broker = rabbitmq.RabbitBroker(
+    broker = RabbitBroker(
         url=settings.url,
         ca_file=settings.ca_file,
         prefix=settings.prefix,
@@ -90,19 +121,4 @@ def connect(
             "name a PEM file"
         )
         raise InvalidInputError("bus.ca_file", reason) from error
-    line = rabbitmq.BrokerConnection(broker, telemetry, SystemRandom())
-    bus = rabbitmq.RabbitBus(line, RandomIds().uuid(), signer, metrics)
-    # This is Nova's form of a publisher id, extended by the process id because several schedulers
-    # may run on one host.
-    publisher = f"{part}.{socket.gethostname()}.{os.getpid()}"
-    notifier = rabbitmq.RabbitNotifier(line, publisher) if notifies else None
-
-    # Every scheduler follows the feed, but only one of them sends; see `LeaderNotifier`.
-    common = rabbitmq.LeaderNotifier(notifier, line) if notifier is not None else None
-
-    async def finish() -> None:
-        await bus.finish()
-        if notifier is not None:
-            await notifier.finish()
-
-    return Messaging(bus, notifier, common, (("bus", line.run),), finish, line.up.is_set)
+    return broker

@@ -45,19 +45,8 @@ def build(
     check_scale(scale)
     ratios = {name: ratio for name, ratio in weight_setting.items() if ratio}
 
-    def summed(hosts: HostTable, rows: Selection) -> tuple[Scores, Mask]:
-        """Return the weighted sum of each row, and whether the row lacks a metric."""
-        total = np.zeros(count_of(rows), dtype=np.float64)
-        lacks = np.zeros(total.size, dtype=np.bool_)
-        for name, ratio in ratios.items():
-            values = hosts.metrics.values(name, rows)
-            unknown = np.isnan(values)
-            total += ratio * np.where(unknown, 0.0, values)
-            lacks |= unknown
-        return total, lacks
-
     def value(hosts: HostTable, rows: Selection) -> Scores:
-        total, lacks = summed(hosts, rows)
+        total, lacks = _summed(hosts, rows, ratios)
         # A multiplier of 0 turns the weigher off, and the penalty with it.
         given = hosts.memberships.least_of(_KEY, rows)
         if given is None:
@@ -67,7 +56,7 @@ def build(
         return np.where(lacks, weight_of_unavailable, total)
 
     def share(hosts: HostTable, rows: Selection) -> Scores:
-        total, lacks = summed(hosts, rows)
+        total, lacks = _summed(hosts, rows, ratios)
         return np.where(lacks, 0.0, tilted(total, scale))
 
     def bind(hosts: HostTable, query: Query) -> BoundMeasure:
@@ -84,6 +73,18 @@ def build(
         multiplier_key=_KEY,
         share=Rule(bind_share) if ratios else _nothing,
     )
+
+
+def _summed(hosts: HostTable, rows: Selection, ratios: Mapping[str, float]) -> tuple[Scores, Mask]:
+    """Return the weighted sum of each row, and whether the row lacks a metric."""
+    total = np.zeros(count_of(rows), dtype=np.float64)
+    lacks = np.zeros(total.size, dtype=np.bool_)
+    for name, ratio in ratios.items():
+        values = hosts.metrics.values(name, rows)
+        unknown = np.isnan(values)
+        total += ratio * np.where(unknown, 0.0, values)
+        lacks |= unknown
+    return total, lacks
 
 
 def _nothing(hosts: HostTable, query: Query, rows: Selection) -> Scores | None:

@@ -126,29 +126,12 @@ class Delegator:
             ConflictError: a record of an accepted instance cannot be written.
             UnavailableError: this zone's ledger cannot be reached.
         """
-        gone = dict.fromkeys((one.instance.uuid for one in delegations), OfferRefusalReason.GONE)
         zone = self._zone_of(zone_id)
-        if zone is None:
-            return gone
-        # The instances are recorded before the call. After a crash, or when the answer is lost,
-        # only the record tells which child may be running an instance.
-        unit: list[Write] = [Put(self._remote(one, zone_id)) for one in delegations]
-        within = None if self._limits is None else self._limits(request.project_id)
-        if within is not None:
-            unit.append(within)
-        if group is not None and is_together(group):
-            seen = await self._ledger.version()
-            stored = await self._ledger.get(ServerGroup, group.uuid)
-            if home_of(stored) not in {None, zone_id}:
-                return gone
-            # The guard is shared, so that members may go to the home zone simultaneously. None may
-            # go while the home itself is being changed.
-            unit.append(Guard(home_guard(group.uuid), seen, is_shared=True))
-        (outcome,) = await self._ledger.commit([tuple(unit)])
-        if isinstance(outcome, Rejected):
-            # The project's quota is exhausted, or the group has just moved to another zone. The
-            # parent gets the same refusal for both, so it learns nothing about quotas here.
-            return gone
+        if zone is None or not await self._record(request, group, zone_id, delegations):
+            # The quota may be exhausted, or the group may just have moved to another zone. The
+            # parent gets the same refusal for all of these, so it learns nothing about quotas here.
+            uuids = (one.instance.uuid for one in delegations)
+            return dict.fromkeys(uuids, OfferRefusalReason.GONE)
         marked = frozenset[str]() if withdrawn is None else await withdrawn(delegations)
         left: list[Delegation] = []
         for one in delegations:
@@ -166,6 +149,33 @@ class Delegator:
             await self._note(left, zone.zone_id, told, earlier or {})
             flaws |= told
         return flaws
+
+    async def _record(
+        self,
+        request: Request,
+        group: ServerGroup | None,
+        zone_id: int,
+        delegations: Sequence[Delegation],
+    ) -> bool:
+        """Record the instances that are about to be sent, and return whether they may be.
+
+        The record precedes the call: after a crash, or when the answer is lost, only the record
+        tells which child may be running an instance.
+        """
+        unit: list[Write] = [Put(self._remote(one, zone_id)) for one in delegations]
+        within = None if self._limits is None else self._limits(request.project_id)
+        if within is not None:
+            unit.append(within)
+        if group is not None and is_together(group):
+            seen = await self._ledger.version()
+            stored = await self._ledger.get(ServerGroup, group.uuid)
+            if home_of(stored) not in {None, zone_id}:
+                return False
+            # The guard is shared, so that members may go to the home zone simultaneously. None may
+            # go while the home itself is being changed.
+            unit.append(Guard(home_guard(group.uuid), seen, is_shared=True))
+        (outcome,) = await self._ledger.commit([tuple(unit)])
+        return not isinstance(outcome, Rejected)
 
     async def _is_latest(self, delegation: Delegation) -> bool:
         """Return whether no newer order for the instance has arrived from the parent."""
