@@ -2,8 +2,12 @@
 
 import re
 from collections.abc import Mapping
+from typing import Final
 
 from starlette.types import Scope
+
+FORCE_HEADER: Final = "X-Berth-Force"
+"""The header with which an administrator evacuates from hosts that may be up."""
 
 _SCOPE_KEY = "berth.fields"
 

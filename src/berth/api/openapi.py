@@ -8,6 +8,7 @@ from typing import Any
 from berth.api.assertions import AssertedIdentity
 from berth.api.codec import schemas_of
 from berth.api.errors import FaultBody
+from berth.api.header_fields import FORCE_HEADER
 from berth.api.microversion import MAX, MIN, Version, text_of
 from berth.api.routing import ApiOperation, Role
 
@@ -38,11 +39,19 @@ _STATEMENT_HEADER: Json = {
     "description": "Names the tenant for which the parent zone sends the request, and signs both.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 4096},
 }
+_FORCE_HEADER: Json = {
+    "name": FORCE_HEADER,
+    "in": "header",
+    "required": False,
+    "description": "`true` evacuates although too many hosts fell silent at once.",
+    "schema": {"type": "boolean"},
+}
 # Each of these small APIs has one tag, which keeps the document's navigation short.
 _WHOLE_ROOMS = frozenset({"identity", "image", "zones"})
 _EMPTY = 204
 _TOKENS = "/auth/tokens"
 _ZONES = "/zones"
+_ACTIONS = "/v2.1/servers/{server_id}/action"
 _KEYED = frozenset({"/v2.1/servers", "/berth/v1/decide", "/zones/servers", "/zones/boot"})
 
 
@@ -152,6 +161,8 @@ def _parameters(
         yield _VERSION_HEADER
     if operation.path in _KEYED and operation.method == "POST":
         yield _IDEMPOTENCY_HEADER
+    if operation.path == _ACTIONS:
+        yield _FORCE_HEADER
     if operation.stated is AssertedIdentity.MUST:
         yield _STATEMENT_HEADER
 

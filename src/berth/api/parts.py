@@ -21,6 +21,7 @@ from berth.services.fleet.aggregates import Aggregates
 from berth.services.fleet.hosts import Hosts
 from berth.services.gateway.identities import HostIdentities
 from berth.services.replica.follower import Follower
+from berth.services.replica.liveness import Liveness
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.services.replica.replica import Replica
 from berth.services.requests.quotas import Quotas
@@ -110,6 +111,7 @@ class ApiParts:
     decision_service: DecisionService
     follower: Follower
     replica: Replica
+    liveness: Liveness
     ledger: Ledger
     policies: Policies
     auth: Auth

@@ -24,7 +24,7 @@ from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.allocation_ratios import AllocationRatios, RatioSettings
 from berth.services.fleet.hosts import Hosts
 from berth.services.replica.follower import Follower
-from berth.services.replica.liveness import Liveness
+from berth.services.replica.liveness import Liveness, SilenceRules
 from berth.services.replica.replica import Replica
 from berth.services.telemetry.health import BrokerHealth, HostTableHealth, ProcessHealth
 
@@ -98,7 +98,9 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
     )
     # From here on the ledger is open, so any failure must close it.
     try:
-        yield _build(settings, part, clock, telemetry, policies, observation, ledger)
+        core = _build(settings, part, clock, telemetry, policies, observation, ledger)
+        core.health.further.append(core.liveness.read)
+        yield core
     finally:
         # The ledger is closed first: this flushes commits, whose spans `finish` then sends.
         await ledger.close()
@@ -122,7 +124,8 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
         ledger=ledger, replica=replica, settings=ratio_settings_of(settings.agent)
     )
     messaging = _messaging_of(settings, part, clock, telemetry, observation)
-    observer = observation.observer
+    observer, rules = observation.observer, _silence_rules(settings, policies)
+    parts = (ledger, replica, clock, telemetry, ids.uuid())
     return Core(
         settings=settings,
         ledger=ledger,
@@ -152,7 +155,7 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
             clock=clock,
             ids=ids,
         ),
-        liveness=Liveness(ledger, replica, clock, telemetry, ids.uuid(), observer=observer),
+        liveness=Liveness(*parts, rules=rules, observer=observer),
     )
 
 
@@ -190,6 +193,11 @@ def _messaging_of(
         MessageSigner(keys, accepts_unsigned=settings.bus.accepts_unsigned, now_s=clock.now_s),
         notifies=part in {"up", "scheduler"},
     )
+
+
+def _silence_rules(settings: Settings, policies: PolicySource) -> SilenceRules:
+    share_max = settings.health.silent_share_max
+    return SilenceRules(lambda: policies.policy.service_down_time_s, share_max)
 
 
 def _table_health_of(replica: Replica, policies: PolicySource) -> HostTableHealth:

@@ -190,6 +190,7 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         clock=core.clock,
         resizes_in_place=settings.scheduler.resize_in_place,
         quota_limits=quota_limits,
+        liveness=core.liveness,
     )
     return ApiParts(
         instances=instances,
@@ -203,6 +204,7 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         decision_service=core.decision_service,
         follower=core.follower,
         replica=core.replica,
+        liveness=core.liveness,
         ledger=core.ledger,
         policies=core.policies,
         auth=callers.auth,

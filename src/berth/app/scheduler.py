@@ -65,6 +65,7 @@ def scheduler_loops(
         clock=core.clock,
         attempts_max=core.settings.scheduler.claim_attempts_max,
         tracker=tracker,
+        liveness=core.liveness,
         on_overtaken=backoff.note_rival,
         observer=core.observation.observer,
     )

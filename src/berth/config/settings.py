@@ -393,10 +393,13 @@ class TracingSettings:
 
 @dataclass(frozen=True, slots=True)
 class HealthSettings:
-    """The conditions under which a process is ready."""
+    """The conditions under which a process is ready, and silent hosts count as down."""
 
     lag_s_max: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
     """Maximum time in seconds since the replica of a ready process last equalled the ledger."""
+    silent_share_max: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    """Share of the hosts that may fall silent at once and count as down. If more do, requests that
+    find no host wait, and evacuations must be forced."""
     needs_broker: bool | None = None
     """Whether readiness requires the broker. By default schedulers and agents require it; an API
     does not, because it can leave orders in the ledger."""

@@ -112,5 +112,9 @@ class UnavailableError(BerthError):
     """A required component cannot be reached or is shutting down; the caller may retry later."""
 
 
+class UncertainFleetError(UnavailableError):
+    """Too many hosts fell silent at once to tell which of them are down; try again later."""
+
+
 class LedgerError(BerthError):
     """The ledger cannot be opened, migrated, read or written."""

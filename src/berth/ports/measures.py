@@ -93,6 +93,9 @@ GATEWAY_SESSIONS: Final = _gauge(
 )
 BROKER_UP: Final = _gauge("broker_up", "1 when the process is connected to its broker, else 0.")
 HOSTS: Final = _gauge("hosts", "Hosts by state of their service.", "state")
+HOSTS_UNCERTAIN: Final = _gauge(
+    "hosts_uncertain", "1 when too many hosts fell silent at once to count as down, else 0."
+)
 HEARTBEAT_AGE: Final = _gauge(
     "heartbeat_age_seconds", "Longest time since the last heartbeat among the hosts that are up."
 )
@@ -143,6 +146,7 @@ GAUGES: Final = (
     BROKER_UP,
     GATEWAY_SESSIONS,
     HOSTS,
+    HOSTS_UNCERTAIN,
     HEARTBEAT_AGE,
     INSTANCES,
     PENDING,

@@ -30,6 +30,7 @@ from berth.services.fleet.hosts import Hosts
 from berth.services.gateway.identities import HostIdentities
 from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower, Subscriber
+from berth.services.replica.liveness import Liveness
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.services.replica.replica import Replica
 from berth.services.requests.orders import PLACE
@@ -38,6 +39,7 @@ from berth.services.servers.flavors import Flavors
 from berth.services.servers.instances import Instances
 from berth.services.servers.operations import Operations
 from berth.services.servers.server_groups import ServerGroups
+from berth.testing.builders import make_uuid
 
 NOW_S = 1_800_000_000.0
 
@@ -139,12 +141,16 @@ class Stack:
             clock=self.clock,
             ids=ids,
         )
+        self.liveness = Liveness(
+            self.ledger, self.replica, self.clock, self.told, make_uuid("gateway", 1)
+        )
         self.placer = PlacementService(
             ledger=self.ledger,
             follower=self.follower,
             replica=self.replica,
             decision_service=decision_service,
             clock=self.clock,
+            liveness=self.liveness,
         )
         self.stop_placing = self.bus.serve(PLACE, self.placer.place)
         quota_limits = QuotaLimits(self.replica)
@@ -163,6 +169,7 @@ class Stack:
                 replica=self.replica,
                 clock=self.clock,
                 quota_limits=quota_limits,
+                liveness=self.liveness,
             ),
             flavors=Flavors(self.ledger),
             aggregates=Aggregates(
@@ -179,6 +186,7 @@ class Stack:
             decision_service=decision_service,
             follower=self.follower,
             replica=self.replica,
+            liveness=self.liveness,
             ledger=self.ledger,
             policies=self.policies,
             auth=auth or NoAuth(),

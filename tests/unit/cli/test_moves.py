@@ -104,6 +104,16 @@ def test_where_to_and_whether_they_run_can_be_said(run: Run, dead: Cloud) -> Non
     assert dead.last.headers["OpenStack-API-Version"] == "compute 2.96"
 
 
+@pytest.mark.parametrize(("words", "force"), [([], None), (["--force"], "true")])
+def test_the_evacuation_of_a_host_is_forced_on_request(
+    run: Run, dead: Cloud, words: list[str], force: str | None
+) -> None:
+    """`--force` applies to each server of the host."""
+    assert run("host", "evacuate", "h1", *words).code == 0
+    evacuations = [one for one in dead.asked if one.method == "POST"]
+    assert [one.headers.get("X-Berth-Force") for one in evacuations] == [force, force]
+
+
 def test_waiting_says_where_each_is(run: Run, dead: Cloud) -> None:
     """A failed evacuation is printed and ends with 1; the others are waited for."""
     path = f"/v2.1/servers/{UUID.format(1)}/os-instance-actions"

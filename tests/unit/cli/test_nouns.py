@@ -157,6 +157,8 @@ HOST = {
     [
         (HOST["service"], "up"),
         ({"disabled": False, "is_up": False}, "down"),
+        ({"disabled": False, "is_up": False, "is_uncertain": False}, "down"),
+        ({"disabled": False, "is_up": False, "is_uncertain": True}, "uncertain"),
         ({"disabled": True, "disabled_reason": "hot", "is_up": True}, "disabled (hot)"),
         ({"disabled": True, "disabled_reason": None, "is_up": True}, "disabled"),
         (None, "no service"),

@@ -183,7 +183,10 @@ class Walk:
         """Take all steps of the walk."""
         for _ in range(_STEPS):
             town = self.town
-            async with running(town.desk.follower.run, town.desk.pending.run, town.pool.run):
+            desk = town.desk
+            async with running(
+                desk.follower.run, desk.pending.run, desk.liveness.run, town.pool.run
+            ):
                 for _ in range(self.rng.randrange(1, 8)):
                     try:
                         await self.act()

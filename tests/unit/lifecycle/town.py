@@ -52,6 +52,7 @@ class Town:
             replica=self.desk.replica,
             clock=self.desk.clock,
             resizes_in_place=self.resizes_in_place,
+            liveness=self.desk.liveness,
         )
 
     def _pool(self, fakes: Mapping[str, FakeHost]) -> AgentPool:

@@ -200,6 +200,9 @@ class Desk:
         self.follower = Follower(ledger, self.clock, [self.replica])
         self.bus = LocalBus(self.told, now_s=self.clock.now_s)
         self.decision_service = DecisionService(self.replica, self.policies, self.clock)
+        # Each process has an id of its own in the store of heartbeats.
+        gateway = str(uuid.uuid4())
+        self.liveness = Liveness(ledger, self.replica, self.clock, self.told, gateway=gateway)
         self.placer = PlacementService(
             ledger=ledger,
             follower=self.follower,
@@ -207,6 +210,7 @@ class Desk:
             decision_service=self.decision_service,
             clock=self.clock,
             attempts_max=attempts_max,
+            liveness=self.liveness,
         )
         self.pending = PendingRequests(
             ledger=ledger,
@@ -238,9 +242,6 @@ class Desk:
             clock=self.clock,
             ids=CountedIds(),
         )
-        # Each process has an id of its own in the store of heartbeats.
-        gateway = str(uuid.uuid4())
-        self.liveness = Liveness(ledger, self.replica, self.clock, self.told, gateway=gateway)
         self.flavors = Flavors(ledger)
         self.groups = ServerGroups(ledger)
 

@@ -4,7 +4,7 @@ import time
 
 import click
 
-from berth.cli.commands.server_actions import KEEPS_POWER, ask_for
+from berth.cli.commands.server_actions import ask_for, evacuation_headers, force_option
 from berth.cli.connection import ApiConnection, Json, connected, rows
 from berth.cli.failures import CommandError, ExitCode, end_with
 from berth.cli.output import print_line
@@ -21,11 +21,19 @@ from berth.cli.server_finding import (
 @click.argument("host")
 @click.option("--to", help="Target host of all servers; by default the scheduler chooses.")
 @click.option("--stopped", is_flag=True, help="Do not start the servers on their new hosts.")
+@force_option
 @wait_option
 @timeout_option
 @connected
 def evacuate(
-    api: ApiConnection, *, host: str, to: str | None, stopped: bool, wait: bool, timeout_s: float
+    api: ApiConnection,
+    *,
+    host: str,
+    to: str | None,
+    stopped: bool,
+    force: bool,
+    wait: bool,
+    timeout_s: float,
 ) -> None:
     """Recreate all servers of HOST, which must be down, on other hosts.
 
@@ -37,7 +45,8 @@ def evacuate(
     failed = 0
     for server in find_servers(api, host=host, all_tenants=1):
         try:
-            ask_for(api, server["id"], "evacuate", args, None if stopped else KEEPS_POWER)
+            headers = evacuation_headers(stopped=stopped, force=force)
+            ask_for(api, server["id"], "evacuate", args, headers)
         except CommandError as error:
             # One server that cannot be evacuated must not hold up the others. If the service is
             # unreachable, however, no request can succeed.

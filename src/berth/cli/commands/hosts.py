@@ -149,6 +149,8 @@ def _state(host: Json) -> str:
     if service["disabled"]:
         reason = service.get("disabled_reason")
         return "disabled" if reason is None else f"disabled ({reason})"
+    if service.get("is_uncertain"):
+        return "uncertain"
     return "up" if service["is_up"] else "down"
 
 

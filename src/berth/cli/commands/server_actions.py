@@ -25,6 +25,9 @@ KEEPS_POWER: Final = {"OpenStack-API-Version": "compute 2.94"}
 From 2.95 on an evacuated server is always stopped.
 """
 
+FORCES: Final = {"X-Berth-Force": "true"}
+"""Header with which a server is evacuated although too many hosts fell silent at once."""
+
 _Act = Callable[[ApiConnection, Json], None]
 
 
@@ -38,6 +41,16 @@ def ask_for(
     """Request an action on a server; see `ApiConnection.ask` for errors."""
     body = {action: args}
     api.ask("POST", f"{PATH}/{segment(uuid)}/action", body=body, headers=headers)
+
+
+force_option = click.option(
+    "--force", is_flag=True, help="Evacuate although too many hosts fell silent at once."
+)
+
+
+def evacuation_headers(*, stopped: bool, force: bool) -> dict[str, str]:
+    """Return the headers of an evacuation that stops the server, or is forced."""
+    return (FORCES if force else {}) | ({} if stopped else KEEPS_POWER)
 
 
 def _act_on(
@@ -177,6 +190,7 @@ def live_migrate(
 @click.argument("server", nargs=-1, required=True)
 @click.option("--host", help="Target host; by default the scheduler chooses.")
 @click.option("--stopped", is_flag=True, help="Do not start the servers on their new hosts.")
+@force_option
 @wait_option
 @timeout_option
 @connected
@@ -186,6 +200,7 @@ def evacuate(
     server: tuple[str, ...],
     host: str | None,
     stopped: bool,
+    force: bool,
     wait: bool,
     timeout_s: float,
 ) -> None:
@@ -193,7 +208,8 @@ def evacuate(
 
     def act(api: ApiConnection, found: Json) -> None:
         args = {"host": host} if host else {}
-        ask_for(api, found["id"], "evacuate", args, None if stopped else KEEPS_POWER)
+        headers = evacuation_headers(stopped=stopped, force=force)
+        ask_for(api, found["id"], "evacuate", args, headers)
 
     _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
 

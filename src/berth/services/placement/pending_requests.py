@@ -7,7 +7,13 @@ from dataclasses import replace
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Fault, Instance, Status, Task
 from berth.domain.compute.request import Request
-from berth.domain.errors import BerthError, ConflictError, InvalidInputError, NotFoundError
+from berth.domain.errors import (
+    BerthError,
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    UncertainFleetError,
+)
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.domain.ledger.write import Put, Remove, Unit, Write
 from berth.ports.bus import CONTEXT, Context
@@ -106,7 +112,7 @@ class PendingRequests:
         """Place a request, and retry until it is no longer pending."""
         request_id = request.request_id
         CONTEXT.set(Context(request_id))
-        pause_s, breakdowns = _PAUSE_FIRST_S, 0
+        pause_s, breakdowns, waits = _PAUSE_FIRST_S, 0, False
         try:
             while request_id in self._replica.pending:
                 # Another scheduler may decide the request during the delay, so whether it is still
@@ -119,6 +125,14 @@ class PendingRequests:
                 try:
                     async with self._slots:
                         await self._place(request, has_broken=breakdowns >= _BREAKDOWNS_MAX)
+                except UncertainFleetError as error:
+                    # One event is enough, however long the request waits.
+                    if not waits:
+                        self._telemetry.event(
+                            "pending_request_waits", request_id=request_id, reason=str(error)
+                        )
+                    waits = True
+                    await self._clock.sleep(_PAUSE_MAX_S)
                 except Exception as error:  # noqa: BLE001 - one bad request must not stop the rest
                     # The request stays pending, whatever the error is.
                     breakdowns += not isinstance(error, BerthError)

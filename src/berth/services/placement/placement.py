@@ -21,7 +21,7 @@ from berth.domain.compute.decision import (
 from berth.domain.compute.instance import Fault, Instance, Status, Task
 from berth.domain.compute.request import Operation, Request
 from berth.domain.compute.server_group import GroupPolicy
-from berth.domain.errors import ConflictError, UnavailableError
+from berth.domain.errors import ConflictError, UnavailableError, UncertainFleetError
 from berth.domain.fast_replace import fast_replace
 from berth.domain.hardware.assignment import allocations_by_provider
 from berth.domain.inventory.allocation import Allocation, Claim
@@ -35,6 +35,7 @@ from berth.services.decisions.decisions import DecisionService
 from berth.services.decisions.device_locks import DeviceLocks, hosts_with_choices
 from berth.services.providers.guarded_saves import group_guard
 from berth.services.replica.follower import Follower
+from berth.services.replica.liveness import Liveness
 from berth.services.replica.replica import Hold, Replica
 from berth.services.requests.orders import PlaceOrder
 from berth.services.requests.quotas import check_excess
@@ -69,6 +70,7 @@ class PlacementService:
         attempts_max: the maximum number of decisions on one order when each loses its claim.
         tracker: knows which hosts' instance lists are in doubt; None if agents do not
             broadcast lists.
+        liveness: knows whether silent hosts count as down; None if they always do.
         on_overtaken: called when another scheduler turns out to have decided an order.
         observer: receives the stages of each order.
     """
@@ -83,6 +85,7 @@ class PlacementService:
         clock: Clock,
         attempts_max: int = 5,
         tracker: InstanceTracker | None = None,
+        liveness: Liveness | None = None,
         on_overtaken: Callable[[], None] | None = None,
         observer: Observer = NO_OBSERVER,
     ) -> None:
@@ -93,6 +96,7 @@ class PlacementService:
         self._clock = clock
         self._attempts_max = attempts_max
         self._tracker = tracker
+        self._liveness = liveness
         self._on_overtaken = on_overtaken
         self._observer = observer
         # The requests that are being placed, by id. Only a repeat that has to wait creates an
@@ -185,6 +189,7 @@ class PlacementService:
                 if not is_fresh and await self._has_news():
                     is_fresh = True
                     continue
+                self._check_certain(order)
                 return await self._refuse(order, decision)
             decision = _as_offered(order, decision)
             outcome = await self._claim(order, decision, guard)
@@ -205,6 +210,20 @@ class PlacementService:
             if attempt == attempts_max:
                 return await self._refuse(order, _contended(decision, len(order.instances)))
             attempt += 1
+
+    def _check_certain(self, order: PlaceOrder) -> None:
+        """Keep an order from being refused because of hosts that may be up.
+
+        An order that may go to another zone, or was offered to another one, is refused here.
+
+        Raises:
+            UncertainFleetError: the silence of the hosts proves nothing.
+        """
+        liveness, goes_on = self._liveness, order.offer or order.may_leave
+        if liveness is not None and not goes_on and liveness.is_uncertain():
+            raise UncertainFleetError(
+                f"request {order.request.request_id} waits, because {liveness.silence}"
+            )
 
     async def _has_news(self) -> bool:
         """Catch up with the ledger, and return whether that changed the host table."""

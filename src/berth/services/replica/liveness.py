@@ -4,43 +4,88 @@ A gateway notes the heartbeats of the agents that are connected to it, and store
 every few seconds in a report of its own, which is not a version of the ledger. Every process reads
 the reports of all gateways into its host table. The cost is therefore the same for 20 hosts and for
 10,000.
+
+Silence is judged from observed time only. A process observes nothing while it cannot exchange
+reports, while it stands still or before it starts, and nothing of the hosts whose gateway is gone.
+Hosts that were up when such a time began stay up, and have a full interval to report when it ends;
+see docs/adr/0032-silence.md.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from berth.domain.errors import BerthError
+from berth.domain.uuids import named_uuid
 from berth.ports.clock import Clock
 from berth.ports.ledger import HeartbeatReport, HeartbeatStore
+from berth.ports.measures import HOSTS_UNCERTAIN
 from berth.ports.observer import NO_OBSERVER, Observer
-from berth.ports.telemetry import Telemetry
+from berth.ports.telemetry import Reading, Telemetry
+from berth.services.replica.clock_watch import LOOK_INTERVAL_S, ClockWatch
 from berth.services.replica.replica import Replica
+from berth.services.replica.silence import SILENT_SHARE_MAX, Silence, judge_silence
 
 SHARE_INTERVAL_S: Final = 5.0
-"""Seconds between two exchanges of heartbeats with other processes."""
+"""Seconds between two exchanges of heartbeats with other processes, or fewer; see `interval_s`."""
 
+# At least this many exchanges take place within the time after which a silent host is down.
+_EXCHANGES_MIN: Final = 6
+# A process or a gateway that has missed this many exchanges is cut off.
+_MISSED_MAX: Final = 3
 # A report contains the hosts that were heard from within this time, so that a process reading its
 # first report learns when a now-silent host was last heard from.
 _KEPT_S: Final = 3_600.0
 _MS_PER_S: Final = 1_000
-_NS_PER_S: Final = 1_000_000_000
-# The system clock was stepped if it and the monotonic clock have diverged by more than this.
-_STEP_S: Final = 2.0
+_DOWN_TIME_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class SilenceRules:
+    """When silence means that hosts are down.
+
+    Attributes:
+        service_down_time_s: returns the seconds without a heartbeat after which a host is silent.
+        share_max: the share of the hosts that may fall silent at once; see `judge_silence`.
+    """
+
+    service_down_time_s: Callable[[], float] = lambda: _DOWN_TIME_S
+    share_max: float = SILENT_SHARE_MAX
+
+
+@dataclass(slots=True)
+class _Source:
+    """A gateway whose reports are read.
+
+    Attributes:
+        number: the number of its newest report.
+        read_ticks_s: when that report was read, by the monotonic clock.
+        is_lost: whether it has been reported as lost since.
+    """
+
+    number: int = 0
+    read_ticks_s: float = 0.0
+    is_lost: bool = False
 
 
 class Liveness:
-    """Keeps the time at which each host was last heard from.
+    """Knows when each host was last heard from, and whether its silence proves anything.
 
     Args:
         store: exchanges the heartbeats with other processes.
         replica: contains the host table.
         clock: the system clock and a monotonic counter.
-        telemetry: receives failed exchanges and steps of the clock.
+        telemetry: receives failed exchanges, times that were not observed, and uncertainty.
         gateway: the id of this process in the store; a UUID that is new at each start.
-        interval_s: seconds between two exchanges.
+        rules: when silence means that hosts are down.
         observer: counts the heartbeats.
+
+    Attributes:
+        silence: the silent hosts, as of the last look.
     """
 
     def __init__(  # noqa: PLR0913 - its collaborators and two values
@@ -51,37 +96,62 @@ class Liveness:
         telemetry: Telemetry,
         gateway: str,
         *,
-        interval_s: float = SHARE_INTERVAL_S,
+        rules: SilenceRules = SilenceRules(),
         observer: Observer = NO_OBSERVER,
     ) -> None:
+        self.silence = Silence()
         self._store = store
         self._replica = replica
         self._clock = clock
         self._telemetry = telemetry
         self._gateway = gateway
-        self._interval_s = interval_s
+        self._rules = rules
         self._observer = observer
+        self._clocks = ClockWatch(clock)
         # The Unix time of the last heartbeat that this process itself received from each host.
         self._heard_s: dict[str, float] = {}
-        self._has_news = False
-        # The newest report that was read of each gateway.
-        self._known: dict[str, int] = {}
         self._number = 0
+        self._sources: dict[str, _Source] = {}
+        # The gateway that was the last to hear from each host.
+        self._via: dict[str, str] = {}
+        # By the monotonic clock: the last exchange, and when any host was last heard from.
+        self._exchanged_ticks_s: float | None = None
+        self._heard_ticks_s: float | None = None
         self._is_failing = False
-        self._step_checked_s = clock.now_s(), clock.ticks_ns() / _NS_PER_S
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds between two exchanges: 5, or a sixth of the time after which hosts are down."""
+        return min(SHARE_INTERVAL_S, self._rules.service_down_time_s() / _EXCHANGES_MIN)
 
     def note(self, host: str) -> None:
         """Note a heartbeat of a host; this process's host table shows it at once."""
-        now_s = self._clock.now_s()
-        self._heard_s[host] = now_s
-        self._has_news = True
+        # A heartbeat must not be dated by a clock whose step is only noticed afterwards.
+        self._look()
+        self._end_hush()
+        now_s = self._heard_s[host] = self._clock.now_s()
+        self._via.pop(host, None)
         self._replica.note_alive((host,), now_s)
 
     async def run(self) -> None:
         """Exchange heartbeats with other processes periodically, until cancelled."""
+        self._clocks.look()
+        self._clocks.is_regular = True
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._observe_always())
+                group.create_task(self._share_always())
+        finally:
+            self._clocks.is_regular = False
+
+    async def _observe_always(self) -> None:
         while True:
-            await self._clock.sleep(self._interval_s)
-            self.check_clock()
+            await self._clock.sleep(LOOK_INTERVAL_S)
+            self.observe()
+
+    async def _share_always(self) -> None:
+        while True:
+            await self._clock.sleep(self.interval_s)
             try:
                 await self.share()
             except BerthError as error:
@@ -92,52 +162,180 @@ class Liveness:
                 self._is_failing = False
 
     async def share(self) -> None:
-        """Store the heartbeats of this process, if there are new ones, and read those of others.
+        """Store the heartbeats of this process, if it has any, and read those of others.
 
         Raises:
             UnavailableError: the store cannot be reached; the next exchange includes everything.
         """
-        if self._has_news:
+        self._look()
+        # A report without news still says that the gateway is there and would hear its hosts.
+        if self._heard_s:
             await self._save()
-        for report in await self._store.heartbeats({**self._known, self._gateway: self._number}):
-            self._known[report.gateway] = report.number
-            self._put(report.seen_s)
+        known = {gateway: source.number for gateway, source in self._sources.items()}
+        reports = await self._store.heartbeats({**known, self._gateway: self._number})
+        self._look()
+        before_ticks_s, ticks_s = self._exchanged_ticks_s, self._clocks.ticks_s()
+        self._exchanged_ticks_s = ticks_s
+        if reports and before_ticks_s is not None:
+            self._end_hush()
+        for report in reports:
+            self._read(report, is_first=before_ticks_s is None)
+        if before_ticks_s is None:
+            self._begin(reports)
+        elif self._is_cut_off(before_ticks_s, ticks_s):
+            self._telemetry.event("heartbeats_shared_again", after_s=ticks_s - before_ticks_s)
+            self._renew(before_ticks_s)
 
-    def check_clock(self) -> None:
-        """Detect a step of the system clock, and move the times of heartbeats along with it.
+    def observe(self) -> None:
+        """Take into account the time that was not observed, and judge the silence of hosts."""
+        self._look()
+        exchanged, ticks_s = self._exchanged_ticks_s, self._clocks.ticks_s()
+        if exchanged is not None and self._is_cut_off(exchanged, ticks_s):
+            # Half the interval keeps hosts up until the next look, and spares their rows.
+            self._renew(exchanged, age_min_s=self._rules.service_down_time_s() / 2)
+        else:
+            self._notice_lost_gateways(ticks_s)
+        self._judge()
 
-        After a step all heartbeats seem to be old, or to lie in the future, although no host has
-        fallen silent.
-        """
-        before_s, ticked_before_s = self._step_checked_s
-        now_s, ticked_s = self._clock.now_s(), self._clock.ticks_ns() / _NS_PER_S
-        self._step_checked_s = now_s, ticked_s
-        step_s = (now_s - before_s) - (ticked_s - ticked_before_s)
-        if abs(step_s) <= _STEP_S:
-            return
-        self._telemetry.event("clock_stepped", seconds=round(step_s, 1))
-        self._heard_s = {host: at_s + step_s for host, at_s in self._heard_s.items()}
-        self._replica.shift_heartbeats(step_s)
+    def is_uncertain(self) -> bool:
+        """Return whether so many hosts fell silent at once that their silence proves nothing."""
+        self.observe()
+        return self.silence.is_uncertain
+
+    def read(self) -> list[Reading]:
+        """Return the gauge of uncertainty."""
+        return [Reading(HOSTS_UNCERTAIN, float(self.silence.is_uncertain))]
+
+    def _is_cut_off(self, since_ticks_s: float, ticks_s: float) -> bool:
+        return ticks_s - since_ticks_s > _MISSED_MAX * self.interval_s
+
+    # --- reports ---
 
     async def _save(self) -> None:
         now_s = self._clock.now_s()
         self._heard_s = {h: at_s for h, at_s in self._heard_s.items() if now_s - at_s <= _KEPT_S}
-        self._has_news = False
         number = max(int(now_s * _MS_PER_S), self._number + 1)
         count = len(self._heard_s)
         try:
             report = HeartbeatReport(self._gateway, number, dict(self._heard_s))
             await self._store.save_heartbeats(report)
         except (BerthError, asyncio.CancelledError):
-            self._has_news = True
             self._observer.heartbeats(count, are_saved=False)
             raise
         self._number = number
         self._observer.heartbeats(count, are_saved=True)
 
-    def _put(self, seen_s: Mapping[str, float]) -> None:
+    def _read(self, report: HeartbeatReport, *, is_first: bool) -> None:
+        source = self._sources.setdefault(report.gateway, _Source())
+        source.number, source.is_lost = report.number, False
+        source.read_ticks_s = self._clocks.ticks_s()
+        ahead_s = self._ahead_s(report, is_first=is_first)
         by_time: dict[float, list[str]] = defaultdict(list)
-        for host, at_s in seen_s.items():
-            by_time[at_s].append(host)
+        for host, at_s in report.seen_s.items():
+            at_here_s = at_s - ahead_s
+            if at_here_s > self._replica.alive_s(host):
+                self._via[host] = report.gateway
+                by_time[at_here_s].append(host)
         for at_s, hosts in by_time.items():
             self._replica.note_alive(hosts, at_s)
+
+    def _ahead_s(self, report: HeartbeatReport, *, is_first: bool) -> float:
+        """Return the seconds by which the clock of a gateway is ahead of this process's.
+
+        A report that a running process reads was stored a moment ago. The age of one that it reads
+        first is unknown, but no heartbeat comes from the future.
+        """
+        now_s = self._clock.now_s()
+        if is_first:
+            return max(0.0, max(report.seen_s.values(), default=0.0) - now_s)
+        ahead_s = report.number / _MS_PER_S - now_s
+        return ahead_s if abs(ahead_s) > _MISSED_MAX * SHARE_INTERVAL_S else 0.0
+
+    # --- time that was not observed ---
+
+    def _look(self) -> None:
+        """Notice a step of the clock or a pause, and give hosts an interval after it."""
+        looked = self._clocks.look()
+        if looked.step_s:
+            self._telemetry.event("clock_stepped", seconds=round(looked.step_s, 1))
+            self._shift(looked.step_s)
+        if looked.pause_s:
+            self._telemetry.event("process_paused", seconds=round(looked.pause_s, 1))
+        if looked.step_s or looked.pause_s:
+            self._renew(self._clocks.ticks_s() - looked.pause_s)
+
+    def _begin(self, reports: Iterable[HeartbeatReport]) -> None:
+        """Treat the time before the first exchange as not observed.
+
+        The newest heartbeat tells until when some process has heard hosts.
+        """
+        now_s = self._clock.now_s()
+        newest_s = max((at_s for one in reports for at_s in one.seen_s.values()), default=now_s)
+        self._renew(self._clocks.ticks_s() - max(0.0, now_s - newest_s))
+
+    def _end_hush(self) -> None:
+        """Note that a host was heard of; if none was for a whole interval, nothing was observed."""
+        ticks_s, before_s = self._clocks.ticks_s(), self._heard_ticks_s
+        self._heard_ticks_s = ticks_s
+        if before_s is not None and ticks_s - before_s > self._rules.service_down_time_s():
+            self._renew(before_s)
+
+    def _notice_lost_gateways(self, ticks_s: float) -> None:
+        """Give the hosts of gateways that no longer report an interval to find another one."""
+        for gateway, source in self._sources.items():
+            if not source.is_lost and self._is_cut_off(source.read_ticks_s, ticks_s):
+                source.is_lost = True
+                hosts = {host for host, via in self._via.items() if via == gateway}
+                self._renew(source.read_ticks_s, hosts)
+
+    def _renew(
+        self, since_ticks_s: float, among: Container[str] | None = None, *, age_min_s: float = 0.0
+    ) -> None:
+        """Give hosts that were up at a time a full interval from now.
+
+        Args:
+            since_ticks_s: that time, by the monotonic clock.
+            among: the names of the hosts, or None for all.
+            age_min_s: the least age of the last heartbeat, in seconds.
+        """
+        table, now_s = self._replica.hosts, self._clock.now_s()
+        since_s, down_s = self._clocks.time_of(since_ticks_s), self._rules.service_down_time_s()
+        seen_s = table.last_seen_s
+        was_up = table.alive & table.is_served & (since_s - seen_s <= down_s)
+        rows = np.flatnonzero(was_up & (now_s - seen_s > age_min_s))
+        names = {table.name(int(row)) for row in rows}
+        kept = names if among is None else {name for name in names if name in among}
+        self._replica.note_alive(kept, now_s)
+
+    def _shift(self, step_s: float) -> None:
+        """Move the times of heartbeats along with a step of the clock.
+
+        After a step all heartbeats seem to be old, or to lie in the future, although no host has
+        fallen silent.
+        """
+        self._heard_s = {host: at_s + step_s for host, at_s in self._heard_s.items()}
+        self._replica.shift_heartbeats(step_s)
+        if step_s < 0 and self._number:
+            # The numbers of reports are times and rise, so the reports begin again under a new id.
+            self._sources[self._gateway] = _Source(self._number, is_lost=True)
+            self._gateway, self._number = named_uuid(f"{self._gateway} {self._number}"), 0
+
+    def _judge(self) -> None:
+        rules, before = self._rules, self.silence
+        down_s = rules.service_down_time_s()
+        self.silence = self._judged(down_s)
+        if self.silence.is_uncertain and not before.is_uncertain:
+            hosts, silent = self.silence.hosts, len(self.silence.at_once)
+            self._telemetry.event("fleet_uncertain", hosts=hosts, silent=silent)
+        elif before.is_uncertain and not self.silence.is_uncertain:
+            self._telemetry.event("fleet_certain", hosts=self.silence.hosts)
+            # The fault that silenced the hosts has ended, so the others have time to report, too.
+            now_s, services = self._clock.now_s(), map(self._replica.service, before.at_once)
+            silent_s = {one.host: now_s - one.last_seen_s for one in services if one is not None}
+            late = [host for host, age_s in silent_s.items() if age_s > down_s]
+            self._replica.note_alive(late, now_s)
+            self.silence = self._judged(down_s)
+
+    def _judged(self, down_s: float) -> Silence:
+        table, now_s = self._replica.hosts, self._clock.now_s()
+        return judge_silence(table, now_s, down_s, self._rules.share_max)

@@ -192,9 +192,16 @@ class Replica:
         """Return the compute service of a host, or None if it has none."""
         return self.hosts.services.get(host)
 
+    def alive_s(self, host: str) -> float:
+        """Return the Unix time of the last heartbeat outside the feed, 0 if there was none."""
+        return self._alive_s.get(host, 0.0)
+
     def last_seen_s(self, service: Service) -> float:
-        """Return the Unix time of the last heartbeat of a service that was read from the ledger."""
-        return max(service.last_seen_s, self._alive_s.get(service.host, 0.0))
+        """Return the Unix time of the last heartbeat of a service that was read from the ledger.
+
+        The record has the time of the last registration, by a clock that may have been set since.
+        """
+        return self._alive_s.get(service.host, service.last_seen_s)
 
     def with_heartbeat(self, service: Service) -> Service:
         """Return a service that was read from the ledger, with the last heartbeat known here."""
@@ -202,6 +209,9 @@ class Replica:
 
     def shift_heartbeats(self, seconds: float) -> None:
         """Move the times of heartbeats along with a step of the system clock by `seconds`."""
+        seen_s = self.hosts.last_seen_s
+        for row in map(int, self.hosts.alive_rows()):
+            self._alive_s.setdefault(self.hosts.name(row), seen_s.item(row))
         self._alive_s = {host: at_s + seconds for host, at_s in self._alive_s.items()}
         for host, at_s in self._alive_s.items():
             self.hosts.put_seen((host,), at_s)
@@ -209,8 +219,7 @@ class Replica:
     def _restore_heartbeat(self, host: str) -> None:
         """Give a service in the table the last heartbeat again, which its record lacks."""
         at_s = self._alive_s.get(host)
-        service = None if at_s is None else self.hosts.services.get(host)
-        if at_s is not None and service is not None and at_s > service.last_seen_s:
+        if at_s is not None:
             self.hosts.put_seen((host,), at_s)
 
     def hold(self, hold: Hold) -> None:

@@ -73,6 +73,7 @@ class Placer(Protocol):
             ConflictError: an instance of the order has changed; read it again.
             QuotaExceededError: the project would exceed its quota.
             NoValidHostError: no host fits, and the order may leave this zone.
+            UncertainFleetError: no host fits, but hosts that fell silent may be up.
             UnavailableError: the ledger cannot be reached, or this version does not support the
                 operation; place the same order again.
         """

@@ -23,6 +23,7 @@ from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Committed, Free, Put, Write
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
+from berth.services.replica.liveness import Liveness
 from berth.services.replica.replica import Replica
 from berth.services.requests.permissions import (
     check_lock,
@@ -66,6 +67,7 @@ class Operations:
         clock: provides the times in records.
         resizes_in_place: whether a resize may stay on its host.
         quota_limits: the limits of projects, or None for those in the replica only.
+        liveness: knows whether silent hosts count as down; None if they always do.
     """
 
     def __init__(
@@ -76,12 +78,14 @@ class Operations:
         clock: Clock,
         resizes_in_place: bool = False,
         quota_limits: QuotaLimits | None = None,
+        liveness: Liveness | None = None,
     ) -> None:
         self._ledger = ledger
         self._replica = replica
         self._clock = clock
         self._resizes_in_place = resizes_in_place
         self._quota_limits = quota_limits or QuotaLimits(replica)
+        self._liveness = liveness
 
     async def begin(self, uuid: str, step: Transition, caller: Caller) -> Instance:
         """Have the agent of the instance's host carry out one step, such as start or pause.
@@ -169,20 +173,25 @@ class Operations:
         *,
         service_down_time_s: float,
         stops: bool = False,
+        despite_uncertainty: bool = False,
     ) -> Instance:
         """Have an instance rebuilt elsewhere, because its host is down.
 
         With `stops` the instance stays off on the new host until it is started. Nothing about the
-        instance but its task changes before another host has it.
+        instance but its task changes before another host has it. The caller who evacuates
+        `despite_uncertainty` knows that the host is down, although many fell silent with it.
 
         Raises:
             InvalidInputError: the host is up or is the target, or the target does not exist.
-            ConflictError: the instance or its guest may be elsewhere.
+            ConflictError: the instance or its guest may be elsewhere, or so many hosts fell silent
+                at once that this host may be up.
         """
         target = resolve_target(target, self._replica.hosts)
         instance = await self._get(uuid)
         if (down := instance.host) is not None and await self._is_up(down, service_down_time_s):
             raise InvalidInputError("host", f"compute service of {down} is still in use")
+        if not despite_uncertainty:
+            self._check_certain(instance)
         migration = await self._migration(instance)
         if migration is not None and migration.stage is Stage.MOVING:
             check_state(instance, lifecycle.EVACUATE, caller, any_task=True)
@@ -428,6 +437,15 @@ class Operations:
         if instance.migration_uuid is None:
             return None
         return await self._ledger.get(Migration, instance.migration_uuid)
+
+    def _check_certain(self, instance: Instance) -> None:
+        liveness = self._liveness
+        if liveness is not None and liveness.is_uncertain():
+            raise ConflictError(
+                f"cannot evacuate instance {instance.uuid}: {liveness.silence}, so its host may be "
+                "up; check the network and the control plane, and force the evacuation only if the "
+                "host is off"
+            )
 
     async def _is_up(self, host: str, service_down_time_s: float) -> bool:
         found = await self._ledger.get(Service, host)

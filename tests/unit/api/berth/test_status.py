@@ -20,9 +20,12 @@ async def test_status_counts(stack: Stack) -> None:
     assert status["version"] == __version__
     assert (status["lag"], status["uptime_s"]) == (0, 7.5)
     assert status["ledger_version"] == status["replica_version"] == await stack.ledger.version()
-    assert status["hosts"] == {"total": 3, "up": 2, "down": 0, "disabled": 1}
+    assert status["hosts"] == {"total": 3, "up": 2, "down": 0, "disabled": 1, "uncertain": 0}
     assert status["instances"] == {"BUILD": 1, "ACTIVE": 1, "ERROR": 1}
     assert status["policy_name"] == "default"
     stack.clock.seconds += 60
     status = (await stack.ask("GET", "/berth/v1/status")).body
-    assert status["hosts"] == {"total": 3, "up": 0, "down": 2, "disabled": 1}
+    assert status["hosts"] == {"total": 3, "up": 0, "down": 2, "disabled": 1, "uncertain": 0}
+    stack.liveness.observe()
+    status = (await stack.ask("GET", "/berth/v1/status")).body
+    assert status["hosts"]["uncertain"] == 2

@@ -86,6 +86,15 @@ def test_evacuated_servers_run_again_unless_told_otherwise(
     assert staffed.last.headers["OpenStack-API-Version"] == f"compute {version}"
 
 
+@pytest.mark.parametrize(("words", "force"), [([], None), (["--force"], "true")])
+def test_an_evacuation_is_forced_on_request(
+    run: Run, staffed: Cloud, words: list[str], force: str | None
+) -> None:
+    """Only `--force` evacuates although too many hosts fell silent at once."""
+    assert run("server", "evacuate", "web", *words).code == 0
+    assert staffed.last.headers.get("X-Berth-Force") == force
+
+
 def test_several_servers_at_once(run: Run, staffed: Cloud) -> None:
     """All servers are looked up before any action is sent."""
     assert run("server", "stop", "web", "none").code == 4

@@ -8,6 +8,7 @@ import pytest
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.request import Operation, Request
+from berth.domain.errors import UncertainFleetError
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.domain.ledger.write import Put, Remove
@@ -175,6 +176,37 @@ async def test_a_ledger_that_is_away_for_a_while_stops_nothing() -> None:
     await settle(desk)
     assert [(await instance(desk, n)).task for n in (1, 2, 3)] == [Task.SPAWNING] * 3
     assert set(desk.told.failed) == {"pending_request_failed"}
+
+
+async def test_a_request_waits_while_the_silence_of_hosts_proves_nothing() -> None:
+    """The request is reported once, and placed as soon as hosts report again."""
+    desk = await open_desk(Fleet(hosts=3))
+    await asyncio.sleep(200)
+    with pytest.raises(UncertainFleetError, match="req-1 waits, because 3 of 3 hosts fell silent"):
+        await desk.placer.place(order_of(make_request()))
+    await accept(desk, make_request())
+    await settle(desk, seconds=100)
+    assert await is_pending(desk)
+    assert (await instance(desk)).status is Status.BUILD
+    assert desk.told.events.count("pending_request_waits") == 1
+    assert not desk.told.failures
+    desk.liveness.note("host-2")
+    await settle(desk)
+    assert not await is_pending(desk)
+    assert (await instance(desk)).host is not None
+
+
+async def test_a_request_that_finds_no_host_among_living_ones_is_refused() -> None:
+    """The silence of a few hosts, and of hosts that an operator took away, proves something."""
+    desk = await open_desk(Fleet(hosts=3))
+    await asyncio.sleep(200)
+    desk.liveness.note("host-1")
+    for host in ("host-2", "host-3"):
+        await desk.hosts.set_service(host, forced_down=True)
+    await desk.follower.catch_up()
+    huge = replace(make_request(), flavor=make_flavor(vcpus=1_000))
+    decision = await desk.placer.place(order_of(huge))
+    assert decision.refusal is not None
 
 
 async def test_a_lost_answer_is_asked_for_again() -> None:

@@ -174,6 +174,7 @@ def test_every_gauge_is_read() -> None:
             settings=WatchSettings(),
         )
         health.further += [tracker.read, house.held.read, house.withdrawals.read, watch.read]
+        health.further.append(desk.liveness.read)
         readings = [*await health.read(), *await SessionHealth([], desk.clock).read()]
         assert {one.measure for one in readings} == set(GAUGES)
 

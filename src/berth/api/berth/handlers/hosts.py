@@ -177,6 +177,7 @@ def _attestation(parts: ApiParts, view: HostView) -> AttestationView | None:
 
 
 def _service(parts: ApiParts, service: Service) -> ServiceState:
+    silence = parts.liveness.silence
     return ServiceState(
         id=service.service_id,
         disabled=service.disabled,
@@ -189,6 +190,7 @@ def _service(parts: ApiParts, service: Service) -> ServiceState:
             for one in service.build_failures
         ],
         is_up=service.is_up(parts.clock.now_s(), parts.service_down_time_s),
+        is_uncertain=silence.is_uncertain and service.host in silence.at_once,
         last_seen_s=service.last_seen_s,
     )
 

@@ -79,7 +79,14 @@ async def show_status(call: Call) -> Answer:
 
 def _hosts(parts: ApiParts) -> HostCounts:
     found = count_hosts(parts.replica.hosts, parts.clock.now_s(), parts.service_down_time_s)
-    return HostCounts(total=found.total, up=found.up, down=found.down, disabled=found.disabled)
+    silence = parts.liveness.silence
+    return HostCounts(
+        total=found.total,
+        up=found.up,
+        down=found.down,
+        disabled=found.disabled,
+        uncertain=len(silence.at_once) if silence.is_uncertain else 0,
+    )
 
 
 async def _instances(parts: ApiParts) -> InstanceCounts:

@@ -93,7 +93,10 @@ class ServiceState(View):
     """The decayed weight of all failed builds, as of its last update."""
     build_failures: list[FailureView]
     is_up: bool
+    is_uncertain: bool
+    """The host is silent, but fell silent together with too many others to count as down."""
     last_seen_s: float
+    """The last heartbeat, or the end of a later time in which none could be heard."""
 
 
 class AggregateName(View):

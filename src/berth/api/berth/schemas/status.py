@@ -4,12 +4,16 @@ from berth.api.codec import View
 
 
 class HostCounts(View):
-    """Numbers of hosts by the state of their service; a disabled host is neither up nor down."""
+    """Numbers of hosts by the state of their service; a disabled host is neither up nor down.
+
+    `uncertain` of those that are down fell silent together with too many others to count as down.
+    """
 
     total: int
     up: int
     down: int
     disabled: int
+    uncertain: int
 
 
 class InstanceCounts(View, rename={"build": "BUILD", "active": "ACTIVE", "error": "ERROR"}):

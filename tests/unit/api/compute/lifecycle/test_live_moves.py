@@ -1,5 +1,7 @@
 """Live migration and evacuation over HTTP."""
 
+import asyncio
+
 import pytest
 
 from tests.unit.api.compute.lifecycle.conftest import MakeStaffed
@@ -107,6 +109,23 @@ async def test_a_host_that_is_up_is_not_evacuated(cloud: Staffed) -> None:
     answer = await cloud.act(uuid, "evacuate", {})
     assert answer.status == 400
     assert "still in use" in answer.body["badRequest"]["message"]
+
+
+async def test_an_evacuation_from_hosts_that_may_be_up_must_be_forced(cloud: Staffed) -> None:
+    """When too many hosts fell silent at once, only a forced evacuation is accepted."""
+    uuid = await cloud.built()
+    await asyncio.sleep(200)
+    path, body = f"/v2.1/servers/{uuid}/action", {"evacuate": dict[str, str]()}
+    answer = await cloud.act(uuid, "evacuate", {}, version="2.94")
+    assert answer.status == 409
+    assert "3 of 3 hosts fell silent" in answer.body["conflictingRequest"]["message"]
+    assert (await cloud.states(uuid))[::3] == ("ACTIVE", None)
+    shown = (await cloud.ask("GET", "/berth/v1/hosts")).body["hosts"]
+    assert [one["service"]["is_uncertain"] for one in shown] == [True, True, True]
+    for force, status in (("maybe", 400), ("false", 409), ("true", 200)):
+        headers = {"X-Berth-Force": force}
+        answer = await cloud.ask("POST", path, body, version="2.94", headers=headers)
+        assert answer.status == status, answer.body
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from berth.api.compute.schemas.server_actions import (
 )
 from berth.api.errors import HttpError
 from berth.api.fleet import zones_of
+from berth.api.header_fields import FORCE_HEADER
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
 from berth.api.values import flag
@@ -128,6 +129,7 @@ async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
         caller_of(call),
         service_down_time_s=call.parts.service_down_time_s,
         stops=version >= _STOPS,
+        despite_uncertainty=flag(call.header(FORCE_HEADER.lower().encode()), FORCE_HEADER),
     )
     # Before 2.14, the response contains `adminPass`. Berth sets no passwords, so it returns the
     # password in the request.
