@@ -31,7 +31,7 @@ class AssertedIdentity(Enum):
     """Whether an operation refuses, accepts or requires assertions.
 
     With `NEVER`, the operation rejects a request that has an assertion; ignoring it would grant the
-    rights of the parent's account to a request that should have the tenant's rights only. With
+    rights of the parent's account to a request that should have only the tenant's rights. With
     `MUST`, the operation rejects a request that has none.
     """
 

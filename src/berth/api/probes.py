@@ -58,7 +58,7 @@ class MetricsPage:
 
     Args:
         exposition: renders the metrics.
-        auth: identifies the caller, which must be an administrator; None to serve every client.
+        auth: identifies the caller, who must be an administrator; None to serve every client.
     """
 
     def __init__(self, exposition: Exposition, auth: Auth | None = None) -> None:

@@ -43,7 +43,7 @@ def flag(value: Flag | None, field: str) -> bool:
     """Return a boolean that a client sent as a boolean or as a word; None is False.
 
     Raises:
-        InvalidInputError: the word is none of those that mean true or false.
+        InvalidInputError: the word means neither true nor false.
     """
     if value is None or isinstance(value, bool):
         return bool(value)

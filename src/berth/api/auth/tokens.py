@@ -196,7 +196,7 @@ class SealedTokens:
             methods=("password",) if before is None else ("token", *before.grant.methods)[:2],
             issued_at_s=now_s,
             # A token that was obtained with another one expires together with that one. Otherwise a
-            # stolen token could be renewed for ever.
+            # stolen token could be renewed forever.
             expires_at_s=(
                 now_s + int(self._lifetime_s) if before is None else before.grant.expires_at_s
             ),

@@ -12,7 +12,7 @@ from berth.api.errors import HttpError
 from berth.api.routing import not_found
 
 _SERVER = "servers/[^/]+"
-# Each key completes the sentence "Berth ...", which is the response to the paths below /v2.1 that
+# Each key completes the sentence "Berth ...", which is the response to the paths under /v2.1 that
 # match one of the patterns.
 _GAPS = {
     "has no networks, addresses or security groups": (

@@ -21,7 +21,7 @@ PREFIX = "/image"
 _PATH = "/v2/images"
 _SCHEMA = "/v2/schemas/image"
 _SCHEMAS = "/v2/schemas/images"
-# Parameters that do not filter by a field. Sorting is accepted and ignored: lists are in order of
+# Parameters that do not filter by a field. Sorting is accepted and ignored: lists are sorted by
 # name.
 _NOT_FIELDS = frozenset({"limit", "marker", "sort", "sort_key", "sort_dir", "member_status"})
 _ANY = ("visibility", "all")
@@ -40,7 +40,7 @@ async def list_image_versions(call: Call) -> Answer:
 
 
 async def list_images(call: Call) -> Answer:
-    """List the images that match the filters, in order of name."""
+    """List the images that match the filters, sorted by name."""
     asked = call.query(ImagesQuery)
     images = sorted(call.parts.images.values(), key=lambda image: (image.name, image.image_id))
     views = [view for view in map(_view, images) if _is_wanted(call, view)]

@@ -13,7 +13,7 @@ _JSON = dict[str, object]
 
 
 def _reading(images: str) -> tuple[ApiOperation, ...]:
-    """Return the operations that list the images at a path and show one of them below it."""
+    """Return the operations that list the images at a path and show one of them under it."""
     return (
         ApiOperation("GET", images, handlers.list_images, query=ImagesQuery, answers=ImagesAnswer),
         ApiOperation("GET", images + _IMAGE, handlers.show_image, answers=_JSON),
@@ -53,7 +53,7 @@ OPERATIONS = (
 )
 
 MIRRORED = (*_reading("/v2.1/v2/images"), *_reading("/v2.1/images"))
-"""The operations that read images, below the URL of the compute API.
+"""The operations that read images, under the URL of the compute API.
 
 novaclient requests images there, and so does an SDK that is configured with that URL alone.
 """

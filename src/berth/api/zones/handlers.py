@@ -61,15 +61,15 @@ async def show_zone(call: Call) -> Answer:
 async def create_zone(call: Call) -> Answer:
     """Create the record of a child zone."""
     zones = zone_parts(call.parts).zones
-    said = call.body(NewZoneBody).zone
+    fields = call.body(NewZoneBody).zone
     new = NewZone(
-        name=said.name,
-        api_url=said.api_url,
-        username=said.username,
-        password=said.password,
-        weight_offset=said.weight_offset,
-        weight_scale=said.weight_scale,
-        is_enabled=said.is_enabled,
+        name=fields.name,
+        api_url=fields.api_url,
+        username=fields.username,
+        password=fields.password,
+        weight_offset=fields.weight_offset,
+        weight_scale=fields.weight_scale,
+        is_enabled=fields.is_enabled,
     )
     return _shown(call, await zones.create(new))
 
@@ -77,14 +77,14 @@ async def create_zone(call: Call) -> Answer:
 async def update_zone(call: Call) -> Answer:
     """Update the record of a child zone; missing fields stay unchanged."""
     zones = zone_parts(call.parts).zones
-    said = call.body(ZoneChangeBody).zone
+    fields = call.body(ZoneChangeBody).zone
     change = ZoneChange(
-        api_url=said.api_url,
-        username=said.username,
-        password=said.password,
-        weight_offset=said.weight_offset,
-        weight_scale=said.weight_scale,
-        is_enabled=said.is_enabled,
+        api_url=fields.api_url,
+        username=fields.username,
+        password=fields.password,
+        weight_offset=fields.weight_offset,
+        weight_scale=fields.weight_scale,
+        is_enabled=fields.is_enabled,
     )
     return _shown(call, await zones.change(_zone_id(call), change))
 

@@ -171,7 +171,7 @@ async def test_a_statement_is_for_one_request(west: ZoneStack) -> None:
     assert (await ask_with(west, text, "GET", path)).status == 200
     answer = await ask_with(west, text, "GET", path)
     assert answer.status == 401
-    assert "used before" in answer.body["unauthorized"]["message"]
+    assert "already been used" in answer.body["unauthorized"]["message"]
 
 
 async def test_a_caller_by_statement_is_its_tenant(west: ZoneStack) -> None:

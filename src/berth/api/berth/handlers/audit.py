@@ -27,7 +27,8 @@ async def _audit(call: Call, *, mends: bool) -> AuditReport:
         # its own, so the grace period starts when an audit first sees it.
         first_seen_s=parts.strangers_seen_s,
     )
-    # Only an audit of one host reads the replica; the whole audit reads a snapshot of the ledger.
+    # Only an audit of one host finds its records through the replica; the whole audit reads a
+    # snapshot of the ledger.
     if query.host is not None:
         await parts.follower.catch_up()
     return await auditing.audit(

@@ -16,7 +16,9 @@ from berth.services.gateway.identities import HostIdentities
 def _identities(call: Call) -> HostIdentities:
     found = call.parts.identities
     if found is None:
-        raise HttpError(501, "This process serves no agents; ask `berth api` or `berth up`.")
+        raise HttpError(
+            501, "This process serves no agents; send the request to `berth api` or `berth up`."
+        )
     return found
 
 

@@ -77,7 +77,7 @@ def pool_view(free: FreePool) -> PciPoolView:
 
 
 async def list_hosts(call: Call) -> Answer:
-    """List hosts in order of name, all of them or one page."""
+    """List hosts sorted by name, all of them or one page."""
     query = call.query(HostsQuery)
     await call.parts.follower.catch_up()
     uuids = page_after(host_uuids(call.parts), query.marker, query.limit)

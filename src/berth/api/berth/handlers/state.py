@@ -37,7 +37,7 @@ async def show_state(call: Call) -> Answer:
         replace(zone, sealed_password="") for zone in snapshot.zones if not zone.is_removed
     )
     services = tuple(map(call.parts.replica.with_heartbeat, snapshot.services))
-    # Keys of hosts are of no use to who decides on the state, so they are left out as well.
+    # No decision reads the keys of hosts, so they are also left out.
     snapshot = replace(snapshot, zones=zones, services=services, host_identities=())
     return Answer(chunks=_chunks(snapshot))
 

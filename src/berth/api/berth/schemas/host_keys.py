@@ -32,7 +32,7 @@ class HostKeyView(View):
 
     `state` is `waiting` before the first key was added, `valid`, `rotating` while the agent is to
     replace its key, or `revoked`. `keys` are the public keys in base64. `token_expires_at_s` is
-    None when there is no unused token. Times are Unix seconds.
+    null when there is no unused token. Times are Unix seconds.
     """
 
     host: str

@@ -190,6 +190,6 @@ class HostAnswer(View):
 
 
 class HostsAnswer(View):
-    """The response with a page of hosts, in order of name."""
+    """The response with a page of hosts, sorted by name."""
 
     hosts: list[HostAnswer]

@@ -117,7 +117,8 @@ async def visible_flavor(call: Call) -> Flavor:
     """Return the flavor that the path names.
 
     Raises:
-        NotFoundError: no such flavor exists, or it is private and the caller is no administrator.
+        NotFoundError: no such flavor exists, or it is private and the caller is not an
+            administrator.
     """
     flavor = await call.parts.flavors.get(call.key("flavor_id"))
     # A 403 would reveal that a private flavor exists, so the response is 404.

@@ -80,7 +80,7 @@ async def show_server_migration(call: Call) -> Answer:
     """Show a live migration in progress of a server by its id."""
     instance, number = await server_of(call), _number(call)
     migration = await _migration(call, instance)
-    # Earlier migrations are looked up only for the message. As in Nova, it tells apart an unknown
+    # Earlier migrations are looked up only for the message. As in Nova, it distinguishes an unknown
     # id, a migration that has ended, and one that is not live.
     if migration is None or migration.number != number:
         migration = await _earlier(call, instance, number)

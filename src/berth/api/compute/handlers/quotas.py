@@ -235,5 +235,5 @@ async def show_limits(call: Call) -> Answer:
         floating_ips_used=0 if has_networks else UNSET,
         security_groups_used=0 if has_networks else UNSET,
     )
-    # Nova has no rate limits any more, but clients still expect the list.
+    # Nova no longer has rate limits, but clients still expect the list.
     return Answer(LimitsAnswer(limits=LimitsView(rate=[], absolute=absolute)))

@@ -63,12 +63,7 @@ async def update_service(call: Call) -> Answer:
 async def delete_service(call: Call) -> Answer:
     """Delete a service with its host, and remove the host from its aggregates."""
     service = await _find(call)
-    # The removal of the host comes first, because it is refused while the host has servers. A crash
-    # after the removal leaves nothing but names of a missing host in aggregates.
     await call.parts.hosts.remove(service.host)
-    for aggregate in await call.parts.aggregates.all():
-        if service.host in aggregate.hosts:
-            await call.parts.aggregates.remove_host(aggregate.aggregate_id, service.host)
     return Answer()
 
 

@@ -26,7 +26,7 @@ from berth.services.zoning.messages.zone_messages import BuildMessage, ReleaseMe
 UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ID: Final = re.compile(r"[!-~]{1,255}")
 FLAVOR_ID: Final = re.compile(r"[!-~][ -~]{0,254}")
-"""Ids of flavors: 1 to 255 printable ASCII characters, of which the first is not a blank."""
+"""Ids of flavors: 1 to 255 printable ASCII characters, of which the first is not a space."""
 NAME: Final = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,300}")
 """Names of 1 to 300 characters without control characters or line separators.
 
@@ -69,7 +69,7 @@ async def select_order(call: Call) -> SelectOrder:
 
     Raises:
         InvalidInputError: a field is invalid; the error names it.
-        HttpError: 403 when the order is for another tenant than its assertion, or when the caller
+        HttpError: 403 when the order is not for the tenant of its assertion, or when the caller
             is not a parent; 501 when this deployment is not a zone.
     """
     message = call.body(SelectMessage)
@@ -86,7 +86,7 @@ async def build_order(call: Call) -> BuildOrder:
 
     Raises:
         InvalidInputError: a field is invalid; the error names it.
-        HttpError: 403 when the order is for another tenant than its assertion, or when the caller
+        HttpError: 403 when the order is not for the tenant of its assertion, or when the caller
             is not a parent.
     """
     # Clients create servers at the same path, so the operation declares the body of clients.
@@ -144,7 +144,7 @@ async def _check_request(call: Call, request: RequestMessage, group: GroupMessag
     _match(ID, request.request_id, "request.request_id")
     naming = host_naming_field(request)
     if naming is not None:
-        reason = "selects hosts by name, address or uuid, which a parent may not do; leave it out"
+        reason = "selects hosts by name, address or uuid, which a parent must not do; leave it out"
         raise InvalidInputError(f"request.{naming}", reason)
     _match(FLAVOR_ID, request.flavor.flavor_id or "-", "request.flavor.flavor_id")
     if request.availability_zone is not None:

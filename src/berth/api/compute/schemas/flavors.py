@@ -6,7 +6,7 @@ from berth.api.codec import UNSET, Meta, Model, Name, UnsetType, View
 from berth.api.links import Link
 from berth.api.values import Flag, Limit, Text, Whole
 
-# Nova's pattern: an id may contain blanks, but must not begin with one.
+# Nova's pattern: an id may contain spaces, but must not begin with one.
 FlavorId = Annotated[
     str, Meta(min_length=1, max_length=255, pattern="^[a-zA-Z0-9._-][a-zA-Z0-9. _-]*$")
 ]

@@ -1,4 +1,4 @@
-"""Queries and response bodies for hypervisors, as the compute API calls hosts."""
+"""Queries and response bodies for hypervisors, which is what the compute API calls hosts."""
 
 from collections.abc import Mapping
 

@@ -40,7 +40,7 @@ async def create_token(call: Call) -> Answer:
     person, before = await _who(call, tokens, wanted.identity)
     project = _project(call, person, wanted.scope)
     # A token that is issued for another one expires with it; otherwise a client could extend its
-    # rights for ever without the password.
+    # rights forever without the password.
     return _answer(call, tokens.issue(person, project, before))
 
 

@@ -90,7 +90,7 @@ class UserAnswer(View):
 
 
 class UsersAnswer(View):
-    """The response with users, in order of name."""
+    """The response with users, sorted by name."""
 
     users: list[UserView]
     links: ListLinks
@@ -103,7 +103,7 @@ class ProjectAnswer(View):
 
 
 class ProjectsAnswer(View):
-    """The response with projects, in order of name."""
+    """The response with projects, sorted by name."""
 
     projects: list[ProjectView]
     links: ListLinks
@@ -129,7 +129,7 @@ class RoleAnswer(View):
 
 
 class RolesAnswer(View):
-    """The response with roles, in order of name."""
+    """The response with roles, sorted by name."""
 
     roles: list[RoleFullView]
     links: ListLinks

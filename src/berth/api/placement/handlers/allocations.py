@@ -35,7 +35,7 @@ _BY_PROVIDER = 12
 _TELLS_GENERATION = 28
 _TELLS_TYPE = 38
 
-# Project and user of consumers that are created below 1.8, where requests have neither. Placement
+# Project and user of consumers that are created before 1.8, where requests have neither. Placement
 # has the same defaults, `incomplete_consumer_project_id` and `incomplete_consumer_user_id`.
 _NOBODY: Final = "00000000-0000-0000-0000-000000000000"
 
@@ -231,7 +231,7 @@ async def show_usages(ask: PlacementCall) -> PlacementReply:
 
 
 async def reshape(ask: PlacementCall) -> PlacementReply:
-    """Replace all inventories of some providers and all allocations of some consumers, or none."""
+    """Replace all inventories of providers and all allocations of consumers, or change nothing."""
     data: dict[str, Any] = ask.data
     inventories = {
         uuid: (one[_SEEN], {name: inventory_of(it) for name, it in one["inventories"].items()})

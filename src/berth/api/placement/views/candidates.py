@@ -27,7 +27,7 @@ _EVERY_CLASS_SINCE: Final = 27
 _NESTED_SINCE: Final = 29
 _MAPPINGS_SINCE: Final = 34
 
-# Maximum number of cached layouts. Clients below 1.27 need one for each set of requested classes,
+# Maximum number of cached layouts. Clients before 1.27 need one for each set of requested classes,
 # so the cache must be bounded.
 _PAGES_MAX: Final = 4
 
@@ -194,7 +194,7 @@ class _Page:
         self._kind_of: dict[tuple[str, ...], int] = {}
 
     def refresh(self, rows: Rows) -> None:
-        """Bring the templates of some rows up to date."""
+        """Bring the templates of the given rows up to date."""
         table, size = self.table, len(self.table)
         if size > len(self._templates):
             more = [b""] * (size - len(self._templates))
@@ -218,24 +218,24 @@ class _Page:
         self._revisions[rows] = revisions
 
     def uuids(self, rows: Rows) -> _Uuids:
-        """Return the uuids of some rows, which must be up to date."""
+        """Return the uuids of the given rows, which must be up to date."""
         places: list[int] = rows.tolist()
         uuids = self._uuids
         return _Uuids(self.table, [(row, uuids[row]) for row in places])
 
     def summaries(self, rows: Rows) -> bytes:
-        """Encode the summaries of some rows with their current usage."""
+        """Encode the summaries of the given rows with their current usage."""
         kinds = self._kinds[rows]
         names_of = list(self._kind_of)
         templates = self._templates
         written: list[bytes] = []
         present: list[int] = np.unique(kinds).tolist()
         for kind in present:
-            mine = rows[kinds == kind]
-            places: list[int] = mine.tolist()
+            of_kind = rows[kinds == kind]
+            places: list[int] = of_kind.tolist()
             # One formatting call fills all templates of a kind, instead of one call per row.
             body = b",".join([templates[row] for row in places])
-            used = [self._used(name, mine) for name in names_of[kind]]
+            used = [self._used(name, of_kind) for name in names_of[kind]]
             amounts: list[int] = np.column_stack(used).ravel().tolist() if used else []
             written.append(body % tuple(amounts))
         return b",".join(written)

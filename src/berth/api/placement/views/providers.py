@@ -42,7 +42,7 @@ class ProviderWriter:
         self._pages: dict[int, _Page] = {}
 
     def listed(self, table: ProviderTable, rows: Rows, minor: int) -> bytes:
-        """Return the response body that lists the providers of some rows."""
+        """Return the response body that lists the providers in the given rows."""
         page = self._page(table, minor)
         page.refresh(rows)
         places: list[int] = rows.tolist()
@@ -52,7 +52,7 @@ class ProviderWriter:
         return body % tuple(table.generations[rows].tolist())
 
     def newest_s(self, table: ProviderTable, rows: Rows, minor: int) -> float | None:
-        """Return the Unix time of the latest change of some rows.
+        """Return the Unix time of the latest change of the given rows.
 
         Returns None if there are no rows, or if the time of any is unknown.
         """
@@ -93,7 +93,7 @@ class _Page:
         self._layout = layout
 
     def refresh(self, rows: Rows) -> None:
-        """Bring the templates and times of some rows up to date."""
+        """Bring the templates and times of the given rows up to date."""
         table, size = self._table, len(self._table)
         if size > len(self.templates):
             self.templates += [b""] * (size - len(self.templates))
@@ -138,6 +138,6 @@ def _template(prefix: str, provider: Provider, root_uuid: str, minor: int) -> by
 
 
 def newest(times_s: Iterable[float]) -> float | None:
-    """Return the latest of some Unix times, or None if there are none or any is unknown (0)."""
+    """Return the latest of the given Unix times; None if there are none or one is unknown (0)."""
     known = list(times_s)
     return max(known) if known and all(known) else None

@@ -135,7 +135,7 @@ def read_answer(call: Call, zone: Zone, answer: ForwardedResponse) -> Json:
 def invalid_response(call: Call, zone: Zone) -> UnavailableError:
     """Log a response that fails validation, and return the error to raise for it."""
     call.parts.telemetry.event("zone_answered_oddly", zone=zone.name)
-    return UnavailableError(f"zone {zone.name} sent an invalid response")
+    return UnavailableError(f"zone {zone.name} sent an invalid response; try again")
 
 
 def _with_links_here(value: object, root: str) -> object:
@@ -185,5 +185,5 @@ def _links_here(links: Sequence[Json], root: str, key: object) -> list[Json]:
 
 
 def server_path(uuid: str = "") -> str:
-    """Return the path of a server below the API's root, or of the list if `uuid` is empty."""
+    """Return the path of a server under the API's root, or of the list if `uuid` is empty."""
     return f"{COMPUTE}/servers/{uuid}" if uuid else f"{COMPUTE}/servers"

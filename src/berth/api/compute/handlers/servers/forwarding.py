@@ -92,9 +92,9 @@ async def _forward_for(call: Call, remote: RemoteInstance) -> Answer:
     except UnavailableError as error:
         if call.identity.parent is None:
             raise
-        # The message must not name the zone, because parents must not learn which zones are below
+        # The message must not name the zone, because parents must not learn which zones are under
         # this one.
-        raise UnavailableError("a zone below this one failed; try again") from error
+        raise UnavailableError("a child zone failed; try again") from error
 
 
 async def _remote_of(call: Call) -> RemoteInstance | None:
@@ -131,7 +131,7 @@ async def _forward(call: Call, remote: RemoteInstance) -> Answer:
         shown = _success(call, zone, remote, answer)
         await _count_anew(call, remote)
         return shown
-    # On a path below that of a server, a 404 may mean that an item of the server is missing.
+    # On a path under that of a server, a 404 may mean that an item of the server is missing.
     if answer.status == _NOT_FOUND and call.operation.path == _SERVER:
         await _forget(call, remote)
         raise NotFoundError("instance", remote.instance_uuid)
@@ -256,8 +256,8 @@ async def _zone_of(call: Call, remote: RemoteInstance) -> Zone:
     zone = None if parts is None else parts.watch.zone_of(remote.zone_id)
     if zone is None:
         raise UnavailableError(
-            f"cannot reach server {remote.instance_uuid}, because its zone is no longer a child of "
-            "this zone"
+            f"cannot reach server {remote.instance_uuid}: its zone is no longer a child of this "
+            "zone; an operator must add the zone again"
         )
     return zone
 

@@ -175,7 +175,7 @@ def _request_id(call: Call) -> tuple[str, bool]:
 
 
 def _count_min(server: NewServer) -> int:
-    """Return the least number of servers to create if the quota does not allow `max_count`."""
+    """Return the minimum number of servers to create if the quota does not allow `max_count`."""
     return 1 if server.min_count is UNSET else whole(server.min_count, "server.min_count", low=1)
 
 

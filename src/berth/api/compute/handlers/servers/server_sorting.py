@@ -105,9 +105,9 @@ def sorting_of(call: Call) -> Sorting | None:
             "sort_dir", "appears more often than sort_key; use at most one for each"
         )
     known = {*_READS, _ZONE} - (set() if call.version >= _LOCKED else {"locked"})
-    if strangers := [key for key in keys if key not in known]:
+    if unknown := [key for key in keys if key not in known]:
         names = ", ".join(sorted(known))
-        raise InvalidInputError("sort_key", f"{strangers[0]!r} is unknown; use one of {names}")
+        raise InvalidInputError("sort_key", f"{unknown[0]!r} is unknown; use one of {names}")
     default = _DIRECTIONS[words[0]] if words else True
     directions = dict.fromkeys(keys, default) | {
         key: _DIRECTIONS[word] for key, word in zip(keys, words, strict=False)

@@ -25,8 +25,8 @@ from berth.services.servers.instances import AcceptedCreate
 
 _DESCRIPTION = (2, 19)
 _HOSTNAME = (2, 90)
-# A change is given up after this many attempts to save it, so that a request does not retry for
-# ever while other writers keep changing the same record.
+# A change is given up after this many attempts to save it, so that a request does not retry forever
+# while other writers keep changing the same record.
 _SAVE_TRIES = 25
 
 
@@ -101,8 +101,8 @@ async def server_of(call: Call) -> Instance:
     key = call.key("server_id")
     instance = await call.parts.instances.get(key)
     # The servers of other projects must look as if they did not exist, so the error is the same.
-    is_mine = call.project_id in {None, instance.project_id}
-    if instance.status is Status.DELETED or not is_mine:
+    is_visible = call.project_id in {None, instance.project_id}
+    if instance.status is Status.DELETED or not is_visible:
         raise NotFoundError("instance", key)
     return instance
 

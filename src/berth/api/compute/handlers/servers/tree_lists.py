@@ -138,7 +138,7 @@ async def page_below(call: Call, below: Below, *, limit: int, marker: str | None
     parts = call.parts.zones
     if page.unanswered and parts is not None and call.identity.parent is not None:
         # The header must not name the children, because parents must not learn which zones are
-        # below this one.
+        # under this one.
         page.unanswered = [parts.name]
     return page
 
@@ -147,7 +147,7 @@ async def page_below(call: Call, below: Below, *, limit: int, marker: str | None
 class _Answer:
     """The response of one child; `servers` is None if it did not answer.
 
-    `is_whole` is false if servers of zones below the child are missing.
+    `is_whole` is false if servers of zones under the child are missing.
     """
 
     name: str
@@ -163,7 +163,7 @@ async def _ask(
     zone = None if parts is None else parts.watch.zone_of(zone_id)
     if parts is None or zone is None:
         # A zone that an operator removed is left out. If it were reported as missing, every list
-        # would report it for ever.
+        # would report it forever.
         return None
     state = parts.watch.states().get(zone_id)
     # A zone that is known to be down is not asked, because the request would wait until the
@@ -254,7 +254,7 @@ def _read(
     """
     if answer.status != _OK:
         raise UnavailableError(
-            f"zone {zone.name} responded to a list request with status {answer.status}"
+            f"zone {zone.name} responded to a list request with status {answer.status}; see its log"
         )
     body = read_answer(call, zone, answer)
     listed = body.get("servers")
