@@ -79,7 +79,7 @@ class AgentDoor:
 
 def open_door(core: Core, gateway: Gateway) -> AgentDoor:
     """Return the door for agents; its parts are subscribed to the follower, not started yet."""
-    assignments = Assignments(core.ledger)
+    assignments = Assignments(core.ledger, core.replica)
     identities = HostIdentities(core.ledger, core.clock, os.urandom)
     bus = core.messaging.bus
     services = SessionServices(gateway, assignments, identities, core.liveness, bus)

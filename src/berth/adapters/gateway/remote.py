@@ -29,7 +29,7 @@ from berth.adapters.gateway.wire import (
     proof_text,
     raw,
 )
-from berth.domain.compute.instance import Instance
+from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.step import Conclusion, LeftoverVerdict, Standing, StepOutcome
 from berth.domain.errors import (
@@ -51,8 +51,11 @@ CALL_S_MAX: Final = 60.0
 """Seconds to wait for the reply to a call."""
 
 _SILENT_BEATS_MAX: Final = 4
-_PAUSE_FIRST_S: Final = 1.0
-_PAUSE_MAX_S: Final = 30.0
+PAUSE_FIRST_S: Final = 1.0
+"""Seconds before the first attempt to connect again; each further pause is twice as long."""
+
+PAUSE_MAX_S: Final = 30.0
+"""The longest of these pauses, in seconds."""
 
 
 class FrameStream(Protocol):
@@ -127,6 +130,9 @@ class RemoteGateway:
         # The heartbeats since the gateway last gave a sign of life.
         self._silent_beats = 0
         self._is_rotating = False
+        # The instances on the host, by uuid, as of the latest view of this session; None before
+        # its first view.
+        self._here: dict[str, Instance] | None = None
         # Why this end closed the connection; empty if it did not.
         self._own_reason = ""
         self.is_connected = False
@@ -145,7 +151,7 @@ class RemoteGateway:
             take: called with each view of the host.
             read_console: returns the last bytes of a guest's console.
         """
-        pause_s = _PAUSE_FIRST_S
+        pause_s = PAUSE_FIRST_S
         while True:
             began_s = self._clock.now_s()
             reason = self._own_reason = ""
@@ -162,12 +168,12 @@ class RemoteGateway:
             finally:
                 self._leave()
             self._telemetry.event("gateway_lost", host=self._host, reason=reason)
-            if self._clock.now_s() - began_s > _PAUSE_MAX_S:
-                pause_s = _PAUSE_FIRST_S
+            if self._clock.now_s() - began_s > PAUSE_MAX_S:
+                pause_s = PAUSE_FIRST_S
             # Full jitter: after a restart of the control plane all agents come back, and they must
             # not do so at once.
             await self._clock.sleep(pause_s * self._rng.uniform(0.1, 1.0))
-            pause_s = min(pause_s * 2, _PAUSE_MAX_S)
+            pause_s = min(pause_s * 2, PAUSE_MAX_S)
 
     async def _serve(
         self,
@@ -197,6 +203,7 @@ class RemoteGateway:
                 case Reply():
                     self._settle(frame)
                 case View():
+                    self._note(frame.view)
                     take(frame.view)
                 case Ask():
                     self._keep(asyncio.create_task(self._answer(stream, frame, read_console)))
@@ -261,9 +268,19 @@ class RemoteGateway:
         else:
             waiting.set_result(reply.value)
 
+    def _note(self, view: HostView) -> None:
+        if view.is_complete:
+            self._here = {}
+        if self._here is None:
+            return
+        for instance in view.instances:
+            self._here.pop(instance.uuid, None)
+            if instance.host == self._host and instance.status is not Status.DELETED:
+                self._here[instance.uuid] = instance
+
     def _leave(self) -> None:
         """Fail everything that waits for the session that has ended."""
-        self._stream, self.is_connected = None, False
+        self._stream, self.is_connected, self._here = None, False, None
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(UnavailableError("the connection to the gateway was lost"))
@@ -341,8 +358,10 @@ class RemoteGateway:
         await self.call("report", report)
 
     async def instances(self, host: str) -> Sequence[Instance]:
-        """See `HostGateway.instances`."""
+        """See `HostGateway.instances`. The views that were sent have all instances of the host."""
         self._check(host)
+        if self._here is not None:
+            return tuple(self._here.values())
         found: Sequence[Instance] = await self.call("instances")
         return found
 

@@ -13,7 +13,8 @@ from berth.domain.compute.migration import Migration
 from berth.domain.compute.turns import is_nowhere
 from berth.domain.ledger.change import Change, Snapshot
 from berth.ports.gateway import HostView
-from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
+from berth.ports.ledger import InstanceQuery, Ledger
+from berth.services.replica.replica import Replica
 
 _ALL: Final = 2**31 - 1
 
@@ -38,25 +39,33 @@ class Assignment:
 class Assignments:
     """Subscribes to the change feed and hands each host the records that concern it.
 
+    It must follow the replica among the subscribers of the feed.
+
     Args:
-        ledger: the ledger, from which the view of a host is read when its agent connects.
+        ledger: the ledger, from which the instances of a host are read when its agent connects.
+        replica: tells which hosts have no instances, and need no read.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, replica: Replica) -> None:
         self._ledger = ledger
+        self._replica = replica
         self._version = 0
         self._by_host: dict[str, list[Assignment]] = {}
         # The assignments whose agents can delete stored disks, in order of connection. Only the
         # first is sent the instances on no host, whose disks it deletes.
         self._disk_deleters: dict[Assignment, None] = {}
-        # The moves that have not ended, by uuid.
+        # The moves that have not ended, by uuid, and those from or to each host.
         self._moves: dict[str, Migration] = {}
+        self._moves_of: dict[str, dict[str, Migration]] = {}
+        # How many views are being read, and the instances that have changed meanwhile.
+        self._reading = 0
+        self._changed: dict[str, Instance] = {}
         # The instances on no host whose stored disks are to be deleted.
         self._nowhere: dict[str, Instance] = {}
-        # The host of each instance that was sent to an agent, which must learn when the instance
-        # leaves. Entries of agents that have left stay until the instance changes, which does no
-        # harm.
-        self._where: dict[str, str] = {}
+        # By the uuid of an instance, the hosts whose agents were told that they have it; they must
+        # learn when it leaves. They may be several, since a first view may be ahead of the feed.
+        # Entries of agents that have left stay until the instance changes, which does no harm.
+        self._where: dict[str, tuple[str, ...]] = {}
 
     async def open(
         self, host: str, deliver: Callable[[HostView], None], *, deletes_disks: bool
@@ -72,19 +81,28 @@ class Assignments:
             UnavailableError: the ledger cannot be reached; the agent must connect again.
         """
         one = Assignment(host, deletes_disks, deliver)
-        # Registered before the ledger is read, so no change can be missed in between.
+        # Registered before the ledger is read, so no change can be missed in between. The agent has
+        # reported its host before, so this process knows all that the agent may know.
         self._by_host.setdefault(host, []).append(one)
-        try:
-            view = await self._view(host)
-        except BaseException:
-            self.close(one)
-            raise
+        moves = tuple(self._moves_of.get(host, {}).values())
+        here: dict[str, Instance] = {}
+        version = self._version
+        if moves or self._replica.may_have_instances(host):
+            try:
+                here = await self._read(host, moves)
+            except BaseException:
+                self.close(one)
+                raise
+        view = HostView(version, tuple(here.values()), moves, is_complete=True)
         if deletes_disks:
             is_first = not self._disk_deleters
             self._disk_deleters[one] = None
             if is_first:
                 view = view.with_instances(self._nowhere.values())
-        self._where.update((each.uuid, host) for each in view.instances if each.host == host)
+        for each in view.instances:
+            if each.host == host:
+                told = self._where.get(each.uuid, ())
+                self._where[each.uuid] = told if host in told else (*told, host)
         deliver(view)
         waiting, one.waiting = one.waiting or [], None
         revisions = {instance.uuid: instance.revision for instance in view.instances}
@@ -109,21 +127,20 @@ class Assignments:
     def load(self, snapshot: Snapshot) -> None:
         """See `Subscriber.load`. Every connected agent gets a complete view."""
         self._version = snapshot.version
-        self._moves = {one.uuid: one for one in snapshot.migrations}
+        self._moves, self._moves_of = {}, {}
+        for migration in snapshot.migrations:
+            self._put_move(migration)
         self._nowhere = {one.uuid: one for one in snapshot.instances if is_nowhere(one)}
         self._where = {}
         instances: dict[str, list[Instance]] = {}
-        moves: dict[str, list[Migration]] = {}
         for instance in snapshot.instances:
             if instance.host in self._by_host:
-                self._where[instance.uuid] = instance.host
+                self._where[instance.uuid] = (instance.host,)
             for host in self._hosts_of(instance):
                 instances.setdefault(host, []).append(instance)
-        for migration in snapshot.migrations:
-            for host in _sides(migration):
-                moves.setdefault(host, []).append(migration)
         for host, assigned in self._by_host.items():
-            here, there = tuple(instances.get(host, ())), tuple(moves.get(host, ()))
+            here = tuple(instances.get(host, ()))
+            there = tuple(self._moves_of.get(host, {}).values())
             for one in assigned:
                 view = HostView(snapshot.version, here, there, is_complete=True)
                 if next(iter(self._disk_deleters), None) is one:
@@ -132,18 +149,16 @@ class Assignments:
 
     def apply(self, changes: Sequence[Change]) -> None:
         """See `Subscriber.apply`. Each agent gets the changes of all versions together."""
-        instances: dict[str, Instance] = {}
-        moves: list[Migration] = []
-        for change in changes:
-            if isinstance(change.event, Instance):
-                instances[change.event.uuid] = change.event
-            elif isinstance(change.event, Migration):
-                moves.append(change.event)
+        events = [change.event for change in changes]
+        instances = {one.uuid: one for one in events if isinstance(one, Instance)}
+        moves = [one for one in events if isinstance(one, Migration)]
         self._version = changes[-1].version
+        if self._reading:
+            self._changed |= instances
         # All moves are noted before any instance is processed: a version contains both in any
         # order, and the move determines which hosts its instance concerns.
         for migration in moves:
-            self._moves[migration.uuid] = migration
+            self._put_move(migration)
         told: dict[Assignment, tuple[list[Instance], list[Migration]]] = {}
         for migration in moves:
             for one in self._assigned(_sides(migration)):
@@ -153,18 +168,16 @@ class Assignments:
                 told.setdefault(one, ([], []))[0].append(instance)
         for migration in moves:
             if migration.has_ended:
-                self._moves.pop(migration.uuid, None)
+                self._drop_move(migration)
         for one, (mine, there) in told.items():
             self._tell(one, HostView(self._version, tuple(mine), tuple(there)))
 
     def _concerned(self, instance: Instance) -> list[Assignment]:
         """Return the agents that must learn of an instance, which it concerns now or did before."""
-        hosts, before = self._hosts_of(instance), self._where.pop(instance.uuid, None)
+        hosts, before = self._hosts_of(instance), self._where.pop(instance.uuid, ())
         if instance.host in self._by_host and instance.status is not Status.DELETED:
-            self._where[instance.uuid] = instance.host
-        if before is not None and before not in hosts:
-            hosts.append(before)
-        found = dict.fromkeys(self._assigned(hosts))
+            self._where[instance.uuid] = (instance.host,)
+        found = dict.fromkeys(self._assigned(dict.fromkeys((*hosts, *before))))
         if is_nowhere(instance):
             self._nowhere[instance.uuid] = instance
             found |= dict.fromkeys(list(self._disk_deleters)[:1])
@@ -186,19 +199,42 @@ class Assignments:
         elif view.is_complete or view.instances or view.migrations:
             one.deliver(view)
 
-    async def _view(self, host: str) -> HostView:
-        """Read the complete view of a host from the ledger."""
-        version = await self._ledger.version()
-        here = await self._ledger.instances(InstanceQuery(host=host, limit=_ALL))
-        moves = await self._ledger.migrations(MigrationQuery(host=host, is_live=True, limit=_ALL))
-        found = {one.uuid: one for one in here}
-        for migration in moves:
-            if migration.instance_uuid not in found:
-                instance = await self._ledger.get(Instance, migration.instance_uuid)
-                # A deleted instance may have left a guest here, which its move cleans up.
-                if instance is not None and instance.status is not Status.DELETED:
-                    found[instance.uuid] = instance
-        return HostView(version, tuple(found.values()), tuple(moves), is_complete=True)
+    def _put_move(self, migration: Migration) -> None:
+        self._moves[migration.uuid] = migration
+        for host in _sides(migration):
+            self._moves_of.setdefault(host, {})[migration.uuid] = migration
+
+    def _drop_move(self, migration: Migration) -> None:
+        self._moves.pop(migration.uuid, None)
+        for host in _sides(migration):
+            here = self._moves_of.get(host, {})
+            here.pop(migration.uuid, None)
+            if not here:
+                self._moves_of.pop(host, None)
+
+    async def _read(self, host: str, moves: Iterable[Migration]) -> dict[str, Instance]:
+        """Read the instances on a host, and those that its moves are about."""
+        self._reading += 1
+        try:
+            here = await self._ledger.instances(InstanceQuery(host=host, limit=_ALL))
+            found = {one.uuid: one for one in here}
+            for migration in moves:
+                if migration.instance_uuid not in found:
+                    instance = await self._ledger.get(Instance, migration.instance_uuid)
+                    # A deleted instance may have left a guest here, which its move cleans up.
+                    if instance is not None and instance.status is not Status.DELETED:
+                        found[instance.uuid] = instance
+            for uuid, instance in list(found.items()):
+                newer = self._changed.get(uuid, instance)
+                # An instance that left the host during the read concerns its agent no more, and
+                # nothing that comes later would say so.
+                if newer.revision > instance.revision and host not in self._hosts_of(newer):
+                    del found[uuid]
+        finally:
+            self._reading -= 1
+            if not self._reading:
+                self._changed.clear()
+        return found
 
 
 def _sides(migration: Migration) -> tuple[str, ...]:

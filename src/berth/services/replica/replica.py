@@ -188,6 +188,14 @@ class Replica:
         self._alive_s.update(dict.fromkeys(newer, at_s))
         self.hosts.put_seen(newer, at_s)
 
+    def may_have_instances(self, host: str) -> bool:
+        """Return whether the ledger may have an instance on a host, as of the table's version."""
+        hosts = self.hosts
+        # What agents cast about their hosts may be older than the table.
+        if host in self.overlay.hosts or hosts.orphans.on(host):
+            return True
+        return any(hosts.occupants.on_row(row) for row in hosts.host_names.of_name(host))
+
     def service(self, host: str) -> Service | None:
         """Return the compute service of a host, or None if it has none."""
         return self.hosts.services.get(host)

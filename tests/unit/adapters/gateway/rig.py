@@ -63,7 +63,7 @@ class Plane:
 
     def __init__(self, desk: Desk, folder: Path) -> None:
         self.desk, self.folder = desk, folder
-        self.assignments = Assignments(desk.ledger)
+        self.assignments = Assignments(desk.ledger, desk.replica)
         self.identities = HostIdentities(desk.ledger, desk.clock, os.urandom)
         gateway = make_uuid("gateway", 2)
         self.liveness = Liveness(desk.ledger, desk.replica, desk.clock, desk.told, gateway=gateway)

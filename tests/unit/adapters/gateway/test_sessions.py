@@ -69,6 +69,27 @@ async def test_an_agent_gets_its_own_instances_and_no_others(plane: Plane) -> No
         assert len(one.views) == told, "an instance that has left is no longer told"
 
 
+async def test_an_agent_knows_its_instances_without_a_call(plane: Plane) -> None:
+    """Reconciling a host reads nothing from the ledger: the views have all of its instances."""
+    await put(plane, vm(1))
+    one = await plane.agent("host-1")
+    async with plane.running(one):
+        await put(plane, vm(2))
+        await put(plane, vm(3))
+        await put(plane, vm(3, "host-2"))
+        await put(plane, replace(vm(1), status=Status.DELETED))
+        await asyncio.sleep(2)
+        plane.desk.ledger.reads.clear()
+        (found,) = await one.gateway.instances("host-1")
+        assert found == await plane.desk.ledger.get(Instance, vm(2).uuid)
+        assert len(plane.desk.ledger.reads) == 1
+        plane.sessions.by_host["host-1"].end(1000, "again")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.1)
+        with pytest.raises(UnavailableError):
+            await one.gateway.instances("host-1")
+
+
 async def test_a_change_during_the_first_read_is_not_lost(plane: Plane) -> None:
     """A change that is committed while the view is read arrives in the view or after it."""
     one = await plane.agent("host-1")
