@@ -304,7 +304,7 @@ async def test_what_boots_no_disk_needs_its_image(
     await start(driver, one)
     await driver.stop(one.uuid, grace_s=0)
     image = rig.images.pop(STUB)
-    with pytest.raises(BuildError, match="no file of image"):
+    with pytest.raises(BuildError, match="no file for image"):
         await driver.spawn(one)
     assert await powers(driver) == {one.uuid: Power.STOPPED}
     rig.images[STUB] = image

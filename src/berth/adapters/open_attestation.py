@@ -60,7 +60,7 @@ class OpenAttester:
 
     Args:
         access: the address and the credentials of the service.
-        clock: the source of the time.
+        clock: provides the time.
         valid_s: for how many seconds after its validation a level is valid.
         transport: the HTTP transport; None uses the network.
 

@@ -23,7 +23,7 @@ _M_MMAP_THRESHOLD = -3
 
 
 class SystemClock:
-    """The clock of the system; see the port `Clock`."""
+    """The system clock; see the port `Clock`."""
 
     def now_s(self) -> float:
         """See `Clock.now_s`."""
@@ -102,7 +102,7 @@ class NoMetrics:
 def keep_freed_memory() -> None:
     """Make glibc keep freed memory instead of returning it to the system.
 
-    Each decision over a large fleet allocates and frees arrays of some hundred kilobytes. By
+    Each decision over a large fleet allocates and frees arrays of several hundred kilobytes. By
     default glibc maps new pages for each of them, and the page faults cost more than computing the
     array. Other C libraries are left unchanged.
     """

@@ -76,11 +76,11 @@ class OtelTracer:
         """See `Tracer.span`."""
         around = CONTEXT.get()
         within = self._begin(name, around, request_id, begins=begins)
-        spoken = within.get_span_context()
-        header = f"00-{spoken.trace_id:032x}-{spoken.span_id:016x}-{int(spoken.trace_flags):02x}"
+        context = within.get_span_context()
+        header = f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
         token = CONTEXT.set(Context(request_id or around.request_id, around.deadline_s, header))
         try:
-            yield _Told(within)
+            yield _PortSpan(within)
         except BaseException as error:
             # Error messages may contain client data, so only the type is recorded.
             within.set_attribute("error.type", type(error).__name__)
@@ -131,7 +131,7 @@ def otlp_exporter(endpoint: str) -> SpanExporter:
     return OTLPSpanExporter(endpoint=endpoint)
 
 
-class _Told:
+class _PortSpan:
     """A span of the SDK, adapted to the port `Span`."""
 
     def __init__(self, within: trace.Span) -> None:

@@ -21,16 +21,16 @@ class AuditRounds:
     """Audits the hosts of a process periodically, at most 16 at a time.
 
     The first round is spread over the whole interval and each wait has jitter: agents that were
-    started together would otherwise query the ledger in step.
+    started together would otherwise all report at the same moment.
 
     Args:
         hosts: the names of the hosts.
         audit: audits one host. After an error, which is reported, it is called again in the next
             round.
-        clock: the source of the time.
+        clock: provides the time.
         telemetry: receives failed audits.
         interval_s: the mean time in seconds between two audits of a host.
-        randomness: the source of jitter.
+        randomness: provides the jitter.
     """
 
     def __init__(

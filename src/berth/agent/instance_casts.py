@@ -79,7 +79,7 @@ class InstanceCaster:
         bus: reaches the schedulers, directly or through a gateway.
         clock: schedules the syncs and retries.
         telemetry: receives repeated failures of the bus.
-        rng: the source of jitter.
+        rng: provides the jitter of the syncs.
         session: an id that is new at each start of the process.
         sync_interval_s: the seconds between two casts of a host's whole list.
     """

@@ -68,7 +68,7 @@ class AgentPool:
     Args:
         agents: the agents by host.
         gateway: reaches the control plane.
-        clock: the source of the time.
+        clock: provides the time.
         telemetry: receives failures and findings.
         pace: intervals and limits.
     """
@@ -384,7 +384,7 @@ class AgentPool:
 
     def _report_finding(self, host: str, uuid: str, found: HostFinding) -> None:
         self._telemetry.event(found.code, host=host, instance=uuid)
-        # An owner who shuts down a guest from within causes this, too.
+        # An owner who shuts down a guest from within also causes this.
         if found.code != ENDED:
             note = HostNote(found.code, uuid, found.text, found.is_repaired)
             self._spawn(self._save_note(host, note))

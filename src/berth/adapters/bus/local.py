@@ -159,7 +159,10 @@ class LocalBus:
             raise error
         # The caller gets only a summary, as it would between processes; the log has the details.
         self._telemetry.failure("command_failed", error, command=_name(command))
-        text = f"{_name(command)} failed unexpectedly; it may have been partly carried out"
+        text = (
+            f"{_name(command)} failed unexpectedly and may have been partly carried out; see the "
+            "log of this process"
+        )
         raise UnavailableError(text) from error
 
     def _abandon(self, command: Command[Any, Any], task: asyncio.Task[Any]) -> None:

@@ -296,7 +296,7 @@ class MessageCodec:
         if len(body) > self._body_bytes_max:
             raise UnavailableError(
                 f"cannot send a message of {len(body)} bytes, because the bus carries at most "
-                f"{self._body_bytes_max}; raise bus.body_bytes_max in all processes"
+                f"{self._body_bytes_max}; increase bus.body_bytes_max in all processes"
             )
         return body
 

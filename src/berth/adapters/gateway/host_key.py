@@ -19,6 +19,7 @@ _SECRET: Final = 0o600
 _OTHERS: Final = 0o077
 _NEXT: Final = ".next"
 _ENROLLING: Final = ".enrolling"
+_ENROLL: Final = "run `berth agent-enroll` on this host"
 
 
 class HostKeyFile:
@@ -99,7 +100,7 @@ class HostKeyFile:
         return type(self).create(path).public_key
 
     def adopt(self) -> None:
-        """Replace the key by the next one.
+        """Replace the key with the next one.
 
         Raises:
             OSError: the file cannot be renamed.
@@ -117,12 +118,14 @@ def _load(path: Path) -> Ed25519PrivateKey:
             raise InvalidInputError("agent.key_file", reason)
         key = load_pem_private_key(path.read_bytes(), password=None)
     except OSError as error:
-        reason = f"cannot read {path} ({error.strerror}); run `berth agent-enroll` on this host"
+        reason = f"cannot read {path} ({error.strerror}); {_ENROLL}"
         raise InvalidInputError("agent.key_file", reason) from error
     except (ValueError, TypeError) as error:
-        raise InvalidInputError("agent.key_file", f"{path} is no private key in PEM") from error
+        reason = f"{path} is not a private key in PEM; {_ENROLL}"
+        raise InvalidInputError("agent.key_file", reason) from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise InvalidInputError("agent.key_file", f"the key in {path} is no Ed25519 key")
+        reason = f"the key in {path} is not an Ed25519 key; {_ENROLL}"
+        raise InvalidInputError("agent.key_file", reason)
     return key
 
 

@@ -1,4 +1,4 @@
-"""The end of a session at an agent: a gateway that is reached over the network."""
+"""The agent's end of a session: the gateway as reached over the network."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -96,9 +96,9 @@ class RemoteGateway:
         host: the name of the host.
         connect: opens a connection.
         key: the key of the host.
-        clock: the source of the time.
+        clock: provides the time.
         telemetry: receives changes of the session.
-        rng: the source of jitter.
+        rng: provides the jitter of the waits between connections.
         session: an id that is new at each start of the agent.
         deletes_disks: whether the driver can delete stored disks.
     """
@@ -127,7 +127,7 @@ class RemoteGateway:
         self._number = 0
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        # The heartbeats since the gateway last gave a sign of life.
+        # The heartbeats sent since the last frame from the gateway.
         self._silent_beats = 0
         self._is_rotating = False
         # The instances on the host, by uuid, as of the latest view of this session; None before
@@ -306,7 +306,7 @@ class RemoteGateway:
         """
         stream = self._stream
         if stream is None:
-            raise UnavailableError(f"host {self._host} is not connected to a gateway")
+            raise UnavailableError(self._not_connected())
         self._number += 1
         number = self._number
         waiting = self._waiting[number] = asyncio.get_running_loop().create_future()
@@ -326,6 +326,9 @@ class RemoteGateway:
         except (msgspec.MsgspecError, ValueError) as error:
             raise InvalidInputError(method, f"the reply cannot be decoded ({error})") from error
 
+    def _not_connected(self) -> str:
+        return f"host {self._host} is not connected to a gateway; its agent connects by itself"
+
     async def fanout(self, command: Command[A, R], args: A) -> None:
         """Have a message about the host's instances sent to all schedulers; see `Bus.fanout`.
 
@@ -334,7 +337,7 @@ class RemoteGateway:
         """
         stream = self._stream
         if stream is None:
-            raise UnavailableError(f"host {self._host} is not connected to a gateway")
+            raise UnavailableError(self._not_connected())
         await stream.send(encode(Cast(command.name, raw(args))))
 
     async def register(self, reports: Sequence[HostReport]) -> None:
@@ -342,7 +345,7 @@ class RemoteGateway:
         await self.call("register", tuple(reports))
 
     async def heartbeat(self, hosts: Sequence[str]) -> None:
-        """See `HostGateway.heartbeat`. The connection is given up if the gateway is silent."""
+        """See `HostGateway.heartbeat`. The connection is closed if the gateway is silent."""
         stream = self._stream
         if stream is None or self._host not in hosts:
             return
@@ -350,7 +353,7 @@ class RemoteGateway:
         if self._silent_beats > _SILENT_BEATS_MAX:
             await self._close(stream, "the control plane does not answer heartbeats")
             return
-        # An echo costs the gateway as much as a heartbeat, so only some ask for one.
+        # An echo costs the gateway as much as a heartbeat, so only some heartbeats ask for one.
         await stream.send(encode(Beat(wants_echo=self._silent_beats > 1)))
 
     async def report(self, report: HostReport) -> None:

@@ -1,4 +1,4 @@
-"""The end of a session at the control plane: it authenticates an agent and serves its calls."""
+"""The control plane's end of a session: it authenticates an agent and serves its calls."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -42,11 +42,12 @@ DENIED: Final = 4401
 REPLACED: Final = 4409
 """A newer session of the same host has begun."""
 FLOODED: Final = 4429
-"""The agent sent more than a host may."""
+"""The agent sent more than a host is allowed to."""
 
 PROOF_S_MAX: Final = 10.0
 """Seconds in which an agent must prove its identity."""
 
+_FLOOD: Final = "the host sends more than a host is allowed to; see SECURITY.md"
 _CALLS_MAX: Final = 64
 # An agent of a busy host makes a few calls a second. The bucket bounds what a compromised one can
 # cost: its frames and their bytes.
@@ -63,10 +64,10 @@ class SessionList:
     """The sessions of one process: at most one for each host.
 
     Args:
-        services: what the control plane offers to sessions.
-        clock: the source of the time.
+        services: the services that the control plane offers to sessions.
+        clock: provides the time.
         telemetry: receives sessions that were refused or failed.
-        random_bytes: returns so many unpredictable bytes.
+        random_bytes: returns the given number of unpredictable bytes.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class AgentSession:
             return
         try:
             if not self._may_receive(len(data)):
-                self.end(FLOODED, "the host sends more than hosts may; see SECURITY.md")
+                self.end(FLOODED, _FLOOD)
                 return
             self._handle(data)
         except InvalidInputError as error:
@@ -166,7 +167,7 @@ class AgentSession:
     def receive_control(self, size: int) -> None:
         """Count a frame of `size` bytes that the transport handles itself, such as a ping."""
         if not self.is_over and not self._may_receive(size):
-            self.end(FLOODED, "the host sends more than hosts may; see SECURITY.md")
+            self.end(FLOODED, _FLOOD)
 
     def check_key(self) -> None:
         """End the session if its key is no longer valid, or have the agent replace the key."""
@@ -196,9 +197,10 @@ class AgentSession:
             del self._sessions.by_host[self.host]
         for task in list(self._tasks):
             task.cancel()
+        gone = f"the agent of host {self.host} has disconnected"
         for answer in self._answers.values():
             if not answer.done():
-                answer.set_exception(UnavailableError(f"the agent of host {self.host} has left"))
+                answer.set_exception(UnavailableError(gone))
         self._answers.clear()
 
     def _handle(self, data: bytes) -> None:
@@ -221,7 +223,7 @@ class AgentSession:
             self._cast(frame)
 
     def _may_receive(self, size: int) -> bool:
-        """Take a frame from the host's share; return False if the share is used up."""
+        """Charge a frame to the host's allowance; return False if the allowance is used up."""
         now_ns = self._sessions.clock.ticks_ns()
         passed_s = (now_ns - self._refilled_ns) / _NS_PER_S
         self._refilled_ns = now_ns
@@ -360,7 +362,7 @@ def _decoded(data: msgspec.Raw, kind: Any, field: str) -> Any:  # noqa: ANN401 -
     """Return a decoded value of a frame.
 
     Raises:
-        InvalidInputError: it has another type than `kind`; the error names `field`.
+        InvalidInputError: its type is not `kind`; the error names `field`.
     """
     try:
         return msgspec.msgpack.decode(data, type=kind)

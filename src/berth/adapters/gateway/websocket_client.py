@@ -119,9 +119,14 @@ def connector(url: str, ca_file: Path | None = None) -> Connect:
             )
         except InvalidStatus as error:
             status = error.response.status_code
-            raise UnavailableError(f"{url} refused the connection with HTTP {status}") from error
+            raise UnavailableError(
+                f"{url} refused the connection with HTTP {status}; check that a gateway of "
+                "Berth serves this URL"
+            ) from error
         except (OSError, TimeoutError, WebSocketException) as error:
-            raise UnavailableError(f"cannot connect to {url}: {error}") from error
+            raise UnavailableError(
+                f"cannot connect to {url} ({error}); check the URL, and that the gateway runs"
+            ) from error
         try:
             yield _Stream(connection)
         finally:

@@ -22,8 +22,8 @@ from berth.adapters.gateway.wire import AGENT_FRAME_BYTES_MAX
 PATH: Final = "/berth/v1/agent"
 """The path at which agents connect."""
 
-_STRANGER_FRAME_BYTES_MAX: Final = 4 * 1024
-_STRANGER_BYTES_MAX: Final = 16 * 1024
+_UNPROVEN_FRAME_BYTES_MAX: Final = 4 * 1024
+_UNPROVEN_BYTES_MAX: Final = 16 * 1024
 _CLOSE_S_MAX: Final = 5.0
 _BUFFERED_BYTES_MAX: Final = 128 * 1024 * 1024
 # The library requires a logger for each connection; one that writes nothing costs nothing.
@@ -46,19 +46,20 @@ class AgentSocket(asyncio.Protocol):
         "_protocol",
         "_session",
         "_sessions",
-        "_stranger_bytes",
         "_transport",
+        "_unproven_bytes",
     )
 
     def __init__(self, sessions: SessionList | None, connections: "set[asyncio.Protocol]") -> None:
         self._sessions = sessions
         self._connections = connections
-        # A stranger may not make the control plane buffer more than a proof of identity needs.
-        self._protocol = ServerProtocol(max_size=_STRANGER_FRAME_BYTES_MAX, logger=_NO_LOG)
+        # Before the proof of an identity, the control plane buffers only as much as the proof
+        # needs.
+        self._protocol = ServerProtocol(max_size=_UNPROVEN_FRAME_BYTES_MAX, logger=_NO_LOG)
         self._transport: asyncio.Transport | None = None
         self._session: AgentSession | None = None
         # The bytes that arrived before the proof of an identity.
-        self._stranger_bytes = 0
+        self._unproven_bytes = 0
         self._alarm: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -81,10 +82,10 @@ class AgentSocket(asyncio.Protocol):
         return None
 
     def data_received(self, data: bytes) -> None:
-        """Handle the frames in some bytes."""
+        """Handle the frames in the received bytes."""
         if self._session is None or not self._session.is_authentic:
-            self._stranger_bytes += len(data)
-            if self._stranger_bytes > _STRANGER_BYTES_MAX:
+            self._unproven_bytes += len(data)
+            if self._unproven_bytes > _UNPROVEN_BYTES_MAX:
                 self._abort()
                 return
         self._protocol.receive_data(data)
@@ -99,7 +100,7 @@ class AgentSocket(asyncio.Protocol):
         self._flush()
 
     def shutdown(self) -> None:
-        """Close the connection, since the server stops; uvicorn calls this."""
+        """Close the connection because the server stops; uvicorn calls this."""
         self._close(_RESTARTING, "the process stops; connect again")
 
     def _accept(self, request: Request) -> None:
@@ -148,7 +149,7 @@ class AgentSocket(asyncio.Protocol):
         self._flush()
         if self._transport is not None:
             self._transport.close()
-            # Otherwise an agent that does not read would keep its session for ever.
+            # Otherwise an agent that does not read would keep its session forever.
             loop = asyncio.get_running_loop()
             self._alarm = loop.call_later(_CLOSE_S_MAX, self._abort)
 

@@ -145,7 +145,7 @@ def agent_frame_of(data: bytes) -> AgentFrame:
     """Return the frame in bytes from an agent.
 
     Raises:
-        InvalidInputError: the bytes are no frame, or too many.
+        InvalidInputError: the bytes are not a frame, or too many.
     """
     frame: AgentFrame = _decoded(_AGENT, data, AGENT_FRAME_BYTES_MAX)
     return frame
@@ -155,7 +155,7 @@ def control_frame_of(data: bytes) -> ControlFrame:
     """Return the frame in bytes from the control plane.
 
     Raises:
-        InvalidInputError: the bytes are no frame, or too many.
+        InvalidInputError: the bytes are not a frame, or too many.
     """
     frame: ControlFrame = _decoded(_CONTROL, data, CONTROL_FRAME_BYTES_MAX)
     return frame

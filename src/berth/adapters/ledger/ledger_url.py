@@ -19,7 +19,7 @@ def parse_url(url: str) -> URL:
     """Parse the URL of a SQL ledger; of several servers, the result has only the first.
 
     Raises:
-        LedgerError: the URL is invalid, has another scheme than `sqlite` or `postgresql`, or does
+        LedgerError: the URL is invalid, has a scheme other than `sqlite` or `postgresql`, or does
             not name a file or database.
     """
     try:

@@ -23,8 +23,8 @@ class GuestFolder:
     """
 
     def __init__(self, state_dir: Path, instance_uuid: str) -> None:
-        # An order may come over a broker that others can publish on. A path in place of the UUID
-        # would lead out of the folder, and the deletion of the guest would delete what is there.
+        # The uuid comes from outside this process. A path in its place would lead out of the
+        # folder, and the deletion of the guest would delete what is there.
         if not is_uuid(instance_uuid):
             raise DriverError(f"{instance_uuid[:80]!r} is not the UUID of an instance")
         self.path = state_dir / instance_uuid

@@ -56,7 +56,7 @@ def image_of(instance: Instance, images: Images) -> ImageFile:
     """Return the image file from which an instance boots.
 
     Raises:
-        BuildError: the instance has no image, this host has no file of it, or it is not bootable.
+        BuildError: the instance has no image, this host has no file for it, or it is not bootable.
     """
     if instance.image is None:
         raise BuildError(
@@ -65,7 +65,7 @@ def image_of(instance: Instance, images: Images) -> ImageFile:
         )
     found = images.get(instance.image.image_id)
     if found is None or not found.file.is_file():
-        reason = f"this host has no file of image {instance.image.image_id!r}; check virt.images"
+        reason = f"this host has no file for image {instance.image.image_id!r}; check virt.images"
         raise BuildError(reason, cause=FailureCause.IMAGE)
     if found.format is ImageFormat.RAMDISK:
         reason = f"image {found.image_id!r} is an initrd; boot an image that names it"

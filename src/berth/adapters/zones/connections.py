@@ -33,7 +33,7 @@ class ResolvedAddresses:
     """The addresses of one host, cached for 10 s.
 
     All callers share one lookup, because a lookup occupies a thread of the event loop's small pool
-    until the name server answers, and other zones need these threads, too.
+    until the name server answers, and lookups for other zones also need these threads.
 
     Args:
         host: the name or the address of the host.

@@ -325,6 +325,6 @@ def _check(asked: ForwardedRequest) -> None:
         reason = "must begin with /, and contain only printable ASCII except spaces and #"
         raise InvalidInputError("path", reason)
     if asked.path.endswith("?") and asked.path.count("?") == 1:
-        # A server may drop an empty query, and would then see another path than the signed one.
+        # A server may drop an empty query, and would then see a path other than the signed one.
         raise InvalidInputError("path", "must not end with an empty query")
     _lines_of(tuple(asked.headers.items()))

@@ -167,7 +167,7 @@ def _flaw_of(headers: dict[str, str]) -> str:
     """Return why a head is unacceptable, or an empty string if it is acceptable."""
     if headers.get("content-encoding", "identity").lower() != "identity":
         return "the response is compressed, although no encoding was accepted"
-    # A body that ends with the connection cannot be told from one that was cut off.
+    # A body that ends with the connection cannot be distinguished from one that was cut off.
     coding = headers.get("transfer-encoding", "").lower()
     if coding != "chunked" and (coding or "content-length" not in headers):
         return "the response does not declare its length"

@@ -95,7 +95,7 @@ class HostExecutor:
         if in_doubt:
             standing = await context.gateway.standing(self.host, instance.uuid)
         elif move is not None:
-            # The owner or an operator may have given the move up since this host learned of it.
+            # The owner or an operator may have abandoned the move since this host learned of it.
             standing = Standing(instance, await context.gateway.move(self.host, move))
         if not in_doubt and not may_have_guest(self.host, instance, standing.migration):
             standing = Standing()

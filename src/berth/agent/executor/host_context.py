@@ -18,7 +18,7 @@ class HostContext:
         host: the host's name.
         gateway: reaches the control plane.
         driver: the host's driver.
-        clock: the source of the time.
+        clock: provides the time.
         stop_grace_s: how many seconds a guest has to shut itself down.
         offloads: whether a shelved instance leaves the host immediately, if the driver can store
             disks.

@@ -20,7 +20,7 @@ async def prepare(context: HostContext, instance: Instance, migration: Migration
     try:
         address = await context.driver.take_in(placed_at(instance, migration.destination))
     except (BuildError, DriverError) as error:
-        # This is no failed build: the guest keeps running at the source.
+        # This is not a failed build: the guest keeps running at the source.
         return failed(DriverError(str(error)))
     return StepEnd(address=address)
 

@@ -113,9 +113,11 @@ class CommandHandlers:
             return self._codec.failure(error, message.message_id)
         except Exception as error:  # noqa: BLE001 - a bug in one command must not end the others
             self._report_failure(command, error)
-            text = f"{command.topic}.{command.name} failed unexpectedly; "
-            failure = UnavailableError(text + "it may have been partly carried out")
-            return self._codec.failure(failure, message.message_id)
+            text = (
+                f"{command.topic}.{command.name} failed unexpectedly and may have been partly "
+                "carried out; see the log of the process that received it"
+            )
+            return self._codec.failure(UnavailableError(text), message.message_id)
 
     def _report_failure(self, command: Command[Any, Any], error: Exception) -> None:
         self._telemetry.failure("command_failed", error, command=f"{command.topic}.{command.name}")

@@ -119,7 +119,7 @@ class BrokerConnection:
     Args:
         broker: the address and credentials.
         telemetry: receives an event for each connection and each failure, without the password.
-        rng: the source of jitter, so that many processes do not reconnect at the same moment.
+        rng: provides the jitter that keeps many processes from reconnecting at the same moment.
 
     Attributes:
         up: set while a session exists and all listeners have set up their part of it.

@@ -133,7 +133,7 @@ class QueueWatch:
         if now_s - self._asked_at_s.setdefault(queue, now_s) > _FORGET_S:
             del self._asked_at_s[queue]
         self._calls.fail(
-            f"no process reads the queue {queue} any more; a command that was sent may still be "
+            f"no process reads the queue {queue} now; a command that was sent may still be "
             "carried out, so repeat it with the same request id",
             queue,
         )

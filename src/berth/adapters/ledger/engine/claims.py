@@ -17,7 +17,7 @@ from berth.domain.ledger.write import Free, Rejected, RejectionCause, Take, Tran
 def take(tx: UnitTransaction, write: Take) -> Rejected | None:
     """Take the allocations of a claim, or return why the claim is rejected.
 
-    This raises the generation of every provider from which something is allocated.
+    This increments the generation of every provider from which something is allocated.
     """
     working_set, claim = tx.working_set, write.claim
     holdings = _holdings(claim.allocations)
@@ -144,7 +144,7 @@ def transfer(tx: UnitTransaction, write: TransferAllocations) -> Rejected | None
         return _not_held(source) if write.must_hold else None
     if source == target or working_set.held.get(target):
         return Rejected(conflict=f"consumer {target!r} already holds allocations; free them first")
-    # Usage does not change, so no inventory row is written and no generation is raised.
+    # Usage does not change, so no inventory row is written and no generation is incremented.
     tx.drop(working_set.held, source)
     tx.set(working_set.change_set.freed, source, None)
     drop_consumer(tx, source)
@@ -159,7 +159,7 @@ def transfer(tx: UnitTransaction, write: TransferAllocations) -> Rejected | None
 
 
 def release(tx: UnitTransaction, consumer_uuid: str, *, raises: bool) -> None:
-    """Release everything that a consumer holds; `raises` raises the providers' generations."""
+    """Release everything that a consumer holds; `raises` increments the providers' generations."""
     working_set = tx.working_set
     for provider_uuid, amounts in working_set.held[consumer_uuid].items():
         less = {name: -amount for name, amount in amounts.items()}

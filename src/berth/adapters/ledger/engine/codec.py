@@ -32,7 +32,7 @@ _EVENT_KINDS: Final[dict[type[Event], str]] = {noun: kind for kind, noun in _EVE
 
 
 class _AnyGone(msgspec.Struct):
-    """The removal of a record, of a kind that this Berth may not know."""
+    """The removal of a record, of a kind that this version of Berth might not know."""
 
     kind: str
 
@@ -203,8 +203,8 @@ def decode_heartbeats(text: str) -> list[tuple[int, Mapping[str, float]]]:
 def decode_event(kind: str, body: str | bytes | msgspec.Raw) -> Event:
     """Decode an event of the feed.
 
-    Unknown fields are ignored. An event whose kind only a newer Berth knows is replaced by one that
-    changes nothing, because every version must yield an event.
+    Unknown fields are ignored. An event of a kind that this version of Berth does not know is
+    replaced by one that changes nothing, because every version must yield an event.
 
     Raises:
         LedgerError: the body is damaged.
@@ -223,7 +223,7 @@ def decode_event(kind: str, body: str | bytes | msgspec.Raw) -> Event:
 
 
 def _is_of_unknown_kind(body: str | bytes | msgspec.Raw) -> bool:
-    """Return whether the removed record is of a kind that only a newer Berth knows."""
+    """Return whether the removed record is of a kind that this version of Berth does not know."""
     try:
         return _ANY_GONE.decode(body).kind not in RECORD_TYPES
     except msgspec.MsgspecError:

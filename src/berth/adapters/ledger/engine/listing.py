@@ -45,8 +45,8 @@ _TASKS = frozenset({None, *Task})
 def is_live(instance: Instance) -> bool:
     """Return whether an instance occupies a host, waits for one, or has disks to be deleted.
 
-    An instance in a state that this Berth does not know also counts as live. Snapshots contain only
-    live instances.
+    An instance in a state that this version of Berth does not know also counts as live. Snapshots
+    contain only live instances.
     """
     if instance.host is not None:
         return instance.status is not Status.DELETED
@@ -54,8 +54,8 @@ def is_live(instance: Instance) -> bool:
         return instance.disks is not None
     if (instance.status, instance.task) in _WAITING:
         return True
-    # An instance in a state that only a newer Berth knows may occupy a host. If snapshots omitted
-    # it, its resources could be given to other instances.
+    # An instance in a state that only a newer version of Berth knows may occupy a host. If
+    # snapshots omitted it, its resources could be given to other instances.
     return instance.status not in _STATUSES or instance.task not in _TASKS
 
 

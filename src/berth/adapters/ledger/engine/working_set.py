@@ -236,7 +236,7 @@ class UnitTransaction:
     ) -> None:
         """Add amounts, which may be negative, to the usage of a provider by class.
 
-        `raises` also raises the generation of the provider, at most once per unit.
+        `raises` also increments the generation of the provider, at most once per unit.
         """
         capacity, used_before = (
             self.working_set.capacities[provider_uuid],

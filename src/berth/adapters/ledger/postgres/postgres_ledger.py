@@ -67,7 +67,7 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
         on_failure: see `PostgresWriter`.
     """
 
-    def __init__(  # noqa: PLR0913 - the connection, the retention, and those that hear of commits
+    def __init__(  # noqa: PLR0913 - the connection, the retention and the callbacks
         self,
         url: str,
         pool: asyncpg.Pool,

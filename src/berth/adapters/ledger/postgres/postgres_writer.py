@@ -91,7 +91,7 @@ class PostgresWriter:
         fault: why the latest batch was not stored, if the server was the cause; None otherwise.
     """
 
-    def __init__(  # noqa: PLR0913 - the connection, the retention, and those that hear of commits
+    def __init__(  # noqa: PLR0913 - the connection, the retention and the callbacks
         self,
         url: str,
         *,

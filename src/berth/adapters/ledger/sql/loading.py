@@ -149,7 +149,7 @@ def _capacities_of(providers: str, inventories: str) -> dict[str, ProviderCapaci
     for uuid, name, capacity, unit_max, min_unit, step_size, amount, generation in rows:
         limits.setdefault(uuid, {})[name] = InventoryLimits(capacity, unit_max, min_unit, step_size)
         used.setdefault(uuid, {})[name] = amount
-        # The provider's generation is the highest one in its rows: a claim raises it in the
+        # The provider's generation is the highest one in its rows: a claim increments it in the
         # inventories that it changes, not in `providers`.
         generations[uuid] = max(generations.get(uuid, 0), generation)
     return {

@@ -225,7 +225,7 @@ class Queries:
         )
 
     def _save_heartbeats(self) -> tuple[Statement, Statement]:
-        """Return the statements that drop reports below :oldest, and store one."""
+        """Return the statements that drop reports older than :oldest, and store one."""
         heartbeats = schema.heartbeats
         insert = postgresql.insert if self.dialect == "postgresql" else sqlite.insert
         names = ("gateway", "number", "body")
@@ -279,7 +279,7 @@ class Queries:
         return self._compiled(ordered.limit(bindparam("limit")))
 
     def _live_instances(self) -> Statement:
-        """Return the statement that selects the next :limit live instances in order of creation.
+        """Return the statement that selects the next :limit live instances, sorted by creation.
 
         The previous page ended with the instance :uuid, created at :at_s.
         """

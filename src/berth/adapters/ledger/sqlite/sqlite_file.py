@@ -117,7 +117,7 @@ def _gathered(text: str) -> str:
     return f"SELECT {array} FROM ({text})"  # noqa: S608 - the text is one of our queries
 
 
-# File times advance in steps of some milliseconds, and two writes within one step have the same
+# File times advance in steps of a few milliseconds, and two writes within one step have the same
 # time. A modification time that is older than this belongs to a step that has ended.
 _SETTLED_NS: Final = 50_000_000
 

@@ -376,7 +376,7 @@ W = TypeVar("W", bound=WriteQueue)
 
 
 class SqlLedger(ABC, Generic[W]):
-    """What all SQL ledgers share: writes through a queue, and reads.
+    """The parts that all SQL ledgers share: writes through a queue, and reads.
 
     A read sees every write acknowledged before the call.
 

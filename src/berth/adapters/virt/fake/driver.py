@@ -28,7 +28,7 @@ class FakeDriver:
 
     Args:
         fake: the host's description.
-        clock: the source of the time.
+        clock: provides the time.
         machine: the guests of an earlier driver of the same host; None for a host without guests.
         network: the network of the fake machines.
     """

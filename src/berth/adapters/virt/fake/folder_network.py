@@ -57,8 +57,8 @@ class FolderNetwork(FakeNetwork):
     """Connects fake machines whose processes share a folder.
 
     Each waiting guest, arrived guest, offered disk and stored disk is a small JSON file, and an
-    address names the file. All writes are atomic. Everything that a process announces ends with it,
-    except stored disks: see `clear`.
+    address names the file. All writes are atomic. What a process has announced stays in the folder
+    until `clear` deletes it when the host starts again. `clear` never deletes stored disks.
 
     Args:
         folder: the shared folder, which is created if necessary.
@@ -215,18 +215,18 @@ class FolderNetwork(FakeNetwork):
 
 
 def _home_of(host: str) -> str:
-    """Return the folder of a host: its name, or a digest of a name that is no file name."""
+    """Return the folder of a host: its name, or a digest if it is not a valid file name."""
     if _FOLDER.fullmatch(host) is None:
         host = hashlib.sha256(host.encode()).hexdigest()
     return f"hosts/{host}"
 
 
 def _name(folder: str, kind: str, instance_uuid: str) -> str:
-    """Return the path of a file below the shared folder.
+    """Return the path of a file in the shared folder.
 
     Raises:
         DriverError: the uuid cannot be part of a file name.
     """
     if _KEY.fullmatch(instance_uuid) is None:
-        raise DriverError(f"{instance_uuid!r} is no uuid of an instance")
+        raise DriverError(f"{instance_uuid!r} is not the uuid of an instance")
     return f"{folder}/{kind}-{instance_uuid}.json"

@@ -160,7 +160,7 @@ _LOADING = threading.Lock()
 
 
 def load() -> Binding:
-    """Import the binding, and start the thread that learns of events and lost connections.
+    """Import the binding, and start the thread that receives events and detects lost connections.
 
     Raises:
         DriverError: the binding is not installed.
@@ -187,7 +187,7 @@ def _load() -> Binding:
 
 
 def _ignore(_: object, __: object) -> None:
-    """Ignore an error, since the binding raises it, too."""
+    """Ignore an error, because the binding also raises it."""
 
 
 def _hear(binding: Binding) -> None:

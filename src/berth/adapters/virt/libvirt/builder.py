@@ -182,13 +182,13 @@ class LibvirtBuilder:
         """Return the image from which a guest boots, or a placeholder if its root disk suffices.
 
         Raises:
-            BuildError: the host has no file of the image, and the guest needs it.
+            BuildError: the host has no file for the image, and the guest needs it.
         """
         image = self._images.get(known.image_id)
         if image is not None:
             return image
         if known.needs_image or guest_disks.ROOT not in known.disks:
-            reason = f"this host has no file of image {known.image_id!r}; check virt.images"
+            reason = f"this host has no file for image {known.image_id!r}; check virt.images"
             raise BuildError(reason, cause=FailureCause.IMAGE)
         return ImageFile(known.image_id, self._host.state_dir, ImageFormat.QCOW2)
 

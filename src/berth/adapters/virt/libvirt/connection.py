@@ -88,7 +88,8 @@ class LibvirtConnection:
 
         Raises:
             LibvirtRefusedError: libvirt rejected the operation, or it failed.
-            LibvirtUnreachableError: libvirtd is unreachable, was lost, or does not answer.
+            LibvirtUnreachableError: libvirtd is unreachable or does not answer, or the connection
+                to it was lost.
             DriverError: the driver is closed, or libvirt's binding is not installed.
         """
         await self._get()
@@ -115,7 +116,9 @@ class LibvirtConnection:
                 f"the connection to libvirtd at {self._uri} was lost; check that libvirtd runs"
             )
         if not is_done:
-            reason = f"libvirtd at {self._uri} has not answered for {_CALL_S:.0f} s"
+            reason = (
+                f"libvirtd at {self._uri} has not answered for {_CALL_S:.0f} s; see libvirtd's log"
+            )
             raise LibvirtUnreachableError(reason) from TimeoutError()
         return await calling
 
@@ -196,7 +199,10 @@ class LibvirtConnection:
         except TimeoutError as error:
             # The thread cannot be cancelled, so it closes the connection if it succeeds too late.
             is_late.set()
-            reason = f"libvirtd at {self._uri} did not answer within {_OPEN_S:.0f} s"
+            reason = (
+                f"libvirtd at {self._uri} did not answer within {_OPEN_S:.0f} s; check that it "
+                "runs and that virt.uri is correct"
+            )
             raise LibvirtUnreachableError(reason) from error
         return self._connect
 

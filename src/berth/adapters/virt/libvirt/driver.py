@@ -51,7 +51,7 @@ class LibvirtDriver:
         Args:
             host: the host's settings.
             images: the host's image files.
-            clock: the source of the time.
+            clock: provides the time.
             stock: the operator's settings for the host's inventory.
         """
         self._host = host
@@ -388,7 +388,7 @@ class LibvirtDriver:
         try:
             return await work()
         except BaseException as error:
-            # This applies to a cancelled build, too: a half-built guest would block the next one.
+            # This also applies to a cancelled build: a half-built guest would block the next one.
             await self._registry.clear(instance_uuid)
             if isinstance(error, DriverError | OSError):
                 raise BuildError(str(error)) from error

@@ -35,7 +35,7 @@ class LibvirtRefusedError(DriverError):
 
 
 class LibvirtUnreachableError(DriverError):
-    """libvirtd is unreachable or was lost, so the outcome of the operation is unknown."""
+    """libvirtd is unreachable or the connection was lost, so the operation's outcome is unknown."""
 
 
 def libvirt_error_of(error: VirtError) -> LibvirtRefusedError | LibvirtUnreachableError:

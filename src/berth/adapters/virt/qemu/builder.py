@@ -26,7 +26,7 @@ class QemuBuilder:
     Args:
         host: the host's settings.
         images: the host's image files.
-        clock: the source of the time.
+        clock: provides the time.
     """
 
     def __init__(self, host: QemuHost, images: Images, clock: Clock) -> None:
@@ -181,13 +181,13 @@ class QemuBuilder:
         """Return the image from which a guest boots, or a placeholder if its root disk suffices.
 
         Raises:
-            BuildError: the host has no file of the image, and the guest needs it.
+            BuildError: the host has no file for the image, and the guest needs it.
         """
         image = self._images.get(spec.image_id)
         if image is not None:
             return image
         if spec.needs_image or guest_disks.ROOT not in spec.disks:
-            reason = f"this host has no file of image {spec.image_id!r}; check virt.images"
+            reason = f"this host has no file for image {spec.image_id!r}; check virt.images"
             raise BuildError(reason, cause=FailureCause.IMAGE)
         return ImageFile(spec.image_id, self._host.state_dir, ImageFormat.QCOW2)
 

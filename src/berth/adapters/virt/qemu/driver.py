@@ -49,7 +49,7 @@ class QemuDriver:
         Args:
             host: the host's settings.
             images: the host's image files.
-            clock: the source of the time.
+            clock: provides the time.
             stock: the operator's settings for the host's inventory.
         """
         self._host = host
@@ -109,7 +109,7 @@ class QemuDriver:
                 raise BuildError(str(error)) from error
 
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
-        """See `VirtDriver.stop`. The guest's process ends, too."""
+        """See `VirtDriver.stop`. The guest's process also ends."""
         async with self._lock(instance_uuid):
             machine = await self._registry.find(instance_uuid)
             if machine is None:
@@ -329,7 +329,7 @@ class QemuDriver:
         try:
             return await self._builder.build(machine, instance, waits=waits, disks_at=disks_at)
         except BaseException as error:
-            # This applies to a cancelled build, too: a half-built guest would block the next one.
+            # This also applies to a cancelled build: a half-built guest would block the next one.
             await self._destroy(machine)
             if isinstance(error, DriverError | OSError):
                 raise BuildError(str(error)) from error

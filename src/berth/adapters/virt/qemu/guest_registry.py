@@ -24,7 +24,7 @@ class QemuGuestRegistry:
 
     Args:
         host: the host's settings.
-        clock: the source of the time.
+        clock: provides the time.
         publish: receives the events of guests.
     """
 

@@ -50,7 +50,7 @@ class Machine:
 
     Args:
         host: the host's settings.
-        clock: the source of the time.
+        clock: provides the time.
         spec: the guest's spec.
         publish: receives the guest's events.
     """
@@ -316,7 +316,7 @@ class Machine:
         """Wait for a save that may be in progress; return whether the memory is saved.
 
         QEMU's migration status does not suffice: a guest that arrived by live migration reports
-        "completed" forever. Therefore the file and the run state are checked, too.
+        "completed" forever. Therefore the file and the run state are also checked.
 
         Raises:
             QmpError: the process does not answer.
@@ -344,7 +344,7 @@ class Machine:
 
     def _on_event(self, message: Message | None) -> None:
         if message is None:
-            # The connection has ended. Unless this was expected, the process has ended, too.
+            # The connection has ended. Unless this was expected, the process has also ended.
             if self._qmp is not None and not self._ends:
                 self._publish(GuestEvent(self.spec.uuid, Power.CRASHED, _GONE))
             return

@@ -67,7 +67,7 @@ class QemuMigration:
 
     Args:
         machine: the guest.
-        clock: the source of the time.
+        clock: provides the time.
     """
 
     def __init__(self, machine: Machine, clock: Clock) -> None:
@@ -163,7 +163,10 @@ class QemuMigration:
         """
         disks = self._machine.spec.disks
         if disks and not port:
-            raise DriverError("cannot copy the guest's disks, because the target accepts none")
+            raise DriverError(
+                "cannot copy the guest's disks: the target's address names no port for them; check "
+                "that both hosts run the same version of Berth, and migrate again"
+            )
         if disks:
             # The server is checked here, since QEMU connects synchronously: it would hang with its
             # guest until the server answers.

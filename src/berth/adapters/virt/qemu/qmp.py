@@ -24,7 +24,7 @@ class QmpError(DriverError):
 
 
 class QmpRefusedError(QmpError):
-    """QEMU accepts no clients any more because it is shutting down."""
+    """QEMU no longer accepts clients, because it is shutting down."""
 
 
 class Qmp:
