@@ -26,7 +26,7 @@ VERSION: Final = 1
 MESSAGE_ID_BYTES: Final = 16
 """Size of the random id of a command."""
 
-# What the code of a message covers besides its text, so that no reply passes for a command.
+# What the code of a message covers besides its text, so that a reply is never valid as a command.
 _COMMAND: Final = b"command "
 _REPLY: Final = b"reply "
 
@@ -209,7 +209,8 @@ class MessageCodec:
             is_redelivered: whether the broker delivers it again.
 
         Raises:
-            RefusedMessageError: it does not come from the control plane, or not from now.
+            RefusedMessageError: it does not come from the control plane, has expired, or was
+                repeated.
             UnavailableError: the body is too large, is not a command, or has another version.
         """
         self._check_size(body)

@@ -24,7 +24,7 @@ LIFE_S_MAX: Final = 600.0
 SKEW_S: Final = 30.0
 """Seconds by which the clocks of two processes may differ."""
 
-# The type and the length of the code in MessagePack: a code is the last element of its message.
+# The type and the length of the code in MessagePack. A code is the last element of its message.
 _CODE_HEAD: Final = b"\xc4\x20"
 _TAIL_BYTES: Final = len(_CODE_HEAD) + CODE_BYTES
 _SEEN_MAX: Final = 500_000
@@ -50,7 +50,7 @@ _REMEDIES: Final = {
     "unsigned": _KEYS_DIFFER,
     "forged": _KEYS_DIFFER,
     "expired": "if another process of Berth sent it, synchronize the clocks",
-    "replayed": "it was sent before",
+    "replayed": "it arrived before; if this repeats, check who can publish on the broker",
 }
 
 
@@ -68,8 +68,8 @@ class MessageSigner:
 
     Args:
         keys: the keys of the control plane.
-        accepts_unsigned: whether messages without a code are accepted, as those of the previous
-            version are.
+        accepts_unsigned: whether messages without a code are accepted; the previous version sends
+            such messages.
         now_s: returns the Unix time in seconds.
     """
 
@@ -83,7 +83,7 @@ class MessageSigner:
         self._keys = keys
         self._accepts_unsigned = accepts_unsigned
         self._now_s = now_s
-        # The ids of commands that have not expired, and the times at which they do.
+        # The ids of commands that have not expired, and the times at which they expire.
         self._seen: set[bytes] = set()
         self._expiries: list[tuple[float, bytes]] = []
 
@@ -103,14 +103,14 @@ class MessageSigner:
         return text + hmac.digest(self._keys.all[0], purpose + text, "sha256")
 
     def is_signed(self, body: bytes, purpose: bytes) -> bool:
-        """Return whether a message has a valid code; False if it may do without one.
+        """Return whether a message has a valid code; False if it has none and needs none.
 
         Args:
             body: the message.
-            purpose: distinguishes kinds of messages. No purpose is the beginning of another one.
+            purpose: distinguishes kinds of messages. No purpose is a prefix of another one.
 
         Raises:
-            RefusedMessageError: the message has no code and needs one, or a wrong one.
+            RefusedMessageError: the code is wrong, or is missing although it is required.
         """
         if body[-_TAIL_BYTES:-CODE_BYTES] != _CODE_HEAD:
             if self._accepts_unsigned:
@@ -130,8 +130,8 @@ class MessageSigner:
         Args:
             message_id: the id of the command.
             expires_at_s: the Unix time at which it expires.
-            is_redelivered: whether the broker itself delivers it again, since this or another
-                process did not acknowledge it. No sender can claim that.
+            is_redelivered: whether the broker itself delivers it again, because this or another
+                process did not acknowledge it. A sender cannot set this.
 
         Raises:
             RefusedMessageError: the command has expired, is valid for too long, or has arrived

@@ -200,7 +200,7 @@ class Registration:
         return await self._known_in_ledger(reports)
 
     def _known_here(self, reports: Sequence[HostReport], table: ProviderTable) -> KnownFleet:
-        """Return what the tables of this process have about reports."""
+        """Return what the tables of this process have about the reported hosts."""
         hosts, names = self._replica.hosts, _names(reports)
         rows = [(one.host.uuid, hosts.row_of(one.host.uuid)) for one in reports]
         found = {uuid: hosts.host(row) for uuid, row in rows if row is not None}
@@ -215,7 +215,7 @@ class Registration:
         )
 
     async def _known_in_ledger(self, reports: Sequence[HostReport]) -> KnownFleet:
-        """Read what the ledger has about reports."""
+        """Read what the ledger has about the reported hosts."""
         names, seen = _names(reports), await self._ledger.version()
         services = await self._services_in_ledger(names)
         hosts = await self._hosts_in_ledger({report.host.uuid for report in reports})
@@ -288,7 +288,7 @@ def check_uuid(report: HostReport, known: Host | None) -> None:
 def by_host(
     aggregates: Iterable[Aggregate], names: Collection[str]
 ) -> dict[str, tuple[Aggregate, ...]]:
-    """Return the aggregates of each of some host names, sorted by id."""
+    """Return the aggregates of each of the given host names, sorted by id."""
     ordered = sorted(aggregates, key=lambda one: one.aggregate_id)
     return {name: tuple(one for one in ordered if name in one.hosts) for name in names}
 
@@ -375,7 +375,7 @@ def tree_writes(
 
 
 def _is_nothing_new(writes: Iterable[Write], known: KnownFleet) -> bool:
-    """Return whether the ledger has all that some writes would write."""
+    """Return whether the ledger already has everything that the given writes would write."""
     return all(isinstance(one, Guard) or _is_stored(one, known) for one in writes)
 
 

@@ -64,7 +64,7 @@ class Assignments:
         self._nowhere: dict[str, Instance] = {}
         # By the uuid of an instance, the hosts whose agents were told that they have it; they must
         # learn when it leaves. They may be several, since a first view may be ahead of the feed.
-        # Entries of agents that have left stay until the instance changes, which does no harm.
+        # Entries of disconnected agents stay until the instance changes, which does no harm.
         self._where: dict[str, tuple[str, ...]] = {}
 
     async def open(
@@ -101,8 +101,8 @@ class Assignments:
                 view = view.with_instances(self._nowhere.values())
         for each in view.instances:
             if each.host == host:
-                told = self._where.get(each.uuid, ())
-                self._where[each.uuid] = told if host in told else (*told, host)
+                hosts = self._where.get(each.uuid, ())
+                self._where[each.uuid] = hosts if host in hosts else (*hosts, host)
         deliver(view)
         waiting, one.waiting = one.waiting or [], None
         revisions = {instance.uuid: instance.revision for instance in view.instances}
@@ -159,18 +159,18 @@ class Assignments:
         # order, and the move determines which hosts its instance concerns.
         for migration in moves:
             self._put_move(migration)
-        told: dict[Assignment, tuple[list[Instance], list[Migration]]] = {}
+        views: dict[Assignment, tuple[list[Instance], list[Migration]]] = {}
         for migration in moves:
             for one in self._assigned(_sides(migration)):
-                told.setdefault(one, ([], []))[1].append(migration)
+                views.setdefault(one, ([], []))[1].append(migration)
         for instance in instances.values():
             for one in self._concerned(instance):
-                told.setdefault(one, ([], []))[0].append(instance)
+                views.setdefault(one, ([], []))[0].append(instance)
         for migration in moves:
             if migration.has_ended:
                 self._drop_move(migration)
-        for one, (mine, there) in told.items():
-            self._tell(one, HostView(self._version, tuple(mine), tuple(there)))
+        for one, (its_instances, its_moves) in views.items():
+            self._tell(one, HostView(self._version, tuple(its_instances), tuple(its_moves)))
 
     def _concerned(self, instance: Instance) -> list[Assignment]:
         """Return the agents that must learn of an instance, which it concerns now or did before."""
@@ -226,8 +226,8 @@ class Assignments:
                         found[instance.uuid] = instance
             for uuid, instance in list(found.items()):
                 newer = self._changed.get(uuid, instance)
-                # An instance that left the host during the read concerns its agent no more, and
-                # nothing that comes later would say so.
+                # An instance that left the host during the read no longer concerns its agent, and
+                # no later change would say so.
                 if newer.revision > instance.revision and host not in self._hosts_of(newer):
                     del found[uuid]
         finally:

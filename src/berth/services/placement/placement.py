@@ -214,7 +214,7 @@ class PlacementService:
     def _check_certain(self, order: PlaceOrder) -> None:
         """Keep an order from being refused because of hosts that may be up.
 
-        An order that may go to another zone, or was offered to another one, is refused here.
+        An order that may go to another zone, or that a parent can send elsewhere, is refused.
 
         Raises:
             UncertainFleetError: the silence of the hosts proves nothing.

@@ -5,18 +5,18 @@ from typing import Final, NamedTuple
 from berth.ports.clock import Clock
 
 LOOK_INTERVAL_S: Final = 1.0
-"""Seconds between two looks at the clocks."""
+"""Seconds between two calls of `ClockWatch.look`."""
 
-# The clock of the machine was stepped if it and the monotonic clock differ by more than this. The
-# monotonic clock stands still while the machine is suspended, so that looks like a step, too.
+# The system clock was stepped if it and the monotonic clock differ by more than this. The monotonic
+# clock stands still while the machine is suspended, which also looks like a step.
 _STEP_S: Final = 2.0
-# A process that did not look for this long stood still. A busy event loop is not that slow.
+# A process that was this late for a call stood still. A busy event loop is not that slow.
 _PAUSE_S: Final = 5.0
 _NS_PER_S: Final = 1_000_000_000
 
 
 class Look(NamedTuple):
-    """What happened between two looks.
+    """What happened between two calls of `ClockWatch.look`.
 
     Attributes:
         step_s: the seconds by which the clock was stepped; 0 if it was not.
@@ -28,14 +28,14 @@ class Look(NamedTuple):
 
 
 class ClockWatch:
-    """Compares the clock of the machine with the monotonic clock.
+    """Compares the system clock with the monotonic clock.
 
     Args:
-        clock: has both clocks.
+        clock: provides both times.
 
     Attributes:
         is_regular: whether `look` is called every `LOOK_INTERVAL_S`, so that a longer time between
-            two calls is a pause of the process.
+            two calls counts as a pause of the process.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -64,7 +64,8 @@ class _Source:
     Attributes:
         number: the number of its newest report.
         read_ticks_s: when that report was read, by the monotonic clock.
-        is_lost: whether it has been reported as lost since.
+        is_lost: whether its reports stopped, so that its hosts were given time to find another
+            gateway.
     """
 
     number: int = 0
@@ -187,11 +188,11 @@ class Liveness:
             self._renew(before_ticks_s)
 
     def observe(self) -> None:
-        """Take into account the time that was not observed, and judge the silence of hosts."""
+        """Account for time that was not observed, and judge the silence of hosts."""
         self._look()
         exchanged, ticks_s = self._exchanged_ticks_s, self._clocks.ticks_s()
         if exchanged is not None and self._is_cut_off(exchanged, ticks_s):
-            # Half the interval keeps hosts up until the next look, and spares their rows.
+            # Hosts need this only once half their time has passed, so most rows stay unchanged.
             self._renew(exchanged, age_min_s=self._rules.service_down_time_s() / 2)
         else:
             self._notice_lost_gateways(ticks_s)
@@ -242,8 +243,8 @@ class Liveness:
     def _ahead_s(self, report: HeartbeatReport, *, is_first: bool) -> float:
         """Return the seconds by which the clock of a gateway is ahead of this process's.
 
-        A report that a running process reads was stored a moment ago. The age of one that it reads
-        first is unknown, but no heartbeat comes from the future.
+        A report was stored a moment before it is read, except in the first exchange of this
+        process. The age of those reports is unknown, but no heartbeat comes from the future.
         """
         now_s = self._clock.now_s()
         if is_first:
@@ -267,14 +268,14 @@ class Liveness:
     def _begin(self, reports: Iterable[HeartbeatReport]) -> None:
         """Treat the time before the first exchange as not observed.
 
-        The newest heartbeat tells until when some process has heard hosts.
+        The newest heartbeat shows until when some process has received heartbeats.
         """
         now_s = self._clock.now_s()
         newest_s = max((at_s for one in reports for at_s in one.seen_s.values()), default=now_s)
         self._renew(self._clocks.ticks_s() - max(0.0, now_s - newest_s))
 
     def _end_hush(self) -> None:
-        """Note that a host was heard of; if none was for a whole interval, nothing was observed."""
+        """Note that a host was heard from; nothing was observed if none was for long enough."""
         ticks_s, before_s = self._clocks.ticks_s(), self._heard_ticks_s
         self._heard_ticks_s = ticks_s
         if before_s is not None and ticks_s - before_s > self._rules.service_down_time_s():
@@ -291,12 +292,12 @@ class Liveness:
     def _renew(
         self, since_ticks_s: float, among: Container[str] | None = None, *, age_min_s: float = 0.0
     ) -> None:
-        """Give hosts that were up at a time a full interval from now.
+        """Give hosts that were up at a given time a full interval from now.
 
         Args:
             since_ticks_s: that time, by the monotonic clock.
             among: the names of the hosts, or None for all.
-            age_min_s: the least age of the last heartbeat, in seconds.
+            age_min_s: hosts whose last heartbeat is at most this many seconds old are left alone.
         """
         table, now_s = self._replica.hosts, self._clock.now_s()
         since_s, down_s = self._clocks.time_of(since_ticks_s), self._rules.service_down_time_s()
@@ -308,7 +309,7 @@ class Liveness:
         self._replica.note_alive(kept, now_s)
 
     def _shift(self, step_s: float) -> None:
-        """Move the times of heartbeats along with a step of the clock.
+        """Shift the times of heartbeats by a step of the clock.
 
         After a step all heartbeats seem to be old, or to lie in the future, although no host has
         fallen silent.
@@ -316,7 +317,7 @@ class Liveness:
         self._heard_s = {host: at_s + step_s for host, at_s in self._heard_s.items()}
         self._replica.shift_heartbeats(step_s)
         if step_s < 0 and self._number:
-            # The numbers of reports are times and rise, so the reports begin again under a new id.
+            # The numbers of reports are times and must increase, so this process takes a new id.
             self._sources[self._gateway] = _Source(self._number, is_lost=True)
             self._gateway, self._number = named_uuid(f"{self._gateway} {self._number}"), 0
 
@@ -329,7 +330,7 @@ class Liveness:
             self._telemetry.event("fleet_uncertain", hosts=hosts, silent=silent)
         elif before.is_uncertain and not self.silence.is_uncertain:
             self._telemetry.event("fleet_certain", hosts=self.silence.hosts)
-            # The fault that silenced the hosts has ended, so the others have time to report, too.
+            # The fault that silenced the hosts has ended, so the others also get time to report.
             now_s, services = self._clock.now_s(), map(self._replica.service, before.at_once)
             silent_s = {one.host: now_s - one.last_seen_s for one in services if one is not None}
             late = [host for host, age_s in silent_s.items() if age_s > down_s]

@@ -216,7 +216,7 @@ class Replica:
         return replace(service, last_seen_s=self.last_seen_s(service))
 
     def shift_heartbeats(self, seconds: float) -> None:
-        """Move the times of heartbeats along with a step of the system clock by `seconds`."""
+        """Shift the times of heartbeats by `seconds`, after such a step of the system clock."""
         seen_s = self.hosts.last_seen_s
         for row in map(int, self.hosts.alive_rows()):
             self._alive_s.setdefault(self.hosts.name(row), seen_s.item(row))

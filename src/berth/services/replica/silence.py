@@ -20,13 +20,13 @@ _SILENT_MIN: Final = 2
 class Silence(NamedTuple):
     """The silent hosts of a fleet at one time.
 
-    Hosts that are disabled or forced down do not count, because an operator has said what to think
-    of them.
+    Hosts that are disabled or forced down do not count, because an operator has decided their
+    state.
 
     Attributes:
-        hosts: the number of hosts that count and have either been heard of lately, or fallen silent
-            at once.
-        at_once: the names of the hosts in the largest group that fell silent within one interval.
+        hosts: the number of hosts that count, without those that fell silent at other times.
+        at_once: the names of the hosts in the largest group that fell silent within
+            `service_down_time_s` of each other.
         is_uncertain: whether so many hosts fell silent at once that their silence proves nothing.
     """
 
@@ -41,11 +41,11 @@ class Silence(NamedTuple):
 def judge_silence(
     table: HostTable, now_s: float, service_down_time_s: float, share_max: float = SILENT_SHARE_MAX
 ) -> Silence:
-    """Return which hosts are silent, and whether that is uncertain.
+    """Return which hosts are silent, and whether they may be up after all.
 
-    It is uncertain when all hosts that count are silent, or when at least two and more than a share
-    of them fell silent within `service_down_time_s` of each other. Hosts that fell silent at other
-    times are dead, and do not count at all.
+    This is uncertain when all hosts that count are silent, or when at least two, and more than
+    `share_max` of them, fell silent within `service_down_time_s` of each other. Hosts that fell
+    silent at other times are considered dead, and do not count at all.
 
     Args:
         table: the hosts.
@@ -53,7 +53,7 @@ def judge_silence(
         service_down_time_s: seconds without a heartbeat after which a host is silent.
         share_max: the share of the hosts, from 0 to 1, that may fall silent at once.
     """
-    # A heartbeat from the future counts like one that is as old.
+    # A heartbeat from the future counts like a past one at the same distance.
     age_s = np.abs(now_s - table.last_seen_s)
     counted = table.alive & table.enabled & ~table.forced_down
     is_silent = counted & (age_s > service_down_time_s)

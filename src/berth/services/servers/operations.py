@@ -178,8 +178,8 @@ class Operations:
         """Have an instance rebuilt elsewhere, because its host is down.
 
         With `stops` the instance stays off on the new host until it is started. Nothing about the
-        instance but its task changes before another host has it. The caller who evacuates
-        `despite_uncertainty` knows that the host is down, although many fell silent with it.
+        instance but its task changes before another host has it. A caller who evacuates
+        `despite_uncertainty` must know that the host is down, although many fell silent with it.
 
         Raises:
             InvalidInputError: the host is up or is the target, or the target does not exist.

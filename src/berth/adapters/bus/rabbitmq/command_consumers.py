@@ -193,7 +193,7 @@ class CommandConsumers:
                 message.body, is_redelivered=bool(message.redelivered)
             )
         except RefusedMessageError as error:
-            # The refusal has no code, since its sender may be anyone.
+            # The reply has no code, because anyone may have sent the message.
             self._refusals.note(error)
             await self._reply(channel, message, self._codec.failure(error))
             return

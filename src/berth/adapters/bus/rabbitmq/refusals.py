@@ -11,14 +11,14 @@ _EVERY_S: Final = 10.0
 
 
 class Refusals:
-    """Counts each refused message, and logs one of each reason in ten seconds.
+    """Counts each refused message, and logs at most one per reason every ten seconds.
 
     Refused messages may come in floods, and must not fill the log. Nothing of their content is
     logged, because anyone may have written it.
 
     Args:
-        telemetry: receives one failure for each reason in ten seconds.
-        metrics: counts all.
+        telemetry: receives at most one failure per reason every ten seconds.
+        metrics: counts all refused messages.
         now_s: returns the Unix time in seconds.
     """
 

@@ -94,9 +94,9 @@ class ServiceState(View):
     build_failures: list[FailureView]
     is_up: bool
     is_uncertain: bool
-    """The host is silent, but fell silent together with too many others to count as down."""
+    """The host fell silent together with so many others that it may be up."""
     last_seen_s: float
-    """The last heartbeat, or the end of a later time in which none could be heard."""
+    """The last heartbeat, or the end of a later time in which none could be received."""
 
 
 class AggregateName(View):

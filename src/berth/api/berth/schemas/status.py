@@ -6,7 +6,7 @@ from berth.api.codec import View
 class HostCounts(View):
     """Numbers of hosts by the state of their service; a disabled host is neither up nor down.
 
-    `uncertain` of those that are down fell silent together with too many others to count as down.
+    `uncertain` is the number of hosts that fell silent together, so many that they may be up.
     """
 
     total: int
