@@ -9,12 +9,13 @@ from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.pool import Agent, AgentPool, Pace
 from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import UnavailableError
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.change import Change
 from berth.domain.ledger.write import Free, Put
 from berth.ports.virt import HostReport
-from berth.testing.builders import make_instance, make_take
+from berth.testing.builders import make_instance, make_migration, make_take, make_uuid
 from tests.unit.services.wiring import Desk, Fleet, open_desk, running
 
 SPAWN_S = 5.0
@@ -379,3 +380,23 @@ async def test_closing_stops_the_work() -> None:
     assert (await rig.get()).task is Task.SPAWNING
     await asyncio.sleep(60)
     assert (await rig.get()).task is Task.SPAWNING
+
+
+async def test_a_move_that_has_ended_is_forgotten() -> None:
+    """The pool keeps the moves of its hosts until they end, and no others."""
+    rig = await start(await open_rig())
+    ours = make_migration(1)
+    aside = replace(ours, source=replace(ours.source, host="host-3"))
+    theirs = replace(
+        aside, uuid=make_uuid("migration", 2), number=2, instance_uuid=make_uuid("instance", 2)
+    )
+    async with running(rig.desk.follower.run):
+        await rig.desk.ledger.write(Put(ours))
+        await rig.desk.ledger.write(Put(theirs))
+        await asyncio.sleep(1)
+        assert set(rig.pool._moves) == {ours.uuid}
+        now = await rig.desk.ledger.get(Migration, ours.uuid)
+        assert now is not None
+        await rig.desk.ledger.write(Put(replace(now, stage=Stage.FAILED)))
+        await asyncio.sleep(1)
+    assert rig.pool._moves == {}

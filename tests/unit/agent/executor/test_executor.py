@@ -3,16 +3,18 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.executor.executor import CARRIED_OUT
+from berth.agent.executor.power import change_power
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.lifecycle import HOST_TASKS
-from berth.domain.errors import UnavailableError
+from berth.domain.errors import DriverError, UnavailableError
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.change import Usage
 from berth.domain.ledger.record import PendingRequest
@@ -30,8 +32,8 @@ class Rig:
         self.ledger = desk.ledger
         self.driver = FakeDriver(fake, desk.clock)
         gateway = desk.gateway(attempts_max=attempts_max)
-        bench = HostContext("host-1", gateway, self.driver, desk.clock)
-        self.work = HostExecutor(bench)
+        self.context = HostContext("host-1", gateway, self.driver, desk.clock)
+        self.work = HostExecutor(self.context)
 
     async def now(self) -> Instance:
         """Return the instance from the ledger."""
@@ -233,3 +235,16 @@ async def test_an_active_instance_that_does_not_start_stays_active() -> None:
 def test_every_task_of_a_host_has_a_handler() -> None:
     """The executor handles exactly the tasks that the audit expects of a host."""
     assert CARRIED_OUT == HOST_TASKS
+
+
+async def test_a_power_task_that_fails_reports_an_unknown_state() -> None:
+    """If guests cannot be listed after a failed power task, its report contains no state."""
+    bench = await open_bench(replace(VM, status=Status.ACTIVE, task=Task.PAUSING))
+
+    async def fail(*_: object) -> NoReturn:
+        raise DriverError("the hypervisor is away")
+
+    bench.driver.pause = bench.driver.guests = fail  # type: ignore[method-assign, assignment]
+    ended = await change_power(bench.context, await bench.now(), Task.PAUSING)
+    assert ended.error is not None
+    assert (ended.error.text, ended.error.power) == ("the hypervisor is away", "")

@@ -181,6 +181,14 @@ async def test_a_class_is_made_and_removed(service: Service) -> None:
     assert (await service.ask("PUT", url)).status_code == 201
 
 
+@pytest.mark.parametrize("name", ["A", "CUSTOM_a", "CUSTOM_" + "A" * 249])
+async def test_a_class_has_a_custom_name(service: Service, name: str) -> None:
+    """PUT validates the name in its path as POST does that in its body."""
+    status, text, _ = told(await service.ask("PUT", f"/resource_classes/{name}"))
+    assert (status, text[:15]) == (400, "JSON does not v")
+    assert (await service.ask("GET", f"/resource_classes/{name}")).status_code == 404
+
+
 async def test_a_class_that_a_provider_has_stays(service: Service) -> None:
     """A class with inventory and a standard class cannot be deleted."""
     await service.ask("PUT", "/resource_classes/CUSTOM_A")

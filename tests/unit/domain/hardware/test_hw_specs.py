@@ -361,3 +361,11 @@ def test_what_needs_another_is_not() -> None:
     """`check_values` does not require keys that belong together to be present together."""
     check_values({"hw:cpu_policy": "mixed", "hw:mem_page_size": "2MB", "hw:numa_nodes": "2"})
     check_values({"hw:cpu_thread_policy": "isolate", "hw:emulator_threads_policy": "share"})
+
+
+def test_a_mask_of_a_huge_flavor_is_refused_for_its_size() -> None:
+    """The number of CPUs is checked before the mask is expanded, which would take all memory."""
+    specs = MIXED | {"hw:cpu_dedicated_mask": "^0"}
+    with pytest.raises(InvalidInputError) as refused:
+        needs(specs, vcpus=2**53 - 1)
+    assert refused.value.field == "vcpus"

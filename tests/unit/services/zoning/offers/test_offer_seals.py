@@ -189,3 +189,12 @@ def test_more_levels_than_fit_are_refused() -> None:
     for levels in (0, 100):
         with pytest.raises(ValueError, match="do not fit"):
             blob_bytes_of(levels)
+
+
+@pytest.mark.parametrize("flaw", OfferRefusalReason)
+def test_a_refusal_says_why_and_what_to_do(flaw: OfferRefusalReason) -> None:
+    """The error of a refused offer has a reason of its own and a remedy."""
+    text = str(OfferRefusedError(flaw))
+    assert text.startswith("the offer was refused because ")
+    assert text.endswith("; use the next offer, or select again")
+    assert text not in {str(OfferRefusedError(one)) for one in OfferRefusalReason if one != flaw}
