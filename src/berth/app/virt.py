@@ -116,6 +116,7 @@ def _libvirt_host(name: str, virt: VirtSettings) -> LibvirtHost:
         accelerator=virt.type,
         storage_dir=None if storage_dir is None else storage_dir.absolute(),
         move_address=virt.move_address,
+        move_networks=virt.move_networks,
         # libvirt requires the absolute path of the emulator.
         binary=shutil.which(virt.binary) or virt.binary,
         machine=virt.machine,
@@ -131,6 +132,7 @@ def _qemu_host(name: str, virt: VirtSettings) -> QemuHost:
         accelerator=virt.type,
         storage_dir=None if storage_dir is None else storage_dir.absolute(),
         move_address=virt.move_address,
+        move_networks=virt.move_networks,
         binary=virt.binary,
         machine=virt.machine,
         cpu_model=virt.cpu_model,

@@ -1,5 +1,6 @@
 """The settings of guests on a compute host."""
 
+import ipaddress
 import re
 from dataclasses import dataclass
 from enum import StrEnum
@@ -50,6 +51,8 @@ class VirtSettings:
     """Devices for guests as `vendor:product`, such as `10de:20f1`."""
     move_address: _Text = "127.0.0.1"
     """Address at which other hosts reach this one for live migrations and disks."""
+    move_networks: tuple[str, ...] = ()
+    """Networks of all hosts' `move_address`, as CIDR blocks; others are never connected to."""
     binary: _Text = "qemu-system-x86_64"
     # This is the newest machine type of QEMU 7.2, which Debian 12 ships.
     machine: Annotated[str, Meta(pattern=r"^[a-z0-9.-]{1,64}$")] = "pc-q35-7.2"
@@ -83,8 +86,19 @@ class VirtSettings:
             raise InvalidInputError(
                 "virt.dedicated_cpus", "dedicated CPUs belong to NUMA cells; also set virt.numa"
             )
+        for network in self.move_networks:
+            _check_network(network)
         for pair in self.pci_devices:
             if _DEVICE.fullmatch(pair) is None:
                 raise InvalidInputError(
                     "virt.pci_devices", f"{pair!r} must be vendor:product, such as 10de:20f1"
                 )
+
+
+def _check_network(network: str) -> None:
+    try:
+        ipaddress.ip_network(network)
+    except ValueError as error:
+        raise InvalidInputError(
+            "virt.move_networks", f"{network[:80]!r} must be a network, such as 10.1.0.0/16"
+        ) from error

@@ -5,12 +5,15 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote
 
 from berth.adapters.virt import disks, nbd_export
+from berth.adapters.virt.contained_paths import contained_path
 from berth.adapters.virt.guest_folder import GuestFolder, leftover_of, os_errors_as_driver_errors
+from berth.adapters.virt.peer_addresses import Networks, peer_address
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.errors import DriverError
+from berth.domain.uuids import is_uuid
 from berth.ports.virt import OrphanFiles
 
 _SCHEME = "stored"
@@ -18,6 +21,7 @@ _OF_HOSTS = ".hosts"
 # The name of a file next to stored disks. It identifies the disks that they were copied from, so
 # that a repeated store recognizes its own copy.
 _ORIGIN = "origin"
+_ANY = "00000000-0000-0000-0000-000000000000"
 
 
 class SharedDiskStorage:
@@ -30,10 +34,12 @@ class SharedDiskStorage:
     Args:
         folder: the shared folder, or None if the host has none.
         host: the host's name.
+        networks: the networks of hosts, from whose addresses disks may be fetched.
     """
 
-    def __init__(self, folder: Path | None, host: str) -> None:
+    def __init__(self, folder: Path | None, host: str, networks: Networks = ()) -> None:
         self._folder = folder
+        self._networks = networks
         self._host = quote(host, safe="").replace(".", "%2E")
 
     async def store(self, folder: GuestFolder, uuid: str, names: Sequence[str]) -> str:
@@ -78,15 +84,15 @@ class SharedDiskStorage:
             DriverError: the address is invalid, or the disks cannot be deleted now; `mine` then
                 still returns them.
         """
-        parts = urlsplit(address)
-        if parts.scheme != _SCHEME:
+        scheme, _, uuid = address.partition(":")
+        if scheme != _SCHEME:
             raise DriverError(
                 f"cannot delete disks at {address[:200]!r}: not an address of stored disks"
             )
         # The mark is deleted last, so that an interrupted deletion is found again.
-        for path in (self._of(parts.path), self._new(parts.path)):
+        for path in (self._of(uuid), self._new(uuid)):
             await asyncio.to_thread(_delete, path)
-        self._unmark(parts.path)
+        self._unmark(uuid)
 
     async def mine(self) -> list[OrphanFiles]:
         """Return the stored disks that this host has written and that still exist."""
@@ -94,9 +100,11 @@ class SharedDiskStorage:
 
     def _mine(self) -> list[OrphanFiles]:
         found: list[OrphanFiles] = []
-        marks = self._mark("any").parent
+        marks = self._mark(_ANY).parent
         for mark in sorted(marks.iterdir()) if marks.is_dir() else ():
             uuid = mark.name
+            if not is_uuid(uuid):
+                continue  # another program's file
             paths = [path for path in (self._of(uuid), self._new(uuid)) if path.is_dir()]
             if not paths:
                 self._unmark(uuid)  # another host has deleted the disks
@@ -120,7 +128,8 @@ class SharedDiskStorage:
                 folder.rmdir()  # fails while other marks are in it
 
     def _mark(self, uuid: str) -> Path:
-        return self._of(uuid).parent / _OF_HOSTS / self._host / uuid
+        marks = self._of(uuid).parent
+        return contained_path(marks, _OF_HOSTS, self._host, uuid)
 
     def sources(self, address: str) -> dict[str, str]:
         """Return the files or NBD addresses of the disks at an address, by name.
@@ -128,10 +137,10 @@ class SharedDiskStorage:
         Raises:
             BuildError: nothing is stored there, or the address is invalid.
         """
-        parts = urlsplit(address)
-        if parts.scheme == _SCHEME:
+        scheme, _, uuid = address.partition(":")
+        if scheme == _SCHEME:
             try:
-                folder = self._of(parts.path)
+                folder = self._of(uuid)
                 with os_errors_as_driver_errors():
                     is_there, files = folder.is_dir(), sorted(folder.glob("*.qcow2"))
             except DriverError as error:
@@ -140,11 +149,20 @@ class SharedDiskStorage:
                 reason = f"no disks are stored at {address[:200]!r}; check virt.storage_dir"
                 raise BuildError(reason, cause=FailureCause.NETWORK)
             return {path.stem: str(path) for path in files}
-        if parts.scheme == nbd_export.SCHEME:
-            (names, *_) = parse_qs(parts.query).get("disks", [""])
-            found = [name for name in names.split(",") if name]
-            return {name: f"{parts.scheme}://{parts.netloc}/{name}" for name in found}
+        if scheme == nbd_export.SCHEME:
+            return self._exports(address)
         raise BuildError(f"cannot fetch disks: {address[:200]!r} is not an address of disks")
+
+    def _exports(self, address: str) -> dict[str, str]:
+        if address == nbd_export.NO_DISKS:
+            return {}
+        try:
+            peer = peer_address(address, nbd_export.SCHEME, self._networks)
+        except DriverError as error:
+            raise BuildError(str(error)) from error
+        (names, *_) = parse_qs(peer.parts.query).get("disks", [""])
+        found = [name for name in names.split(",") if name]
+        return {name: f"{nbd_export.SCHEME}://{peer.location}/{name}" for name in found}
 
     def _new(self, uuid: str) -> Path:
         """Return the temporary folder of a copy in progress."""
@@ -157,9 +175,9 @@ class SharedDiskStorage:
             )
         # The uuid may come from an address that another host sent, so it must not lead out of the
         # folder.
-        if not uuid or "/" in uuid or uuid.startswith("."):
+        if not is_uuid(uuid):
             raise DriverError(f"{uuid[:80]!r} is not the uuid of stored disks")
-        return self._folder / uuid
+        return contained_path(self._folder, uuid)
 
 
 def _delete(path: Path) -> None:

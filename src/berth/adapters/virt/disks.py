@@ -1,9 +1,12 @@
 """Operations with qemu-img on the disks of guests, which are qcow2 files."""
 
+import struct
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
+from berth.adapters.virt.guest_folder import os_errors_as_driver_errors
 from berth.adapters.virt.images import ImageFile
 from berth.adapters.virt.processes import run
 from berth.domain.compute.build_failure import BuildError
@@ -15,6 +18,13 @@ _PROGRAM = "qemu-img"
 _IDLE_S = 60.0
 EPHEMERAL = "ephemeral"
 SWAP = "swap"
+# The header of a qcow2 file of version 3: after magic and version the offset of the name of the
+# backing file, and in the incompatible features the bit of an external data file.
+_MAGIC: Final = b"QFI\xfb"
+_VERSION: Final = 3
+_HEADER_BYTES: Final = 104
+_FEATURES_AT: Final = 72
+_EXTERNAL_DATA: Final = 1 << 2
 _BYTES_PER_GB = 1024**3
 _BYTES_PER_MB = 1024**2
 
@@ -85,6 +95,28 @@ async def copy(source: str, target: Path, *, source_format: str = "qcow2") -> No
     """Copy a disk including its backing file, from a file or an NBD address, to a new file."""
     words = ("-f", source_format, "-O", "qcow2", source, str(target))
     await run(_PROGRAM, "convert", "-q", *words, idle_s=_IDLE_S)
+
+
+def check_alone(path: Path) -> None:
+    """Check that a qcow2 file refers to no other file.
+
+    A copy contains what the file refers to. A file that another host has written may refer to any
+    file of this host, and the copy would give it to a guest.
+
+    Raises:
+        DriverError: the file is a symbolic link, refers to other files, or cannot be read.
+    """
+    if path.is_symlink():
+        raise DriverError(f"cannot copy {path}, because it is a symbolic link")
+    # Only the header is read, because qemu-img would also open the files that it refers to.
+    with os_errors_as_driver_errors(), path.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+    if header[:4] != _MAGIC or len(header) < _HEADER_BYTES:
+        raise DriverError(f"cannot copy {path}, because it is not a qcow2 file of version 3")
+    version, backing_at = struct.unpack_from(">IQ", header, 4)
+    (incompatible,) = struct.unpack_from(">Q", header, _FEATURES_AT)
+    if version < _VERSION or backing_at or incompatible & _EXTERNAL_DATA:
+        raise DriverError(f"cannot copy {path}, because it refers to another file")
 
 
 async def virtual_bytes(source: str, source_format: str) -> int:

@@ -1,5 +1,6 @@
 """The size of a guest, and operations on all its disks."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,6 +11,7 @@ from berth.adapters.virt import disks, nbd_export
 from berth.adapters.virt.guest_folder import GuestFolder
 from berth.adapters.virt.images import ImageFile
 from berth.domain.compute.flavor import Flavor
+from berth.domain.errors import DriverError
 
 ROOT = "root"
 _DISKS = (ROOT, disks.EPHEMERAL, disks.SWAP)
@@ -69,12 +71,17 @@ async def copy_disks(folder: GuestFolder, sources: Mapping[str, str]) -> tuple[s
     """Copy the disks of a guest from files or NBD addresses, and return their names.
 
     Raises:
-        DriverError: qemu-img failed.
+        DriverError: a source is no disk of a guest, or qemu-img failed.
     """
+    # Names and files may come from another host. A foreign name would be a path in this folder.
+    if strange := sorted(sources.keys() - set(_DISKS)):
+        raise DriverError(f"cannot fetch {strange[0][:80]!r}, because guests have no such disk")
     for name, source in sources.items():
         # An NBD server shows the guest's view of a disk; a stored file is qcow2.
         is_nbd = urlsplit(source).scheme == nbd_export.SCHEME
         source_format = "raw" if is_nbd else "qcow2"
+        if not is_nbd:
+            await asyncio.to_thread(disks.check_alone, Path(source))
         await disks.copy(source, folder.disk(name), source_format=source_format)
     return tuple(name for name in _DISKS if name in sources)
 

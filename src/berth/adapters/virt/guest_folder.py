@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from berth.adapters.virt.contained_paths import checked_name, contained_path
 from berth.domain.errors import DriverError
 from berth.domain.uuids import is_uuid
 from berth.ports.virt import OrphanFiles
@@ -18,20 +19,33 @@ _OWNER: Final = ".host"
 class GuestFolder:
     """The folder of one guest, with its disks, console log and error log.
 
+    Args:
+        state_dir: the folder of all guests.
+        instance_uuid: the guest's instance.
+        is_local: whether the folder is on this host, and not on another one.
+
     Raises:
-        DriverError: `instance_uuid` is not a UUID.
+        DriverError: `instance_uuid` is not a UUID, or the folder is a symbolic link.
     """
 
-    def __init__(self, state_dir: Path, instance_uuid: str) -> None:
+    def __init__(self, state_dir: Path, instance_uuid: str, *, is_local: bool = True) -> None:
         # The uuid comes from outside this process. A path in its place would lead out of the
         # folder, and the deletion of the guest would delete what is there.
         if not is_uuid(instance_uuid):
             raise DriverError(f"{instance_uuid[:80]!r} is not the UUID of an instance")
-        self.path = state_dir / instance_uuid
+        self._is_local = is_local
+        self.path = (
+            contained_path(state_dir, instance_uuid) if is_local else state_dir / instance_uuid
+        )
 
     def disk(self, name: str) -> Path:
-        """Return the file of a disk."""
-        return self.path / f"{name}.qcow2"
+        """Return the file of a disk.
+
+        Raises:
+            DriverError: the name is a path, or the file is a symbolic link.
+        """
+        file = checked_name(f"{name}.qcow2")
+        return contained_path(self.path, file) if self._is_local else self.path / file
 
     @property
     def console(self) -> Path:
@@ -51,6 +65,8 @@ class GuestFolder:
     def trim_console(self) -> None:
         """Truncate a console log above 8 MiB to its last MiB, so that it cannot fill the disk."""
         path = self.console
+        if path.is_symlink():
+            return
         # The file is truncated in place, since QEMU keeps it open and appends to it.
         if path.exists() and path.stat().st_size > CONSOLE_BYTES_MAX:
             end = tail(path, CONSOLE_BYTES_MAX // 8)
@@ -73,10 +89,13 @@ def os_errors_as_driver_errors() -> Generator[None]:
 
 
 def tail(path: Path, bytes_max: int) -> str:
-    """Return the end of a text file, or an empty string if there is no such file."""
+    """Return the end of a text file, or an empty string if there is no such file.
+
+    A symbolic link is not followed, because programs of the guest write next to it.
+    """
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - bytes_max))
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - bytes_max))
             return file.read(bytes_max).decode(errors="replace")
     except FileNotFoundError:
         return ""

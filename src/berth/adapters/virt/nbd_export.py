@@ -16,6 +16,8 @@ from berth.adapters.virt.processes import HostProcess
 from berth.domain.errors import DriverError
 
 SCHEME = "nbd"
+NO_DISKS = "nbd:?disks="
+"""The address of the disks of a guest that has none."""
 BEGUN = "nbd:"
 """The address that a driver records before it starts an export and learns the actual address."""
 _PROGRAM = "qemu-storage-daemon"
@@ -62,7 +64,7 @@ async def offer(folder: GuestFolder, names: Sequence[str], host: str) -> str:
         DriverError: the daemon cannot be started.
     """
     if not names:
-        return f"{SCHEME}:?disks="
+        return NO_DISKS
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The daemon inherits a listening socket, so the system chooses the port, and a client never
     # connects too early.

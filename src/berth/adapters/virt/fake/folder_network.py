@@ -217,7 +217,7 @@ class FolderNetwork(FakeNetwork):
 def _home_of(host: str) -> str:
     """Return the folder of a host: its name, or a digest if it is not a valid file name."""
     if _FOLDER.fullmatch(host) is None:
-        host = hashlib.sha256(host.encode()).hexdigest()
+        host = hashlib.sha256(host.encode(errors="surrogatepass")).hexdigest()
     return f"hosts/{host}"
 
 

@@ -105,7 +105,7 @@ def moved_xml(xml: str, destination: DestinationFiles, record: GuestRecord) -> s
         record: the guest's record at the destination.
     """
     domain = ET.fromstring(xml)  # noqa: S314 - libvirt wrote it
-    folder = GuestFolder(destination.state_dir, record.uuid)
+    folder = GuestFolder(destination.state_dir, record.uuid, is_local=False)
     files = {"loader": destination.image, "kernel": destination.image}
     if destination.initrd is not None:
         files["initrd"] = destination.initrd

@@ -61,7 +61,7 @@ class LibvirtDriver:
         )
         self._registry = LibvirtGuestRegistry(host, self._connection)
         self._builder = LibvirtBuilder(host, images, self._connection, self._registry)
-        self._storage = SharedDiskStorage(host.storage_dir, host.name)
+        self._storage = SharedDiskStorage(host.storage_dir, host.name, host.move_networks)
         self._stock = stock
         self._clock = clock
         # The lock of each guest, which disappears when no operation holds or awaits it.
@@ -233,7 +233,10 @@ class LibvirtDriver:
                 raise UnavailableError(reason) from error
 
     async def _move(self, known: GuestRecord, address: str) -> None:
-        folder, move = self._registry.folder(known.uuid), LibvirtMigration(self._connection, known)
+        folder, move = (
+            self._registry.folder(known.uuid),
+            LibvirtMigration(self._connection, known, self._host.move_networks),
+        )
         self._moves[known.uuid] = move
         try:
             # The mark survives the agent. If the domain is gone when the next agent starts, the

@@ -32,6 +32,8 @@ class LibvirtHost:
     accelerator: Accelerator = Accelerator.AUTO
     storage_dir: Path | None = None
     move_address: str = "127.0.0.1"
+    move_networks: tuple[str, ...] = ()
+    """The networks of other hosts' `move_address`, as CIDR blocks; none allows every address."""
     binary: str = "/usr/bin/qemu-system-x86_64"
     machine: str = "pc-q35-7.2"
     cpu_model: str = ""

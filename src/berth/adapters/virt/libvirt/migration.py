@@ -28,11 +28,14 @@ from berth.adapters.virt.libvirt.guest_registry import has_job
 from berth.adapters.virt.libvirt.hardware import ANYWHERE, FloatingCpus, number_list
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import GuestRecord
+from berth.adapters.virt.peer_addresses import Networks, check_network, peer_address
 from berth.domain.errors import DriverError, UnavailableError
 from berth.ports.virt import Power
 
 _SCHEME = "libvirt"
 _PEER_SCHEMES = ("qemu", "qemu+tls", "qemu+tcp", "qemu+unix", "qemu+ssh", "qemu+libssh")
+# Others make libvirt start programs, read files of this host, or skip the check of a certificate.
+_PEER_PARAMETERS = frozenset({"mode", "socket"})
 _POLL_S = 0.1
 _FLAGS = (
     MigrateFlag.LIVE
@@ -76,31 +79,35 @@ def address_of(
     return f"{_SCHEME}://{_bracketed(host.move_address)}/{uuid}?{urlencode(given)}"
 
 
-def target_of(address: str, uuid: str) -> MigrationTarget:
-    """Parse the address of a waiting guest.
+def target_of(address: str, uuid: str, networks: Networks = ()) -> MigrationTarget:
+    """Parse the address of a waiting guest, on a host in one of the networks.
 
     Raises:
         DriverError: the address is invalid, or belongs to another guest.
     """
-    parts = urlsplit(address)
+    host, _, parts = peer_address(address, _SCHEME, networks)
     given = dict(parse_qsl(parts.query))
     missing = {"host", "uri", "dir", "binary", "image"} - given.keys()
-    if parts.scheme != _SCHEME or not parts.hostname or missing or parts.path != f"/{uuid}":
+    if missing or parts.path != f"/{uuid}":
         raise DriverError(
             f"cannot migrate guest {uuid} to {address[:200]!r}, because that is not an address of "
             "a libvirt driver for this guest"
         )
-    peer = urlsplit(given["uri"])
+    try:
+        peer = urlsplit(given["uri"])
+    except ValueError as error:
+        raise DriverError(f"{given['uri'][:200]!r} is not a URI of a libvirtd") from error
     # The URI comes from another host, and some schemes and parameters make libvirt start programs.
     if (
         peer.scheme not in _PEER_SCHEMES
-        or {"command", "netcat"} & dict(parse_qsl(peer.query)).keys()
+        or dict(parse_qsl(peer.query, keep_blank_values=True)).keys() - _PEER_PARAMETERS
     ):
         raise DriverError(
             f"{given['uri'][:200]!r} is not an acceptable URI of the destination's libvirtd; set "
             f"virt.peer_uri there to a URI with the scheme {', '.join(_PEER_SCHEMES[:-1])} or "
-            f"{_PEER_SCHEMES[-1]}, without the parameters command and netcat"
+            f"{_PEER_SCHEMES[-1]}, without parameters other than mode and socket"
         )
+    check_network(peer.hostname or "", networks)
     initrd = given.get("initrd", "")
     files = DestinationFiles(
         Path(given["dir"]),
@@ -109,7 +116,7 @@ def target_of(address: str, uuid: str) -> MigrationTarget:
         given["binary"],
         given.get("cpus", ""),
     )
-    return MigrationTarget(given["host"], given["uri"], parts.hostname, files)
+    return MigrationTarget(given["host"], given["uri"], host, files)
 
 
 class LibvirtMigration:
@@ -118,10 +125,14 @@ class LibvirtMigration:
     Args:
         connection: calls libvirtd.
         known: the guest's record.
+        networks: the networks of hosts.
     """
 
-    def __init__(self, connection: LibvirtConnection, known: GuestRecord) -> None:
+    def __init__(
+        self, connection: LibvirtConnection, known: GuestRecord, networks: Networks = ()
+    ) -> None:
         self._connection = connection
+        self._networks = networks
         self._known = known
         self._is_cancelled = False
         self._is_given_up = asyncio.Event()
@@ -161,7 +172,7 @@ class LibvirtMigration:
                     "the guest has NUMA cells or PCI devices of this host and cannot be migrated "
                     "live; use a cold migration"
                 )
-            target = target_of(address, self._known.uuid)
+            target = target_of(address, self._known.uuid, self._networks)
             if self._is_cancelled:
                 raise DriverError("the migration was cancelled")
             await self._begin(target)

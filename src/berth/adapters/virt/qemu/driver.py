@@ -56,7 +56,7 @@ class QemuDriver:
         self._events = GuestEventHub()
         self._registry = QemuGuestRegistry(host, clock, self._on_event)
         self._builder = QemuBuilder(host, images, clock)
-        self._storage = SharedDiskStorage(host.storage_dir, host.name)
+        self._storage = SharedDiskStorage(host.storage_dir, host.name, host.move_networks)
         self._stock = stock
         self._clock = clock
         # The lock of each guest, which disappears when no operation holds or awaits it.
@@ -209,7 +209,7 @@ class QemuDriver:
         has_left = False
         try:
             async with self._locked_guest(instance_uuid, *_LIVE) as machine:
-                move = migration.QemuMigration(machine, self._clock)
+                move = migration.QemuMigration(machine, self._clock, self._host.move_networks)
                 self._moves[instance_uuid] = move
                 try:
                     await move.run(address)

@@ -9,9 +9,10 @@ import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import cast
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode
 
 from berth.adapters.virt.nbd_export import wait_for_server
+from berth.adapters.virt.peer_addresses import Networks, checked_port, peer_address
 from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.qmp import QmpError
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
@@ -68,10 +69,12 @@ class QemuMigration:
     Args:
         machine: the guest.
         clock: provides the time.
+        networks: the networks of hosts.
     """
 
-    def __init__(self, machine: Machine, clock: Clock) -> None:
+    def __init__(self, machine: Machine, clock: Clock, networks: Networks = ()) -> None:
         self._machine = machine
+        self._networks = networks
         self._clock = clock
         self._is_cancelled = False
 
@@ -106,13 +109,13 @@ class QemuMigration:
             raise MigrationError(f"guest {uuid} stays on this host: {error}") from error
 
     async def _begin(self, address: str) -> None:
-        parts = urlsplit(address)
-        if parts.scheme != _SCHEME or not parts.hostname or parts.port is None:
+        peer = peer_address(address, _SCHEME, self._networks)
+        if peer.port is None or peer.parts.path != f"/{self._machine.spec.uuid}":
             raise DriverError(
                 f"cannot migrate to {address[:200]!r}, because that is not an address of a QEMU "
-                "driver; use the same driver on both hosts"
+                "driver for this guest; use the same driver on both hosts"
             )
-        host, query = parts.hostname, parse_qs(parts.query)
+        host, query = peer.host, parse_qs(peer.parts.query)
         has_disks = bool(self._machine.spec.disks)
         if has_disks and query.get("names") != [",".join(self._machine.spec.disks)]:
             # QEMU matches devices by position, so it would mistake one disk for another.
@@ -126,7 +129,7 @@ class QemuMigration:
         await self._machine.set_capabilities(capabilities)
         async with self._mirrors(host, query.get("disks", [""])[0]):
             self._check()
-            uri = f"tcp:{_bracketed(host)}:{parts.port}"
+            uri = f"tcp:{_bracketed(host)}:{peer.port}"
             await self._machine.execute("migrate", {"uri": uri})
             await self._follow()
 
@@ -170,7 +173,7 @@ class QemuMigration:
         if disks:
             # The server is checked here, since QEMU connects synchronously: it would hang with its
             # guest until the server answers.
-            await wait_for_server(host, int(port))
+            await wait_for_server(host, checked_port(port))
             await self._clear_mirrors()  # an agent that died may have left some
         try:
             for name in disks:

@@ -160,13 +160,31 @@ def test_other_addresses_are_refused(address: str) -> None:
 
 @pytest.mark.parametrize(
     "uri",
-    ["http://h/", "qemu+ext:///system?command=/bin/sh", "qemu+ssh://h/system?netcat=sh", "xen:///"],
+    [
+        "http://h/",
+        "qemu+ext:///system?command=/bin/sh",
+        "qemu+ssh://h/system?netcat=sh",
+        "xen:///",
+        "qemu+tls://h/system?no_verify=1",
+        "qemu+tls://h/system?pkipath=/etc",
+        "qemu+ssh://h/system?command",
+    ],
 )
 def test_no_address_starts_a_program(uri: str) -> None:
     """A URI that would start a program or lead to something other than libvirtd is refused."""
     address = address_of(replace(HOST, peer_uri=uri), UUID, DISK)
     with pytest.raises(DriverError, match="not an acceptable URI"):
         target_of(address, UUID)
+
+
+@pytest.mark.parametrize("uri", ["qemu+tls://[/system", "qemu+tls://8.8.8.8/system"])
+def test_an_address_leads_to_a_host(uri: str) -> None:
+    """A URI that is malformed, or leads out of the networks of hosts, is refused."""
+    inside = address_of(replace(HOST, peer_uri="qemu+tls://127.0.0.2/system"), UUID, DISK)
+    assert target_of(inside, UUID, ("127.0.0.0/8",)).address == "127.0.0.1"
+    address = address_of(replace(HOST, peer_uri=uri), UUID, DISK)
+    with pytest.raises(DriverError, match=r"not a URI of a libvirtd|none of the networks"):
+        target_of(address, UUID, ("127.0.0.0/8",))
 
 
 def test_an_address_is_of_one_guest() -> None:
