@@ -24,7 +24,12 @@ class Names(Generic[_T]):
     """
 
     def __init__(self, standard: Iterable[str], in_use: Callable[[], Collection[str]]) -> None:
-        """Know the standard names, and those that `in_use` returns at each look-up."""
+        """Create the vocabulary of one kind of name.
+
+        Args:
+            standard: the standard names, in the order of responses.
+            in_use: returns the names that providers have now.
+        """
         self.records: dict[str, _T] = {}
         self.standard = {name: place for place, name in enumerate(standard)}
         # This is called at each look-up, because agents may report new names at any time.
@@ -68,7 +73,12 @@ class Vocabulary:
     """
 
     def __init__(self, standard: StandardNames, table: ProviderTable) -> None:
-        """Know the standard names, and those that the providers in `table` have at each look-up."""
+        """Create the vocabulary.
+
+        Args:
+            standard: the standard classes and traits, in the order of responses.
+            table: the providers, whose classes and traits are known as long as they have them.
+        """
         self._table = table
         self.classes = Names[ResourceClass](standard.classes, lambda: table.resource_classes)
         self.traits = Names[Trait](standard.traits, lambda: table.trait_names)

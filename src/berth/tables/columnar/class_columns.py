@@ -110,7 +110,7 @@ class ClassColumns(ColumnSet):
         return fits
 
     def taken(self, at: RowIndex) -> Ints:
-        """Return the sum of the reserved and used amounts of rows."""
+        """Return the sum of the reserved and used amounts of the given rows."""
         taken: Ints = self.reserved[at] + self.used[at]
         return taken
 

@@ -14,9 +14,9 @@ _IDS_KEPT = 65_536
 class Interned(Generic[_T]):
     """Reference-counted values by id.
 
-    The id of a value that no row has any longer is reused for the next new value. References are
-    counted because some values (host stats) change with every report, and a table that kept all of
-    them would grow without bound. Id 0 stands for the value `nothing`, which rows have without a
+    The id of a value that no longer occurs in any row is reused for the next new value. References
+    are counted because some values (host stats) change with every report, and a table that kept all
+    of them would grow without bound. Id 0 stands for the value `nothing`, which rows have without a
     `take`, and is never reused.
 
     Attributes:

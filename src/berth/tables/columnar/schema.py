@@ -83,7 +83,7 @@ CELL_COLUMNS = (
     Column("paired", np.int64, "CPUs", "see numa.most_paired"),
     Column("cores", np.int64, "cores", "cores with a free dedicated CPU"),
     Column("whole_cores", np.int64, "cores", "cores whose threads are all free"),
-    Column("threads", np.int32, "CPUs", "highest number of threads of a core"),
+    Column("threads", np.int32, "CPUs", "maximum number of threads in a core"),
     Column("is_old", np.bool_, "", "shared and dedicated CPUs are the same"),
     Column("memory_mb", np.int64, "MiB", "NumaCell.memory_mb"),
     Column("memory_used_mb", np.int64, "MiB", "memory of guests with a NUMA topology"),

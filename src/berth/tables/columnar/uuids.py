@@ -5,7 +5,7 @@ from berth.tables.columnar.text_index import TextIndex
 _TEXT_SIZE = 36
 _SIZE = 16
 
-# Maximum number of cached look-ups. A host that was just chosen is looked up several times.
+# Maximum number of cached look-ups. A host that has just been chosen is looked up several times.
 _RECENT_MAX = 1_024
 
 

@@ -18,7 +18,7 @@ class CellShape:
     """A NUMA cell as its host reports it, with CPU sets as bit masks; equal cells share an object.
 
     `cores` contains the dedicated CPUs of each core, without cores that have none; `threads` is the
-    highest number of threads of a core. `smallest_kb` is the smallest page size in KiB, 0 if none
+    maximum number of threads in a core. `smallest_kb` is the smallest page size in KiB, 0 if none
     is reported. `is_old` is True if the host does not distinguish shared from dedicated CPUs.
     """
 

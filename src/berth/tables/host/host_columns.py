@@ -219,7 +219,8 @@ class HostColumns(ColumnSet):
         self.last_seen_s[row] = 0.0 if service is None else service.last_seen_s
         self.created_at_s[row] = 0.0 if service is None else service.created_at_s
         failed = 0 if service is None else service.failed_builds
-        # The count is clipped, because agents report integers of any size and a column has 64 bits.
+        # The count is clipped, because a state file may contain an integer of any size, and a
+        # column has 64 bits.
         self.failed_builds[row] = max(0, min(failed, AMOUNT_MAX))
         self.failed_at_s[row] = 0.0 if service is None else service.failed_at_s
         level = 0.0 if service is None else service.failure_level

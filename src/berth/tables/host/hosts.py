@@ -245,7 +245,7 @@ class HostTable:
 
     @property
     def failure_level(self) -> SmallFloats:
-        """(N,) failure level of the host as its agent computed it, at least 0."""
+        """(N,) failure level of the host when it was last computed, at least 0."""
         return self._columns.failure_level[: self._rows]
 
     @property
@@ -384,7 +384,7 @@ class HostTable:
         return self.identity(row)[1]
 
     def names(self, rows: Iterable[int]) -> tuple[str, ...]:
-        """Return the host names of rows."""
+        """Return the host names of the given rows."""
         return tuple(self.name(int(row)) for row in rows)
 
     def row_of(self, host_uuid: str) -> int | None:

@@ -80,7 +80,7 @@ class CellColumns(ColumnSet):
 
 
 def most_paired(counts: Iterable[int]) -> int:
-    """Return the most CPUs that cores can provide if each core in use provides equally many.
+    """Return how many CPUs cores can provide at most if each core in use provides equally many.
 
     Each core in use provides at least two CPUs, so the result is 0 if no core has two free CPUs.
 
@@ -135,7 +135,7 @@ class NumaCells:
         self._rows = rows
 
     def places(self, rows: Selection) -> Places:
-        """Return the places of the NUMA cells of rows: (K, C), padded with -1."""
+        """Return the places of the given rows' NUMA cells: (K, C), padded with -1."""
         found: Places = self._places[rows]
         return found
 
@@ -144,7 +144,7 @@ class NumaCells:
         return _layout(self._shapes.get(row, ()))
 
     def layout_ids(self, rows: Selection) -> Ints:
-        """Return the (K,) layout ids of rows: equal for equal layouts, 0 without NUMA cells."""
+        """Return the layout ids of K rows: (K,); equal for equal layouts, 0 without NUMA cells."""
         if not self._layout_ids.size:
             return np.zeros(count_of(rows), dtype=np.int64)
         found: Ints = self._layout_ids[rows]

@@ -72,7 +72,7 @@ def kind_of(pool: PciPool) -> DeviceKind:
 
 
 def plainest_first(pools: Iterable[PciPool]) -> tuple[PciPool, ...]:
-    """Return pools in the order of their use: fewest tags first, as in Nova.
+    """Return pools in the order in which they are used: fewest tags first, as in Nova.
 
     An address counts as a tag.
     """
@@ -143,7 +143,7 @@ class PciDevices:
         return mine.free if mine else ()
 
     def state_ids(self, rows: Selection) -> Ints:
-        """Return the state ids of rows: (K,); equal ids mean equal `pools`, 0 means no pools."""
+        """Return the state ids of K rows: (K,); equal ids mean equal `pools`, 0 means no pools."""
         self._make_arrays()
         found: Ints = self._state_ids[rows]
         return found

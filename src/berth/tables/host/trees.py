@@ -24,7 +24,7 @@ _NO_SLOTS: Rows = np.empty(0, dtype=np.intp)
 
 
 class Branches(NamedTuple):
-    """The child providers of some rows, grouped by row.
+    """The child providers of the selected rows, grouped by row.
 
     `slots` is (C,). `owners` is (C,), the index of each slot's row in the selection. `rows` is the
     number of selected rows.
@@ -92,7 +92,7 @@ class Trees:
         return self._stock.used(slot)
 
     def branches(self, rows: Selection) -> Branches:
-        """Return the child providers of rows, grouped by row."""
+        """Return the child providers of the given rows, grouped by row."""
         if isinstance(rows, slice):
             # Every full evaluation selects all rows, so the arrays of this selection are cached
             # until a child is added, removed or reordered.

@@ -34,7 +34,7 @@ class Lineage:
         self.parent[before:] = self.root[before:] = NO_ROW
 
     def children_of(self, row: int) -> tuple[int, ...]:
-        """Return the rows directly below a row, ascending."""
+        """Return the children of a row, ascending."""
         return tuple(sorted(self._children.get(row, ())))
 
     def subtree(self, top: int) -> Iterator[int]:
@@ -52,7 +52,7 @@ class Lineage:
         return row == top
 
     def attach(self, row: int, parent: int) -> None:
-        """Move a row below a parent that is not its descendant, or make it a root (`NO_ROW`)."""
+        """Move a row under a parent that is not its descendant, or make it a root (`NO_ROW`)."""
         self._remove_from_parent(row)
         self.parent[row] = parent
         root = row

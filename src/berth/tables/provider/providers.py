@@ -229,8 +229,8 @@ class ProviderTable:
         parent = self._parent_row(provider.parent_uuid)
         if parent == self.lineage.parent.item(row):
             self._fill(row, provider)
-        # A parent below the provider itself would close a cycle, which has no root. A later event
-        # will break the cycle.
+        # A parent that is a descendant of the provider itself would close a cycle, which has no
+        # root. A later event will break the cycle.
         elif parent is None or self.lineage.is_within(parent, row):
             self._detach(row)
             self._unattached.put(provider)
