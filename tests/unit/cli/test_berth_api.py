@@ -58,7 +58,7 @@ REFUSED = replace(
         placed=0,
         asked=1,
         hosts_total=3,
-        filters=(FilterCount("ResourcesFilter", 3, 0, ("h1: MEMORY_MB: 9 asked, 8 free",)),),
+        filters=(FilterCount("ResourcesFilter", 3, 0, ("h1: MEMORY_MB: 9 requested, 8 free",)),),
         relaxations=(Relaxation("ResourcesFilter", "MEMORY_MB", "1 MB less memory: 1 host", 1),),
     ),
 )
@@ -127,7 +127,7 @@ def test_a_refusal_is_explained(run: Run, cloud: Cloud) -> None:
     keep(cloud, REFUSED)
     ended = run("explain", "req-1")
     assert ended.code == 0
-    for said in ("refused", "9 asked, 8 free", "No valid host", "1 MB less memory: 1 host"):
+    for said in ("refused", "9 requested, 8 free", "No valid host", "1 MB less memory: 1 host"):
         assert said in ended.out
 
 

@@ -55,7 +55,7 @@ class Steps:
 
     Attributes:
         count: the number of choices that were tried.
-        most: the number of choices that may be tried.
+        most: the maximum number of choices to try.
     """
 
     def __init__(self, anchors: int) -> None:

@@ -13,7 +13,7 @@ from berth.scheduling.candidates.constraints import RowClass
 from berth.scheduling.candidates.lookahead import OpenRows, can_satisfy, each_bit, union
 
 SUMS_MAX: Final = 1_000
-"""The most distinct sums of amounts for which unequal capacities may be equivalent."""
+"""Unequal capacities are treated as equivalent only for at most this many distinct sums."""
 
 
 class CapacityConstraint:

@@ -105,7 +105,7 @@ class TraitCoverage:
 
 
 class Subtree:
-    """Of the providers of some slots, one must be the ancestor of all others, or the only one.
+    """Of the providers of the given slots, one must be an ancestor of all others, or the only one.
 
     The providers that could be that ancestor are called tops; each has a bit.
     """
@@ -145,7 +145,7 @@ class Subtree:
         return above & self._under[row] & (chosen | self._tops[row] | self._later[depth]) != 0
 
     def take(self, depth: int, row: int) -> None:
-        """Keep only the tops that are this row or above it."""
+        """Keep only the tops that are this row or its ancestors."""
         above, chosen = self._stack[-1]
         if self._depths[depth]:
             above, chosen = above & self._under[row], chosen | self._tops[row]
@@ -156,7 +156,7 @@ class Subtree:
         self._stack.pop()
 
     def state(self, _depth: int, _row_class: RowClass) -> Hashable:
-        """Return the tops above all chosen rows, and which of them are chosen."""
+        """Return the common tops of all chosen rows, and which of them are chosen."""
         above, chosen = self._stack[-1]
         # Chosen rows that are not common tops are left out, because they can no longer matter.
         return above, above & chosen
@@ -166,7 +166,7 @@ class Subtree:
         return self._under.get(row, 0), self._tops.get(row, 0)
 
     def narrow(self, depth: int, open_rows: OpenRows) -> bool:
-        """Exclude rows that are below no possible common top; return whether such a top is left."""
+        """Exclude rows that are under no possible common top; return whether such a top is left."""
         inside = [at for at in range(depth, len(self._depths)) if self._depths[at]]
         if not inside:
             return True
@@ -181,10 +181,10 @@ class Subtree:
         return kept != 0
 
     def _may_be_top(self, wanted: Sequence[int], own: int, is_chosen: int) -> bool:
-        """Return whether rows below a top can satisfy all slots, one of them being the top itself.
+        """Return whether a top and its descendants can satisfy all slots, the top at least one.
 
         Args:
-            wanted: by slot, the bits of its open rows that are the top or below it.
+            wanted: by slot, the bits of its open rows that are the top or its descendants.
             own: the bit of the top.
             is_chosen: nonzero if the top already satisfies a slot.
         """
@@ -193,7 +193,7 @@ class Subtree:
         return not self._are_apart or can_satisfy(wanted, _once)
 
     def _reach_of(self, top: int, open_rows: OpenRows) -> tuple[int, int]:
-        """Return the rows below a top, including the top, and the top alone, as bits."""
+        """Return a top with its descendants, and the top alone, as bits."""
         reach = self._reach.get(top)
         # The result does not depend on the choices, so it is computed once per search.
         if reach is None:

@@ -60,7 +60,7 @@ class CandidateQuery:
         root_forbidden: traits that the root of the tree must not have.
         same_subtree: sets of suffixes; of the providers of each set's groups, one must be the
             ancestor of all others, or the only one.
-        limit: the most candidates to return, at least 1; None for all.
+        limit: the maximum number of candidates to return, at least 1; None for all.
         is_nested_aware: False excludes candidates with two providers of one tree, for clients that
             use microversions without nested providers.
     """
@@ -84,12 +84,14 @@ class CandidateQuery:
         suffixes = {group.suffix for group in self.groups}
         if not self.groups or len(suffixes) != len(self.groups):
             given = [group.suffix for group in self.groups]
-            raise ValueError(f"groups: must be at least one, with distinct suffixes, not {given}")
+            raise ValueError(f"groups: must be one or more with distinct suffixes, not {given}")
         if not any(group.amounts for group in self.groups):
             raise ValueError("at least one group must request a resource class")
         known = suffixes - {UNSUFFIXED}
         if not all(together and together <= known for together in self.same_subtree):
             sets = [sorted(together) for together in self.same_subtree]
-            raise ValueError(f"same_subtree: each set must be some of {sorted(known)}, not {sets}")
+            raise ValueError(
+                f"same_subtree: each set must name one or more of {sorted(known)}, not {sets}"
+            )
         if self.limit is not None and self.limit < 1:
             raise ValueError(f"limit: must be at least 1, not {self.limit}")

@@ -34,7 +34,7 @@ class ChanceScheduler:
 
 def _unweighed(hosts: HostTable, query: Query, rows: Rows) -> FullRanking:
     del query
-    # All scores are equal, so all hosts tie and `_any` can choose among them in the order of names.
+    # All scores are equal, so all hosts tie, and `_any` chooses among them sorted by name.
     return FullRanking(hosts, rows, np.zeros(rows.size, dtype=np.float64))
 
 

@@ -1,8 +1,8 @@
 """The simple scheduler: the host with the fewest CPUs in use, up to a limit.
 
 Nova's scheduler of 2010 went through the hosts in ascending order of used CPUs and gave up at the
-first that would exceed `max_cores` (nova-behaviour.md 1.1), since all later ones would, too. This
-one applies the policy's filters first, and its refusal names the limit.
+first that would exceed `max_cores` (nova-behaviour.md 1.1), since all later ones would exceed it as
+well. This one applies the policy's filters first, and its refusal names the limit.
 """
 
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ def build(*, max_cores: int = 16, resource_class: str = VCPU) -> SimpleScheduler
     """Build the driver.
 
     Args:
-        max_cores: the most CPUs that the instances on one host may use together.
+        max_cores: the maximum number of CPUs that the instances on one host may use together.
         resource_class: the resource class in which CPUs are counted.
 
     Raises:

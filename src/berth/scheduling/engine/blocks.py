@@ -15,7 +15,7 @@ import numpy as np
 from berth.scheduling.rules.rule import Scores
 from berth.tables.columnar.bitsets import Rows
 
-# An `Extreme` raises its bounds when more changed rows than this are pending.
+# An `Extreme` updates its bounds when more changed rows than this are pending.
 _PENDING_MAX: Final = 4_096
 
 # Up to this many values are cut into blocks of 32.
@@ -250,7 +250,7 @@ class Extreme:
         self.value = float(grown[self._holder])
 
     def update(self, rows: Rows, changed: set[int], values: Scores, greatest: float) -> bool:
-        """Update for the current values of some rows.
+        """Update for the current values of the given rows.
 
         Args:
             rows: (K,) the rows, K >= 1.
@@ -262,7 +262,7 @@ class Extreme:
             Whether `value` has changed.
         """
         old = self.value
-        # Bounds are raised in bulk, because only a search relies on them.
+        # Bounds are updated in bulk, because only a search relies on them.
         self._pending.append(rows)
         self._pending_rows += rows.size
         if greatest >= old:

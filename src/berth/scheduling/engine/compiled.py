@@ -60,10 +60,10 @@ class KernelBoard:
             by_share=scoring.by_share,
         )
         self.can_rescale = not scoring.varies and not scoring.measures.reads_request
-        told = scoring.explained_terms()
-        self.can_explain = told is not None
-        if told is not None:
-            self.board.set_told(told)
+        terms = scoring.explained_terms()
+        self.can_explain = terms is not None
+        if terms is not None:
+            self.board.set_told(terms)
 
     def set_scales(self, scales: Scales) -> None:
         """Set the scales on which the board scores hosts from now on."""
@@ -141,7 +141,7 @@ class KernelBoard:
         return self.board.best(count, self._order)
 
     def explain(self, rows: list[int], own: list[list[float]]) -> Iterator[ScoredRow]:
-        """Yield the score parts of rows on the scales of the stored scores; requires `can_explain`.
+        """Yield the score parts of each row on the stored scores' scales; requires `can_explain`.
 
         Args:
             rows: the rows.
@@ -151,8 +151,8 @@ class KernelBoard:
             NonFiniteValueError: a value is not finite.
         """
         try:
-            told = self.board.tell(rows, self._readings.values, own)
+            parts = self.board.tell(rows, self._readings.values, own)
         except ArithmeticError:
             raise NonFiniteValueError from None
-        for row, (score, raw, normalised) in zip(rows, told, strict=True):
+        for row, (score, raw, normalised) in zip(rows, parts, strict=True):
             yield row, score, raw, normalised

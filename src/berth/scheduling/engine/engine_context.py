@@ -15,8 +15,8 @@ from berth.tables.host.hosts import HostTable
 class EngineContext:
     """The table, rules and readings from which request profiles are created.
 
-    `order` maps each position in the order of names to its row; it is None if rows are in that
-    order.
+    `order` maps each position in the hosts sorted by name to its row; it is None if the rows are
+    sorted by name.
     """
 
     hosts: HostTable
@@ -28,7 +28,7 @@ class EngineContext:
 
 
 def rows_by_name(hosts: HostTable) -> Rows | None:
-    """Return the row at each position in the order of names, or None if rows are in that order."""
+    """Return the rows sorted by host name, or None if all rows are in that order already."""
     alive = hosts.alive_rows()
     ranks = hosts.rank[alive]
     if alive.size == len(hosts) and np.array_equal(ranks, alive):

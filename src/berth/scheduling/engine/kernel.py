@@ -109,7 +109,7 @@ class Board(Protocol):
     def tell(
         self, rows: list[int], kept: NDArray[np.float64], own: list[list[float]], /
     ) -> list[tuple[float, tuple[float, ...], tuple[float, ...]]]:
-        """Return (score, raw values, normalised values) of rows, on the scales of `set_ends`.
+        """Return (score, raw values, normalised values) of each row, on the scales of `set_ends`.
 
         `own` contains for each row the values of the weighers without a line, in their order.
 
@@ -128,7 +128,7 @@ class Kernel(Protocol):
 
     Attributes:
         API: the version of its interface.
-        BEST_MAX: the greatest number of hosts that `Board.best` finds.
+        BEST_MAX: the maximum number of hosts that `Board.best` finds.
         STAGES_MOVED: the flag for a changed stage.
         EXTREMES_MOVED: the flag for a changed extreme.
         SCORES_UNFIT: the flag for a score that is not finite.

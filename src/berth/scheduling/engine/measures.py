@@ -77,7 +77,7 @@ class Measures:
         self._query = query
 
     def values(self, query: Query, rows: Selection) -> Matrix:
-        """Return the values of rows, by weigher; NaN for a weigher that no longer applies."""
+        """Return the values of K rows, (W, K); NaN for a weigher that no longer applies."""
         self._query = query
         if self._are_lines:
             kept: Matrix = self._readings.values[:, rows]

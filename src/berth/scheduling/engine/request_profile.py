@@ -46,7 +46,7 @@ _CHANGED_SHARE: Final = 4
 
 
 class StaleProfileError(Exception):
-    """The profile cannot be updated at all, or only at a high cost, so it must be rebuilt."""
+    """The profile must be rebuilt, because updating it is impossible or would cost more."""
 
 
 class RequestProfile:
@@ -155,7 +155,7 @@ class RequestProfile:
             self._rescale(query)
 
     def _own_values(self, query: Query, rows: list[int]) -> list[list[float]]:
-        """Return the own values of rows; an empty list when no weigher reads the request."""
+        """Return the own values of each row; an empty list when no weigher reads the request."""
         measures, known = self._scoring.measures, self._own
         if not measures.reads_request:
             return []
@@ -184,7 +184,7 @@ class RequestProfile:
     def best(self, query: Query, count: int) -> list[int]:
         """Return the rows of the `count` best hosts, or of all if fewer pass.
 
-        The best host is first; hosts with equal scores are in the order of names.
+        The best host is first; hosts with equal scores are sorted by name.
         """
         now = self._scoring.scales()
         # On unchanged scales, the stored scores are exact.
@@ -212,7 +212,7 @@ class RequestProfile:
         return self._rows_of(self._scores.best(count))
 
     def tied(self, query: Query) -> list[int]:
-        """Return the rows of all hosts that share the best score, in the order of names."""
+        """Return the rows of all hosts that share the best score, sorted by name."""
         if self._scoring.scales() != self._reference.all:
             self._rescale(query)
         (first,) = self._top(1)
@@ -244,7 +244,7 @@ class RequestProfile:
         return [known[row] for row in rows]
 
     def _score_parts(self, query: Query, rows: list[int]) -> None:
-        """Compute and cache the score parts of rows, reusing own values that are still valid."""
+        """Compute and cache the score parts of the rows, reusing own values that are valid."""
         scoring, hosts, compiled = self._scoring, self._hosts, self._compiled
         own = self._known_values(query, rows) if scoring.measures.reads_request else []
         if (
@@ -273,7 +273,7 @@ class RequestProfile:
             )  # fmt: skip
 
     def _known_values(self, query: Query, rows: list[int]) -> list[list[float]]:
-        """Return the own values of rows, and cache them."""
+        """Return the own values of each row, and cache them."""
         known = self._own
         unknown = [row for row in rows if row not in known]
         if unknown:

@@ -89,7 +89,7 @@ class Scoring:
     # ---- extremes -----------------------------------------------------------------------------
 
     def update(self, rows: Rows, changed: set[int], values: Matrix, passes: Mask) -> None:
-        """Update the extremes for the current values of some rows.
+        """Update the extremes for the current values of the given rows.
 
         Args:
             rows: (K,) the rows, K >= 1.
@@ -195,7 +195,7 @@ class Scoring:
         return [(-low.value if low else 0.0, top.value if top else 0.0) for low, top in pairs]
 
     def scores(self, values: Matrix, scales: Scales, rows: Selection) -> Scores:
-        """Return the scores of rows, summing the weighers in the order of the policy.
+        """Return the scores of K rows, summing the weighers in the order of the policy.
 
         Args:
             values: (W, K) the values of the weighers.
@@ -211,7 +211,7 @@ class Scoring:
             return _summed(gains)
 
     def _scores_by_line(self, values: Matrix, scales: Scales) -> Scores:
-        """Return the scores of rows, skipping operations that change no value; see `scores`.
+        """Return the scores of K rows, skipping operations that change no value; see `scores`.
 
         The scores are computed weigher by weigher: one line of many rows fits in the processor's
         cache, and for few rows a number is faster than a column.
@@ -293,7 +293,7 @@ class Scoring:
         return [tuple(line) for line in factors.T.tolist()]
 
     def has_switched(self) -> bool:
-        """Return whether multipliers have begun or ceased to vary between hosts."""
+        """Return whether multipliers have started or stopped varying between hosts."""
         return self.varies != any(self._varies(weigher) for weigher, _ in self._all_weighers)
 
     def _normalised(self, values: Matrix, scales: Scales) -> Matrix:

@@ -17,7 +17,7 @@ from berth.tables.host.hosts import HostTable
 Small = NDArray[np.uint8]
 
 FILTERS_MAX: Final = 250
-"""The most filters that the engine supports: every stage must fit in a byte."""
+"""The maximum number of filters that the engine supports: every stage must fit in a byte."""
 
 
 class Stages:
@@ -107,7 +107,7 @@ class Stages:
         self.settled[rows] = self._settle(query, rows)
 
     def evaluate(self, query: Query, rows: Rows) -> Small:
-        """Return the current stages of rows, from `settled` and the volatile filters."""
+        """Return the current stages of the given rows, from `settled` and the volatile filters."""
         stage = self.settled[rows]
         for i in self._volatile:
             verdict = self._filters[i].keep(self._hosts, query, rows)

@@ -21,7 +21,7 @@ _BEGINNINGS: Final = (NO_HOST, GROUP_BROKEN)
 
 
 def without_reasons(message: str) -> str:
-    """Return the message of a refusal without its reasons, as another zone may read it.
+    """Return the message of a refusal without its reasons, which other zones must not learn.
 
     The reasons count hosts and reveal how much capacity would suffice. Any other message, such as
     an agent's report to the owner of an instance, has no such reasons and is returned unchanged.
@@ -35,7 +35,7 @@ def without_reasons(message: str) -> str:
 
 
 # A message names at most this many relaxations; the record contains all of them.
-_SAID_MAX = 3
+_TEXTS_MAX = 3
 
 _REDUCTION = "reduction"
 
@@ -178,29 +178,29 @@ def _message(refusal: Refusal) -> str:
     """Return the message for the owner of the request: one line without names of hosts."""
     asked, total = refusal.asked, refusal.hosts_total
     noun = "instance" if asked == 1 else "instances"
-    said = [f"{NO_HOST} for {asked:,} {noun}"]
+    sentences = [f"{NO_HOST} for {asked:,} {noun}"]
     if refusal.placed:
-        said.append(f"only {refusal.placed:,} found room")
+        sentences.append(f"only {refusal.placed:,} found room")
     if not total:
-        said.append("no host is registered")
+        sentences.append("no host is registered")
     removed = [
         f"{count.name} removed {count.before - count.after:,}"
         for count in refusal.filters
         if count.before > count.after
     ]
     if removed:
-        said.append(f"of {count_hosts(total)}, " + ", ".join(removed))
-    said.extend(_hints(refusal))
-    return ". ".join(text[0].upper() + text[1:] for text in said) + "."
+        sentences.append(f"of {count_hosts(total)}, " + ", ".join(removed))
+    sentences.extend(_hints(refusal))
+    return ". ".join(text[0].upper() + text[1:] for text in sentences) + "."
 
 
 def _hints(refusal: Refusal) -> list[str]:
     fewer = [one.text for one in refusal.relaxations if one.change and one.filter == "count"]
-    other = [one.text for one in refusal.relaxations if one.text not in fewer][:_SAID_MAX]
-    said = [f"it would fit with {text}" for text in fewer]
+    other = [one.text for one in refusal.relaxations if one.text not in fewer][:_TEXTS_MAX]
+    sentences = [f"it would fit with {text}" for text in fewer]
     if other:
-        who = "it" if refusal.asked == 1 else "one more"
-        said.append(f"{who} would fit with: " + "; ".join(other))
+        subject = "it" if refusal.asked == 1 else "one more"
+        sentences.append(f"{subject} would fit with: " + "; ".join(other))
     elif refusal.code is RefusalCode.ALL_FILTERED:
-        said.append("no single change to the request, and no two together, would make it fit")
-    return said
+        sentences.append("no single change to the request, and no two together, would make it fit")
+    return sentences

@@ -66,10 +66,10 @@ def relaxations_in_pairs(
     # Only the pairs that remove the most hosts are evaluated, because an evaluation calls `relax`
     # of both filters for every nearest host.
     found.sort(key=lambda pair: -pair[2].size)
-    return list(_told(hosts, query, found[:_PAIRS_MAX]))
+    return list(_relaxations(hosts, query, found[:_PAIRS_MAX]))
 
 
-def _told(
+def _relaxations(
     hosts: HostTable, query: Query, pairs: Sequence[tuple[Filter, Filter, Rows]]
 ) -> Iterator[Relaxation]:
     for one, other, unsorted in pairs:
@@ -91,13 +91,13 @@ def _told(
 def _offers(
     hosts: HostTable, query: Query, pair: tuple[Filter, Filter], rows: Rows
 ) -> Iterator[_PairedChange]:
-    """Yield the changes for each host that is nearest for either filter, in the order of names."""
+    """Yield the changes for each host that is nearest for either filter, sorted by name."""
     near = [_near(hosts, query, rule, rows) for rule in pair]
     found = np.array(sorted(near[0] | near[1]), dtype=np.intp)
     for row in found[hosts.rank[found].argsort()].tolist():
-        said = [rule.relax(hosts, query, np.array([row])) for rule in pair]
-        if all(said):
-            changes = tuple(changes[0] for changes in said)
+        each = [rule.relax(hosts, query, np.array([row])) for rule in pair]
+        if all(each):
+            changes = tuple(changes[0] for changes in each)
             yield _PairedChange(row, changes, tuple(row in rows_near for rows_near in near))
 
 
@@ -124,8 +124,8 @@ def _nearest(query: Query, offers: Sequence[_PairedChange]) -> _PairedChange | N
             most = max(greatest.get(change.subject, 1.0), abs(change.change))
             greatest[change.subject] = most
     greatest |= {name: float(amount) for name, amount in query.needs.amounts.items()}
-    said = zip(*(map(_what, offer.changes) for offer in offers), strict=True)
-    tells_apart = [len(set(texts)) > 1 for texts in said]
+    texts_by_rule = zip(*(map(_what, offer.changes) for offer in offers), strict=True)
+    tells_apart = [len(set(texts)) > 1 for texts in texts_by_rule]
 
     def distance(offer: _PairedChange) -> tuple[float, int]:
         near = zip(tells_apart, offer.near, strict=True)

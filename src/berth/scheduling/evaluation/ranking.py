@@ -18,7 +18,7 @@ _BLOCK = 128
 
 
 class Ranking(Protocol):
-    """Hosts in the order of their scores, hosts with equal scores in the order of their names.
+    """Hosts sorted by score, and by name where scores are equal.
 
     Each host has an index, which identifies it in this ranking only. Methods take indices as
     `number` and `numbers`.
@@ -34,7 +34,7 @@ class Ranking(Protocol):
         ...
 
     def tied(self) -> list[int]:
-        """Return the indices of all hosts with the best score, in the order of names."""
+        """Return the indices of all hosts with the best score, sorted by name."""
         ...
 
     def row(self, number: int) -> int:

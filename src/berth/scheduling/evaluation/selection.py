@@ -6,7 +6,7 @@ from berth.scheduling.evaluation.ranking import Ranking
 
 
 class RandomSource:
-    """The only source of randomness of a plan, created at its first use: few plans need it."""
+    """The random source of a plan, which creates its generator when that is first used."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -30,7 +30,7 @@ def choose_host(
         ranked: at least one host.
         subset_size: the number of best hosts to choose among at random.
         shuffle: whether to shuffle the hosts with the best score before the subset is taken.
-        random_source: the plan's source of randomness.
+        random_source: the random source of the plan.
         shown: the number of runners-up.
 
     Returns:

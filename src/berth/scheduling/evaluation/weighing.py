@@ -82,7 +82,7 @@ def values_of(
     query: Query,
     rows: Selection,
 ) -> Scores | None:
-    """Return a weigher's values of rows, or None if it does not apply; see `reader_of`."""
+    """Return a weigher's values of K rows, or None if it does not apply; see `reader_of`."""
     return reader_of(weigher, normalisation)(hosts, query, rows)
 
 

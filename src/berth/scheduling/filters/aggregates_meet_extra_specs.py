@@ -1,9 +1,10 @@
 """AggregateInstanceExtraSpecsFilter: the metadata of the host's aggregates meets the extra specs.
 
 The filter reads specs whose key has no scope or the scope `aggregate_instance_extra_specs`; other
-scopes belong to other rules. At least one aggregate of the host must have the key, with a word that
-matches. As in Nova, the filter reads **every** key without a scope, even one that was meant for
-another rule (nova-behaviour.md 2.6): use scopes, or do not combine this filter with such rules.
+scopes belong to other rules. At least one aggregate of the host must have the key, and one of its
+comma-separated values must match the requirement. As in Nova, the filter reads **every** key
+without a scope, even one that was meant for another rule (nova-behaviour.md 2.6): use scopes, or do
+not combine this filter with such rules.
 """
 
 from collections.abc import Iterator, Sequence

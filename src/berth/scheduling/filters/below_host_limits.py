@@ -24,7 +24,8 @@ def build_io_ops(*, max_io_ops_per_host: int = 8) -> Filter:
     """Build IoOpsFilter: fewer instances than the limit load the host's disks.
 
     Args:
-        max_io_ops_per_host: the most instances that may load the disks of a host simultaneously.
+        max_io_ops_per_host: the maximum number of instances that may load the disks of a host
+            simultaneously.
 
     Raises:
         ValueError: the limit is below 0.
@@ -50,7 +51,7 @@ def build_num_instances(*, max_instances_per_host: int = 50) -> Filter:
     """Build NumInstancesFilter: the host has fewer instances than the limit.
 
     Args:
-        max_instances_per_host: the most instances that a host may have.
+        max_instances_per_host: the maximum number of instances on a host.
 
     Raises:
         ValueError: the limit is below 1.

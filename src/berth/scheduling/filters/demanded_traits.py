@@ -41,7 +41,7 @@ _PREFIXES: Mapping[str, str] = {
     "hw_viommu_model": "COMPUTE_VIOMMU_MODEL",
 }
 
-# Old images name network cards as VMware does; Nova translates these names, too.
+# Old images name network cards as VMware does; Nova also translates these names.
 _OLD_VIFS: Mapping[str, str] = {
     "virtuale1000": "e1000",
     "virtuale1000e": "e1000e",
@@ -70,7 +70,7 @@ def build_image_type_support(*, query_placement_for_image_type_support: bool = T
         value = image_properties(query).get("disk_format", "")
         if not value or not switch:
             return {}
-        return {trait_of("COMPUTE_IMAGE_TYPE", value): said("disk_format", value)}
+        return {trait_of("COMPUTE_IMAGE_TYPE", value): property_text("disk_format", value)}
 
     rule = trait_filter("ImageTypeSupportFilter", demands, request=_IMAGE)
     return replace(rule, options={"query_placement_for_image_type_support": switch})
@@ -89,7 +89,10 @@ def build_image_metadata(*, image_metadata_prefilter: bool = True) -> Filter:
         found: dict[str, str] = {}
         for key, value in image_properties(query).items() if image_metadata_prefilter else ():
             if key in _PREFIXES and value:
-                trait, source = trait_of(_PREFIXES[key], _canonical(key, value)), said(key, value)
+                trait, source = (
+                    trait_of(_PREFIXES[key], _canonical(key, value)),
+                    property_text(key, value),
+                )
                 found[trait] = f"{found[trait]} and {source}" if trait in found else source
         return found
 
@@ -206,7 +209,7 @@ def image_properties(query: Query) -> Mapping[str, str]:
     return {} if image is None else image.properties
 
 
-def said(key: str, value: str) -> str:
+def property_text(key: str, value: str) -> str:
     """Return a property as `key=value`, with the value cut to 80 characters."""
     return f"{key}={value[:_SHOWN_MAX]}"
 
@@ -229,11 +232,11 @@ def asked_by_both(query: Query, key: str) -> tuple[str, str]:
     Raises:
         InvalidInputError: the flavor and the image give different values.
     """
-    said_by = _said_by(query, key)
-    values = {value for _, value in said_by if value}
+    given = _given_values(query, key)
+    values = {value for _, value in given if value}
     if len(values) > 1:
-        raise _conflict(said_by)
-    sources = [said(name, value) for name, value in said_by if value]
+        raise _conflict(given)
+    sources = [property_text(name, value) for name, value in given if value]
     return next(iter(values), ""), " and ".join(sources)
 
 
@@ -250,14 +253,14 @@ def is_asked_by_either(query: Query, key: str) -> tuple[bool, str]:
     Raises:
         InvalidInputError: one requests the feature and the other rules it out.
     """
-    said_by = _said_by(query, key)
-    answers = {_is_true(value) for _, value in said_by}
+    given = _given_values(query, key)
+    answers = {_is_true(value) for _, value in given}
     if len(answers) > 1:
-        raise _conflict(said_by)
-    return answers == {True}, " and ".join(said(name, value) for name, value in said_by)
+        raise _conflict(given)
+    return answers == {True}, " and ".join(property_text(name, value) for name, value in given)
 
 
-def _said_by(query: Query, key: str) -> list[tuple[str, str]]:
+def _given_values(query: Query, key: str) -> list[tuple[str, str]]:
     """Return the name and value of a key's extra spec and image property, as far as they exist."""
     both = (
         (f"hw:{key}", query.request.flavor.extra_specs.get(f"hw:{key}")),
@@ -270,10 +273,10 @@ def _is_true(text: str) -> bool:
     return text.strip().lower() in _TRUE
 
 
-def _conflict(said_by: Sequence[tuple[str, str]]) -> InvalidInputError:
-    (spec, by_flavor), (name, by_image) = said_by
+def _conflict(given: Sequence[tuple[str, str]]) -> InvalidInputError:
+    (spec, by_flavor), (name, by_image) = given
     return InvalidInputError(
         f"flavor.extra_specs.{spec}",
-        f"is {by_flavor[:_SHOWN_MAX]!r}, but the image has {said(name, by_image)}; "
+        f"is {by_flavor[:_SHOWN_MAX]!r}, but the image has {property_text(name, by_image)}; "
         "make them equal, or leave one out",
     )

@@ -34,7 +34,7 @@ def build() -> Filter:
         why=_why,
         relax=_relax,
         reads=Reads(request=("needs.amounts",), columns=("used",)),
-        # The ledger checks claims on forced hosts, too, and rejects those that do not fit.
+        # The ledger also checks claims on forced hosts, and rejects those that do not fit.
         on_forced=True,
         limits=_limits,
         assign=assign,

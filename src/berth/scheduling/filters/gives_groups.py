@@ -37,7 +37,7 @@ def build() -> Filter:
             ),
             columns=("used", "traits"),
         ),
-        # The ledger checks claims on forced hosts, too, and rejects those that do not fit.
+        # The ledger also checks claims on forced hosts, and rejects those that do not fit.
         on_forced=True,
         assign=assign,
     )

@@ -55,7 +55,7 @@ def _exact_filter(name: str, quantity: Quantity) -> Filter:
             return f"it has no {quantity.resource_class}"
         asked = say(quantity.asked(query.request.flavor))
         free = _free(hosts, quantity, here)[0]
-        return f"{quantity.resource_class}: exactly {asked} asked, {free:,} free"
+        return f"{quantity.resource_class}: exactly {asked} requested, {free:,} free"
 
     def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
         if quantity is CPUS:

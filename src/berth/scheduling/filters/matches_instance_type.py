@@ -78,7 +78,7 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
 def _why(hosts: HostTable, query: Query, row: int) -> str:
     here = np.array([row])
     unmet = [what for what, meets in _demands(hosts, query, here) if not meets[0]]
-    return f"{'; '.join(unmet)} asked, {_free(hosts, row)}"
+    return f"{'; '.join(unmet)} requested, {_free(hosts, row)}"
 
 
 def _free(hosts: HostTable, row: int) -> str:

@@ -41,4 +41,4 @@ def _why(hosts: HostTable, query: Query, row: int) -> str:
 
 
 def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
-    return without(NAME, "retried", "sparing hosts where a build failed", hosts, rows)
+    return without(NAME, "retried", "the exclusion of hosts where a build failed", hosts, rows)

@@ -67,12 +67,12 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
 def _why(hosts: HostTable, query: Query, row: int) -> str:
     demands = _demands(hosts, query, np.array([row]))
     unmet = [one for one, meets in demands if not meets[0]]
-    said: list[str] = []
+    reasons: list[str] = []
     for one in unmet:
         named = dict.fromkeys(attributes_of(one))
         values = ", ".join(f"{name} is {value_of(name, hosts, row)!r}" for name in named)
-        said.append(_short(f"{one} does not hold" + (f": {values}" if values else "")))
-    return "; ".join(said)
+        reasons.append(_short(f"{one} does not hold" + (f": {values}" if values else "")))
+    return "; ".join(reasons)
 
 
 def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:

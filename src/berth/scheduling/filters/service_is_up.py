@@ -29,7 +29,7 @@ def build(*, service_down_time_s: float = 60.0) -> Filter:
         raise ValueError(f"service_down_time_s: {service_down_time_s} must be above 0")
 
     def is_up(hosts: HostTable, query: Query, rows: Selection) -> Mask:
-        # Clocks differ, so heartbeats may lie in the future; Nova compares the distance, too.
+        # Clocks differ, so heartbeats may lie in the future; Nova also takes the absolute value.
         fresh = np.abs(query.now_s - hosts.last_seen_s[rows]) <= service_down_time_s
         up: Mask = fresh & ~hosts.forced_down[rows]
         return up
@@ -54,7 +54,7 @@ def build(*, service_down_time_s: float = 60.0) -> Filter:
         if service.forced_down:
             return "its service was forced down"
         silent_s = query.now_s - float(hosts.last_seen_s[row])
-        return f"its service was last heard of {silent_s:,.0f} s ago"
+        return f"its last heartbeat was {silent_s:,.0f} s ago"
 
     def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
         up, enabled = is_up(hosts, query, rows), hosts.enabled[rows]

@@ -109,7 +109,7 @@ class _RatioLimit:
         here = np.array([row])
         asked = self._quantity.asked(query.request.flavor)
         total, taken = self._total_and_taken(hosts, here)
-        what = f"{self._quantity.resource_class}: {say(asked)} asked"
+        what = f"{self._quantity.resource_class}: {say(asked)} requested"
         if total[0] < asked:
             return f"{what}, at most {total[0]:,} per instance"
         ratio = float(self._ratio(hosts, here)[0])

@@ -17,7 +17,7 @@ from berth.tables.columnar.bitsets import Mask
 from berth.tables.columnar.class_columns import Ints
 
 KINDS_MAX: Final = 4
-"""The most kinds of which every subset is tested; for more kinds, the search decides."""
+"""The maximum number of kinds of which every subset is tested; with more, the search decides."""
 
 
 @dataclass(frozen=True, slots=True)

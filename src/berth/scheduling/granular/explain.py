@@ -117,7 +117,7 @@ def _lack(request: TreeRequest, kind: GroupKind, views: Sequence[ProviderView]) 
         name = request.classes[place]
         offers = [offer for provider in able if (offer := provider.offers[place]) is not None]
         most = max((min(offer.free, offer.unit_max) for offer in offers), default=0)
-        texts.append(f"{amount:,} {name} asked, {max(most, 0):,} at most on one provider")
+        texts.append(f"{amount:,} {name} requested, {max(most, 0):,} at most on one provider")
     where = f" {traits}" if traits else ""
     return ", ".join(texts) + where
 

@@ -60,10 +60,10 @@ def device_demands(
     for need in needs:
         alias = known.get(need.alias)
         if alias is None:
-            said = ", ".join(sorted(known)) or "none"
+            names = ", ".join(sorted(known)) or "none"
             reason = (
-                f"the policy has no alias {need.alias[:80]!r} (it has {said}); add the alias to the"
-                " policy, or request devices by an alias that it has"
+                f"the policy has no alias {need.alias[:80]!r} (it has {names}); add the alias to"
+                " the policy, or request devices by an alias that it has"
             )
             raise InvalidInputError("pci_passthrough:alias", reason)
         policy = need.numa_policy or alias.numa_policy

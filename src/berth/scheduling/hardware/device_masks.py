@@ -84,7 +84,7 @@ def cells_with_devices(hosts: HostTable, sources: Iterable[DeviceSources], rows:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The ids and sockets of the cells of some rows: (K, C), -1 for none."""
+    """The ids and sockets of the cells of K rows: (K, C), -1 for none."""
 
     ids: Ints
     sockets: Ints

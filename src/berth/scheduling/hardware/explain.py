@@ -48,7 +48,7 @@ def why_no_hardware(
         return "it reports no NUMA cells"
     asked = len(topology.cells)
     if asked > len(cells):
-        return f"{asked} NUMA cells asked, it has {len(cells)}"
+        return f"{asked} NUMA cells requested, but it has {len(cells)}"
     ratios = OvercommitRatios.of(hosts, row)
     # The first reason that applies is returned, so the most specific ones come first.
     masks: list[int] = []
@@ -127,8 +127,8 @@ def _changes(
             what = noun.removesuffix("s") if amount == 1 else noun
             yield _Change(subject, f"{amount:,} {what}{where}", passing(shrink(amount)), -amount)
     if topology.thread_policy in (ThreadPolicy.REQUIRE, ThreadPolicy.ISOLATE):
-        said = f"without the thread policy {topology.thread_policy}"
-        yield _Change("thread policy", said, passing(replace(topology, thread_policy=None)))
+        text = f"without the thread policy {topology.thread_policy}"
+        yield _Change("thread policy", text, passing(replace(topology, thread_policy=None)))
     if topology.page_size is not None:
         yield _Change(
             "page size", "without a page size", passing(replace(topology, page_size=None))
@@ -201,7 +201,7 @@ def why_no_devices(hosts: HostTable, demands: Sequence[DeviceDemand], row: int) 
     for source in sources_of(hosts, demands):
         free, demand = int(usable_devices(hosts, source, here)[0]), source.demand
         if free < demand.count:
-            reasons.append(f"{demand.alias}: {demand.count:,} asked, {free:,} free")
+            reasons.append(f"{demand.alias}: {demand.count:,} requested, {free:,} free")
     names = ", ".join(sorted({demand.alias for demand in demands}))
     return "; ".join(reasons) or f"its devices do not suffice for all of {names} together"
 
@@ -278,16 +278,16 @@ def _memory(cell: FreeCell, demand: CellDemand) -> CellShortage:
             )
         return CellShortage(1.0, f"memory in whole pages of {cell.shape.smallest_kb:,} KiB")
     wish = demand.page_size
-    said = f"{wish} pages" if isinstance(wish, PageSizeClass) else f"pages of {wish:,} KiB"
+    text = f"{wish} pages" if isinstance(wish, PageSizeClass) else f"pages of {wish:,} KiB"
     pages = allowed_pages(cell, demand)
     if not pages:
-        return CellShortage(1.0, said)
+        return CellShortage(1.0, text)
     whole = [free for size, free in pages if not wanted_kb % size]
     if not whole:
-        return CellShortage(1.0, f"memory in whole {said}")
+        return CellShortage(1.0, f"memory in whole {text}")
     short_kb = wanted_kb - max(whole)
     return CellShortage(
-        min(short_kb / max(wanted_kb, 1), 1.0), f"{_in_mb(short_kb)} more in free {said}"
+        min(short_kb / max(wanted_kb, 1), 1.0), f"{_in_mb(short_kb)} more in free {text}"
     )
 
 

@@ -196,7 +196,7 @@ def devices_near(
 
 
 def _preference(room: FreeHardware, demand: HardwareDemand) -> list[int]:
-    """Return the positions of the cells in order of preference.
+    """Return the positions of the cells, the preferred ones first.
 
     Guests that request devices prefer cells close to them; all others avoid those cells. After that
     the fullest cells come first, or the emptiest, depending on `packs`.

@@ -54,16 +54,16 @@ def why_not(hosts: HostTable, name: str, amount: int, row: int) -> str:
     slots = np.array([s for s in hosts.trees.on_row(row) if below and below.total[s]], np.intp)
     if below is not None and slots.size:
         room = max(_room(hosts.resource(name), here), _room(below, slots), 0)
-        return f"{name}: {amount:,} asked, {room:,} at most on one provider"
+        return f"{name}: {amount:,} requested, {room:,} at most on one provider"
     columns = hosts.resource(name)
     if columns is None or not columns.total[row]:
         return f"it has no {name}"
     if amount > columns.unit_max[row]:
-        return f"{name}: {amount:,} asked, at most {columns.unit_max[row]:,} per instance"
+        return f"{name}: {amount:,} requested, at most {columns.unit_max[row]:,} per instance"
     if amount > columns.free[row]:
-        return f"{name}: {amount:,} asked, {columns.free[row]:,} free"
+        return f"{name}: {amount:,} requested, {columns.free[row]:,} free"
     return (
-        f"{name}: {amount:,} asked, but it must be at least {columns.min_unit[row]:,} "
+        f"{name}: {amount:,} requested, but it must be at least {columns.min_unit[row]:,} "
         f"and a multiple of {columns.step_size[row]:,}"
     )
 

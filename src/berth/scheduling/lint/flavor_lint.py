@@ -58,13 +58,13 @@ def lint_flavor(flavor: Flavor, needs: Needs, filters: frozenset[str]) -> Iterat
         filters: the names of the policy's filters.
     """
     where = f"flavor {flavor.name}"
-    said = (
+    warnings = (
         *_unread(flavor.extra_specs, needs, filters),
         *_never_holding(flavor.extra_specs, filters),
         *_contradicting(flavor.extra_specs, needs, filters),
         *_without_scope(flavor.extra_specs, filters),
     )
-    yield from (LintWarning(where, text) for text in said)
+    yield from (LintWarning(where, text) for text in warnings)
 
 
 def _unread(specs: Mapping[str, str], needs: Needs, filters: frozenset[str]) -> Iterator[str]:

@@ -144,7 +144,7 @@ def _uselessness(rule: Filter) -> str:
 def _missing_rules(policy: Policy) -> Iterator[LintWarning]:
     filters = {rule.name for rule in policy.effective(Operation.CREATE).filters}
     if _ALIVE not in filters:
-        text = f"without {_ALIVE}, hosts that are down or disabled are chosen, too; add it"
+        text = f"without {_ALIVE}, hosts that are down or disabled are also chosen; add it"
         yield LintWarning("filters", text)
     weighers = {rule.name for rule in policy.weighers if rule.multiplier}
     for group_policy, name in GROUP_FILTERS.items():
@@ -232,7 +232,7 @@ def _newest(weighers: Sequence[Weigher]) -> Iterator[LintWarning]:
 
 
 def _overruling(weighers: Sequence[Weigher]) -> Iterator[LintWarning]:
-    """Yield a warning for each weigher that lets all lesser ones decide only ties."""
+    """Yield a warning for each weigher that leaves only ties to all lesser ones."""
     ranked = sorted((one for one in weighers if one.multiplier), key=lambda w: -abs(w.multiplier))
     for count in range(1, len(ranked)):
         lesser = sum(abs(one.multiplier) for one in ranked[count:])

@@ -63,8 +63,8 @@ class RuleVerdict:
 class HostInspection:
     """One host: the verdict of each filter and, if it passed all of them, its score.
 
-    Every filter runs, also on hosts that an earlier filter removed. `place` is the host's position
-    by score, from 1; it and `scored` are None for a removed host.
+    Every filter runs on every host, even if an earlier filter has removed the host. `place` is the
+    host's position by score, from 1; it and `scored` are None for a removed host.
     """
 
     host: str
@@ -147,8 +147,8 @@ def inspect(
         policy: the rules in force.
         now_s: Unix seconds, for heartbeats.
         seed: the seed of every random choice.
-        hosts_max: the most candidates and the most removed hosts to list for an instance, or None
-            for all; a chosen host that passed is always listed.
+        hosts_max: the maximum number of candidates, and of removed hosts, to list for an instance;
+            None for all. A chosen host that passed is always listed.
 
     Raises:
         InvalidInputError: the flavor or the image has an invalid spec, or the flavor requests

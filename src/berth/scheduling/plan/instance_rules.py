@@ -94,8 +94,8 @@ def _known(names: frozenset[str]) -> Filter:
         kept: Mask = ~np.isin(chosen_rows, np.fromiter(unknown(hosts), dtype=np.intp))
         return kept
 
-    # The policy of a server group is checked on forced hosts as well, so their instances must be
-    # known, too.
+    # The policy of a server group is also checked on forced hosts, so their instances must be known
+    # as well.
     return Filter(NAME, keep, _why, _relax, _READS, on_forced=True)
 
 

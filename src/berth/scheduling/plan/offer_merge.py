@@ -78,6 +78,6 @@ def adjusted_weight(weight: float, offset: float, scale: float) -> float:
 
     Source: nova-behaviour.md 1.3.
 
-    The weight is bounded, because the zones above scale and add weights, which must stay finite.
+    The weight is bounded, because parent zones scale and add weights, which must stay finite.
     """
     return max(-_WEIGHT_MAX, min(_WEIGHT_MAX, offset + scale * weight))

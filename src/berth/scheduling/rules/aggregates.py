@@ -1,4 +1,4 @@
-"""The metadata of aggregates that admits requests to hosts, or confines them to hosts."""
+"""Aggregate metadata that admits requests to hosts, or confines them to hosts."""
 
 from collections.abc import Iterable
 
@@ -79,5 +79,5 @@ def zone_aggregates(hosts: HostTable, query: Query) -> frozenset[int]:
 
 
 def names_of(hosts: HostTable, aggregate_ids: frozenset[int]) -> str:
-    """Return the names of aggregates as text, separated by commas and in the order of the ids."""
+    """Return the names of aggregates as text, separated by commas and sorted by id."""
     return ", ".join(hosts.aggregates[number].name for number in sorted(aggregate_ids))

@@ -25,13 +25,13 @@ from berth.tables.columnar.bitsets import Mask, Selection, count_of
 from berth.tables.host.hosts import HostTable
 
 TEXT_MAX = 16_384
-"""The most characters of a query."""
+"""The maximum number of characters in a query."""
 
 DEPTH_MAX = 32
-"""The most levels of nested lists in a query."""
+"""The maximum number of levels of nested lists in a query."""
 
 TERMS_MAX = 128
-"""The most operators and arguments of a query: each may cost milliseconds on a large fleet."""
+"""The maximum number of operators and arguments: each may cost milliseconds on a large fleet."""
 
 _FIELD = "hints.query"
 
@@ -228,7 +228,7 @@ def value_of(attribute: JsonAttribute, hosts: HostTable, row: int) -> object:
 
 
 class _QueryEvaluator:
-    """Evaluates a query on some rows, and looks up each attribute once."""
+    """Evaluates a query on the given rows, and looks up each attribute once."""
 
     def __init__(self, hosts: HostTable, rows: Selection) -> None:
         self._hosts = hosts

@@ -2,7 +2,8 @@
 
 The first word of a requirement is the operator, and the rest is its operand; a requirement without
 a known operator must equal the value. `=` means "at least", as in Nova. A numeric operator never
-matches text that is not a number: the host is removed with a reason, and the request does not fail.
+matches text that is not a number: the host is removed with a reason, but the request is not
+rejected.
 """
 
 import math

@@ -171,8 +171,8 @@ class Filter:
     """A hard rule. See `Keep`, `Why` and `Relax` for its parts.
 
     `once_per_request` makes the filter run once for all instances of a request; set it if placing
-    one instance cannot change the verdict for the next. `on_forced` makes it run on forced hosts,
-    too; set it if the ledger or the host would reject the instance. `run_on_rebuild` makes it run
+    one instance cannot change the verdict for the next. `on_forced` also makes it run on forced
+    hosts; set it if the ledger or the host would reject the instance. `run_on_rebuild` makes it run
     on rebuilds, which skip all other filters.
     """
 
@@ -202,7 +202,7 @@ class Weigher:
     `multiplier_key` is the key of aggregate metadata that overrides the multiplier for the hosts
     of the aggregate (the lowest of several); empty for none. `share` expresses the quantity in
     [0, 1] of the host's own capacity, for policies that normalise by share; None if the weigher
-    has no such form. A `Rule` as `raw` or `share` provides the form for one row, too.
+    has no such form. A `Rule` as `raw` or `share` also provides the form for one row.
     """
 
     name: str
@@ -213,7 +213,7 @@ class Weigher:
     ceiling: float | None = None
     multiplier_key: str = ""
     is_penalty: bool = False
-    """The policy gives the multiplier as a penalty, so aggregate metadata is negated, too."""
+    """The policy gives the multiplier as a penalty, so aggregate metadata is also negated."""
     share: Raw | None = None
     raw_of_one: OfOne | None = None
     """Reads one row faster than arrays do; the engine reads a row or two after each placement."""
@@ -221,7 +221,7 @@ class Weigher:
 
 
 EXAMPLES_MAX = 3
-"""The most hosts that a refusal names as examples."""
+"""The maximum number of hosts that a refusal names as examples."""
 
 
 def example_names(hosts: HostTable, rows: Rows) -> tuple[str, ...]:

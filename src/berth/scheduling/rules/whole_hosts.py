@@ -1,4 +1,4 @@
-"""Whole hosts: the sums of a host and the child providers below it, by resource class.
+"""Whole hosts: the sums of a host and its child providers, by resource class.
 
 Weighers that compare several classes read hosts this way, so that a GPU has the same effect on the
 root provider and on a child.

@@ -19,8 +19,8 @@ def build(
     multiplier of about 1 gives it the weight of free memory. Nova's count includes each failure
     since the last successful build, for any tenant, so one bad image can mark many hosts. With
     `decay_s`, hosts recover without a successful build. With `by_tenant`, the weigher reads the
-    level that the host's agent derives from failures by cause and tenant, which decays over time
-    (`domain.compute.build_failure`).
+    host's failure level, which the gateway derives from failures by cause and tenant and which
+    decays over time (`domain.compute.build_failure`).
 
     Args:
         multiplier: the weight of failures, as a positive number; it is negated.

@@ -2,7 +2,7 @@
 
 Equal scores are ordered by host name, and names often reveal the kind of a host: without lots, all
 hosts of one kind are filled before the next kind. With a small multiplier, the lots decide instead.
-Their order is fixed, too, so instances still gather on few hosts, but it mixes the kinds, so some
+Their order is also fixed, so instances still gather on few hosts, but it mixes the kinds, so some
 hosts of each kind stay free.
 """
 

@@ -103,7 +103,7 @@ def test_a_refusal_ends_with_3_and_says_what_would_help(
     assert ended.code == 3
     assert "Refused (not_enough)" in ended.out
     assert "2 fewer instances: 7 of 9 fit" in ended.out
-    assert "ResourcesFilter: VCPU: 4 asked, 0 free" in ended.out
+    assert "ResourcesFilter: VCPU: 4 requested, 0 free" in ended.out
     assert ended.err == ""
     ended = run(*words, "--json")
     assert ended.code == 3

@@ -90,9 +90,9 @@ def test_a_refusal_tells_the_whole_story() -> None:
         "ResourcesFilter",
     ]
     assert refusal.filters[3].removed_examples == (
-        "small-1: MEMORY_MB: 1,024 asked, at most 512 per instance",
-        "small-2: MEMORY_MB: 1,024 asked, at most 512 per instance",
-        "small-3: MEMORY_MB: 1,024 asked, at most 512 per instance",
+        "small-1: MEMORY_MB: 1,024 requested, at most 512 per instance",
+        "small-2: MEMORY_MB: 1,024 requested, at most 512 per instance",
+        "small-3: MEMORY_MB: 1,024 requested, at most 512 per instance",
     )
     assert texts(refusal) == [
         "512 MB less memory: 3 hosts",

@@ -17,7 +17,7 @@ from berth.scheduling.filters.demanded_traits import (
     build_virtio_sound,
     image_properties,
     is_asked_by_either,
-    said,
+    property_text,
     trait_filter,
     trait_of,
 )
@@ -67,7 +67,7 @@ def test_reasons_name_the_trait_and_what_demands_it(ask: Ask) -> None:
 def test_traits_are_named_as_in_os_traits() -> None:
     """Trait names are in upper case with underscores, and quoted values are shortened."""
     assert trait_of("COMPUTE_NET_VIF_MODEL", "ne2k-pci") == "COMPUTE_NET_VIF_MODEL_NE2K_PCI"
-    assert said("key", "v" * 200) == "key=" + "v" * 80
+    assert property_text("key", "v" * 200) == "key=" + "v" * 80
     assert image_properties(query_of({}, None)) == {}
 
 

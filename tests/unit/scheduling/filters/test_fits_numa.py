@@ -185,7 +185,7 @@ def test_an_alias_that_the_policy_has_not_is_refused(ask: Ask) -> None:
     ("specs", "vcpus", "memory_mb", "row", "why"),
     [
         (DEDICATED, 4, 64, 0, "it reports no NUMA cells"),
-        (DEDICATED | {"hw:numa_nodes": "2"}, 4, 64, 1, "2 NUMA cells asked, it has 1"),
+        (DEDICATED | {"hw:numa_nodes": "2"}, 4, 64, 1, "2 NUMA cells requested, but it has 1"),
         (DEDICATED, 8, 64, 3, "needs 3 more free dedicated CPUs on one NUMA cell"),
         (DEDICATED, 9, 64, 1, "needs 1 more free dedicated CPU on one NUMA cell"),
         (DEDICATED, 4, 5000, 1, "needs 904 MB more free memory on one NUMA cell"),

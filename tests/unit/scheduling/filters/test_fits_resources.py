@@ -72,9 +72,9 @@ def test_room_counts_ratio_reserve_and_the_largest_single_request(
 @pytest.mark.parametrize(
     ("vcpus", "why"),
     [
-        (9, "VCPU: 9 asked, at most 8 per instance"),
-        (8, "VCPU: 8 asked, 6 free"),
-        (1, "VCPU: 1 asked, but it must be at least 2 and a multiple of 2"),
+        (9, "VCPU: 9 requested, at most 8 per instance"),
+        (8, "VCPU: 8 requested, 6 free"),
+        (1, "VCPU: 1 requested, but it must be at least 2 and a multiple of 2"),
     ],
 )
 def test_the_reason_says_how_much_was_missing(ask: Ask, vcpus: int, why: str) -> None:
@@ -88,7 +88,7 @@ def test_the_reason_names_every_class_that_is_short(ask: Ask) -> None:
     """The reason names every class that is short or missing."""
     asked = ask(SIZES, asking(flavor(1, 9000, CUSTOM_GPU="1")))
     assert asked.why(RULE, 1) == (
-        "MEMORY_MB: 9,000 asked, at most 8,192 per instance; it has no CUSTOM_GPU"
+        "MEMORY_MB: 9,000 requested, at most 8,192 per instance; it has no CUSTOM_GPU"
     )
 
 
@@ -169,9 +169,9 @@ def test_the_best_provider_says_why_and_what_would_fit(ask: Ask) -> None:
     """The reason and the relaxation refer to the provider with the most room."""
     asked = ask(TREES, asking(flavor(X="5")))
     assert [asked.why(RULE, row) for row in range(4)] == [
-        "X: 5 asked, at most 4 per instance",
-        "X: 5 asked, 3 at most on one provider",
-        "X: 5 asked, 4 at most on one provider",
+        "X: 5 requested, at most 4 per instance",
+        "X: 5 requested, 3 at most on one provider",
+        "X: 5 requested, 4 at most on one provider",
         "it has no X",
     ]
     assert asked.relaxed(RULE, [0, 1, 2]) == [("1 X less: 2 hosts", ("both", "root"))]

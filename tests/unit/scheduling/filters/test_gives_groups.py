@@ -63,7 +63,7 @@ def test_it_says_why_and_what_would_help(ask: Ask) -> None:
     """The reason and the relaxations name the group and the amount."""
     asked = ask(FLEET, asking(specs={f"resources_GPU:{GPU_MILLI}": "800"}))
     assert asked.why(RULE, 1) == (
-        "group _GPU: 800 CUSTOM_GPU_MILLI asked, 700 at most on one provider"
+        "group _GPU: 800 CUSTOM_GPU_MILLI requested, 700 at most on one provider"
     )
     assert asked.relaxed(RULE, [0, 1]) == [
         ("100 less CUSTOM_GPU_MILLI in group _GPU: 1 host", ("busy",)),

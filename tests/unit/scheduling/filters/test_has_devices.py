@@ -89,8 +89,11 @@ def test_an_alias_that_the_policy_has_not_is_refused(ask: Ask) -> None:
 
 def test_it_says_what_a_host_lacks(ask: Ask) -> None:
     """The reason names the alias with too few devices, or all aliases that fail together."""
-    assert asked(ask, "gpu:5,nic:1").why(RULE, 3) == "gpu: 5 asked, 1 free"
-    assert asked(ask, "gpu:1,nic:1").why(RULE, 0) == "gpu: 1 asked, 0 free; nic: 1 asked, 0 free"
+    assert asked(ask, "gpu:5,nic:1").why(RULE, 3) == "gpu: 5 requested, 1 free"
+    assert (
+        asked(ask, "gpu:1,nic:1").why(RULE, 0)
+        == "gpu: 1 requested, 0 free; nic: 1 requested, 0 free"
+    )
     why = "its devices do not suffice for all of either, gpu together"
     assert asked(ask, "gpu:4,either:1").why(RULE, 1) == why
 

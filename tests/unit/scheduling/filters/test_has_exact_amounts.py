@@ -68,10 +68,10 @@ def test_a_class_that_no_host_has_is_free_nowhere(ask: Ask) -> None:
 def test_the_reason_names_both_amounts(ask: Ask) -> None:
     """The reason names the requested and the free amount, or the missing class."""
     asked = ask(FLEET, asking(flavor(4, 512, 20, 512)))
-    assert asked.why(CORE, 0) == "VCPU: exactly 4 asked, 8 free"
+    assert asked.why(CORE, 0) == "VCPU: exactly 4 requested, 8 free"
     assert asked.why(CORE, 2) == "it has no VCPU"
-    assert asked.why(RAM, 1) == "MEMORY_MB: exactly 512 asked, -808 free"
-    assert asked.why(DISK, 0) == "DISK_GB: exactly 20.50 asked, 100 free"
+    assert asked.why(RAM, 1) == "MEMORY_MB: exactly 512 requested, -808 free"
+    assert asked.why(DISK, 0) == "DISK_GB: exactly 20.50 requested, 100 free"
 
 
 @pytest.mark.parametrize(

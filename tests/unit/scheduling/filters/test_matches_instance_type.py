@@ -79,7 +79,8 @@ def test_the_reason_names_what_was_asked_and_what_is_free(ask: Ask) -> None:
     flavor = Flavor("1", "f", 1, 2048, root_gb=60, extra_specs={"rack": "r1"})
     asked = ask(SNAPSHOT, asking(flavor))
     assert asked.why(RULE, 1) == (
-        "2,048 MB of memory; 60 GB of disk; the extra spec rack=r1 asked, 1,023 MB and 50 GB free"
+        "2,048 MB of memory; 60 GB of disk; the extra spec rack=r1 requested, "
+        "1,023 MB and 50 GB free"
     )
     flavor = Flavor("1", "f", 1, 1500, extra_specs={"rack": "r1"})
     asked = ask(snapshot_of([Box("a"), Box("b", used={"MEMORY_MB": 8000})]), asking(flavor))

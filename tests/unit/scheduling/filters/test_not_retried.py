@@ -22,5 +22,5 @@ def test_host_and_node_have_to_match(ask: Ask) -> None:
     assert asked.kept(RULE) == ["a", "b"]
     assert asked.why(RULE, 0) == "a build of this request failed there"
     assert asked.relaxed(RULE, [0]) == [
-        ("without sparing hosts where a build failed: 1 host", ("a",))
+        ("without the exclusion of hosts where a build failed: 1 host", ("a",))
     ]

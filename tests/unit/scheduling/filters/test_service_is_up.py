@@ -39,7 +39,7 @@ def test_hosts_that_are_up_and_enabled_stay(ask: Ask, snapshot: Snapshot) -> Non
 def test_each_state_has_its_reason(ask: Ask, snapshot: Snapshot) -> None:
     """The reason names the state of the service."""
     asked, rule = ask(snapshot, asking()), service_is_up.build()
-    assert asked.why(rule, 2) == "its service was last heard of 60 s ago"
+    assert asked.why(rule, 2) == "its last heartbeat was 60 s ago"
     assert asked.why(rule, 4) == "its service is disabled (no reason given)"
     assert asked.why(rule, 5) == "its service was forced down"
     assert asked.why(rule, 7) == "it has no compute service"

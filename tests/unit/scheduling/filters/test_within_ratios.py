@@ -152,27 +152,27 @@ def test_each_quantity_has_its_own_key(ask: Ask) -> None:
     ]
     assert [asked.kept(one) for one in (CORE, RAM, DISK)] == [["a"], [], []]
     assert asked.why(AGGREGATE_CORE, 0) == (
-        "VCPU: 3 asked, 2 free of 8 x 0.50 (cpu_allocation_ratio of aggregate fast)"
+        "VCPU: 3 requested, 2 free of 8 x 0.50 (cpu_allocation_ratio of aggregate fast)"
     )
     assert asked.why(AGGREGATE_DISK, 0) == (
-        "DISK_GB: 41 asked, 40 free of 100 x 1 (disk_allocation_ratio of aggregate fast)"
+        "DISK_GB: 41 requested, 40 free of 100 x 1 (disk_allocation_ratio of aggregate fast)"
     )
     assert asked.why(RAM, 0) == (
-        "MEMORY_MB: 7,384 asked, -808 free of 8,192 x 1 (ram_allocation_ratio of the host)"
+        "MEMORY_MB: 7,384 requested, -808 free of 8,192 x 1 (ram_allocation_ratio of the host)"
     )
 
 
 @pytest.mark.parametrize(
     ("rule", "wanted", "row", "why"),
     [
-        (CORE, flavor(9), 1, "VCPU: 9 asked, at most 8 per instance"),
-        (RAM, flavor(0, 1), 3, "MEMORY_MB: 1 asked, at most 0 per instance"),
-        (DISK, flavor(0, 0, 20, 512), 0, "DISK_GB: 20.50 asked, at most 20 per instance"),
+        (CORE, flavor(9), 1, "VCPU: 9 requested, at most 8 per instance"),
+        (RAM, flavor(0, 1), 3, "MEMORY_MB: 1 requested, at most 0 per instance"),
+        (DISK, flavor(0, 0, 20, 512), 0, "DISK_GB: 20.50 requested, at most 20 per instance"),
         (
             AGGREGATE_CORE,
             flavor(),
             2,
-            "VCPU: 0 asked, -1 free of 8 x 1 (cpu_allocation_ratio of the host)",
+            "VCPU: 0 requested, -1 free of 8 x 1 (cpu_allocation_ratio of the host)",
         ),
     ],
 )

@@ -33,14 +33,14 @@ def shares(*amounts: int) -> dict[str, str]:
         (
             BUSY,
             shares(800),
-            "group _0: 800 CUSTOM_GPU_MILLI asked, 700 at most on one provider",
+            "group _0: 800 CUSTOM_GPU_MILLI requested, 700 at most on one provider",
         ),
         (
             BUSY,
             shares(800, 800, 800, 800, 900),
             (
-                "group _4: 900 CUSTOM_GPU_MILLI asked, 700 at most on one provider; groups _0,"
-                " _1, _2 and 1 more: 800 CUSTOM_GPU_MILLI asked, 700 at most on one provider"
+                "group _4: 900 CUSTOM_GPU_MILLI requested, 700 at most on one provider; groups _0,"
+                " _1, _2 and 1 more: 800 CUSTOM_GPU_MILLI requested, 700 at most on one provider"
             ),
         ),
         (
@@ -52,14 +52,14 @@ def shares(*amounts: int) -> dict[str, str]:
             BUSY,
             {**shares(800), "trait_0:CUSTOM_A100": "required", "trait_0:CUSTOM_OLD": "forbidden"},
             (
-                "group _0: 800 CUSTOM_GPU_MILLI asked, 700 at most on one provider with trait"
+                "group _0: 800 CUSTOM_GPU_MILLI requested, 700 at most on one provider with trait"
                 " CUSTOM_A100 and without trait CUSTOM_OLD"
             ),
         ),
         (
             NETWORK,
             shares(1),
-            "group _0: 1 CUSTOM_GPU_MILLI asked, 0 at most on one provider",
+            "group _0: 1 CUSTOM_GPU_MILLI requested, 0 at most on one provider",
         ),
         (FREE, shares(700, 700, 700), "it has room for 2 of the 3 groups"),
         (
