@@ -98,7 +98,7 @@ class NoBrokerError(BenchError):
 
 
 class BrokenError(BenchError):
-    """An order was lost or doubled, or a host holds more than its capacity."""
+    """An order was lost or duplicated, or a host holds more than its capacity."""
 
 
 def broker_url() -> str:
@@ -112,7 +112,7 @@ def measure_schedulers(cases: SchedulerCases) -> Iterator[SchedulerTimes]:
     Raises:
         NoDatabaseError: there is no PostgreSQL server.
         NoBrokerError: there is no RabbitMQ server.
-        BrokenError: an order was lost or doubled, or a host holds more than its capacity.
+        BrokenError: an order was lost or duplicated, or a host holds more than its capacity.
     """
     for contention, hosts in (("low", one) for one in cases.hosts):
         for count in cases.schedulers:

@@ -125,7 +125,7 @@ def test_an_all_in_one_process_places_for_others(
         assert part.stop() == 0
 
 
-def test_no_order_is_lost_or_doubled_while_the_broker_comes_and_goes(
+def test_no_order_is_lost_or_duplicated_while_the_broker_comes_and_goes(
     processes: Processes, service: Service, broker: RabbitBroker, ledger: str, tmp_path: Path
 ) -> None:
     """Each create is accepted once, each server becomes active, and its resources count once."""

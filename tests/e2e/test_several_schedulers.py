@@ -19,7 +19,7 @@ _KILLED_AFTER = (10, 25, 40)
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("way", ["called", "pending"])
-def test_nothing_is_lost_or_doubled_when_schedulers_die(
+def test_nothing_is_lost_or_duplicated_when_schedulers_die(
     processes: Processes,
     service: Service,
     broker: RabbitBroker,

@@ -34,14 +34,14 @@ async def live(world: World) -> None:
 
 async def quiet(world: World) -> None:
     """Make the bus reliable, and wait until everything has settled."""
-    world.faults.lost = world.faults.doubled = world.faults.delay_s = 0.0
+    world.faults.lost = world.faults.duplicated = world.faults.delay_s = 0.0
     await asyncio.sleep(QUIET_S)
 
 
 @pytest.mark.parametrize("seed", _SEEDS)
 @pytest.mark.parametrize("by_casts", [False, True], ids=["feed", "casts"])
 def test_no_list_is_trusted_that_is_known_to_be_wrong(seed: int, *, by_casts: bool) -> None:
-    """Decisions use only up-to-date lists while messages are lost, doubled, late and out of order.
+    """Decisions use only up-to-date lists while messages are lost, duplicated, late or reordered.
 
     Agents change their version meanwhile. No decision uses a list that is older than its agent's
     last message, and in the end the table equals the ledger.
@@ -49,7 +49,7 @@ def test_no_list_is_trusted_that_is_known_to_be_wrong(seed: int, *, by_casts: bo
 
     async def main() -> None:
         world = await open_world(seed, by_casts=by_casts)
-        world.faults.lost, world.faults.doubled, world.faults.delay_s = 0.3, 0.3, 8.0
+        world.faults.lost, world.faults.duplicated, world.faults.delay_s = 0.3, 0.3, 8.0
         async with running(world.desk.follower.run, world.tracker.run):
             await live(world)
             await quiet(world)

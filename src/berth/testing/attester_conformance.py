@@ -26,9 +26,9 @@ class AttesterConformance:
     @pytest.fixture
     def attester(self) -> Attester:
         """Return the attester under test; each subclass overrides this fixture."""
-        raise NotImplementedError
+        raise NotImplementedError("subclass the conformance suite and override `attester`")
 
-    async def test_nodes_have_the_levels_that_the_service_says(self, attester: Attester) -> None:
+    async def test_nodes_have_the_levels_of_the_service(self, attester: Attester) -> None:
         """Known nodes have the service's levels, each with a finite expiry time."""
         found = await attester.attest(["node-2", "node-1"])
         assert {node: one.level for node, one in found.items()} == {
@@ -43,7 +43,7 @@ class AttesterConformance:
         assert await attester.attest(["node-3"]) == {}
         assert list(await attester.attest(["node-3", "node-1"])) == ["node-1"]
 
-    async def test_nothing_is_said_that_was_not_asked(self, attester: Attester) -> None:
+    async def test_only_the_requested_nodes_are_attested(self, attester: Attester) -> None:
         """The result covers the requested nodes only, even when others are known."""
         assert await attester.attest([]) == {}
         assert list(await attester.attest(["node-1"])) == ["node-1"]

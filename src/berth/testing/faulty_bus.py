@@ -22,7 +22,7 @@ class Faults:
 
     lost: float = 0.0
     answer_lost: float = 0.0
-    doubled: float = 0.0
+    duplicated: float = 0.0
     delay_s: float = 0.0
 
 
@@ -48,7 +48,7 @@ class FaultyBus:
         try:
             async with asyncio.timeout(timeout_s):
                 # The copy has its own delay, so it may arrive before or long after the original.
-                if self._happens(self._faults.doubled):
+                if self._happens(self._faults.duplicated):
                     double = self._bus.call(command, args, timeout_s=timeout_s, server=server)
                     self._spawn(self._later(double))
                 await self._travel()
@@ -68,7 +68,7 @@ class FaultyBus:
     async def cast(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> None:
-        """See `Bus.cast`. The message may be lost or doubled, and a later one may overtake it."""
+        """See `Bus.cast`. The message may be lost, duplicated or overtaken by a later one."""
         for _ in range(self._copies()):
             sent = self._bus.cast(command, args, timeout_s=timeout_s, server=server)
             self._spawn(self._later(sent))
@@ -95,7 +95,7 @@ class FaultyBus:
     def _copies(self) -> int:
         if self._happens(self._faults.lost):
             return 0
-        return 2 if self._happens(self._faults.doubled) else 1
+        return 2 if self._happens(self._faults.duplicated) else 1
 
     def _happens(self, share: float) -> bool:
         return self._rng.random() < share

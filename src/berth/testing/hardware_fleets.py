@@ -220,7 +220,7 @@ def random_image(rng: Random) -> Image | None:
     """Return, one time in eight, an image with one topology property, and otherwise None."""
     if rng.randrange(8):
         return None
-    said = rng.choice(
+    properties = rng.choice(
         (
             {"hw_cpu_policy": "dedicated"},
             {"hw_cpu_policy": "shared"},
@@ -231,7 +231,7 @@ def random_image(rng: Random) -> Image | None:
             {"trait:HW_CPU_HYPERTHREADING": "required"},
         )
     )
-    return Image("image", properties=said)
+    return Image("image", properties=properties)
 
 
 def random_host(rng: Random, name: str = "host") -> Host:

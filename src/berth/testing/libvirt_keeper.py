@@ -88,7 +88,7 @@ class Keeper:
         reading, writing = socket.socketpair()
         writing.setblocking(False)  # noqa: FBT003 - its name says it
         signal.signal(signal.SIGCHLD, _heard)
-        # The terminal sends Ctrl-C to this process, too; it must outlive the test to clean up.
+        # The terminal also sends Ctrl-C to this process, which must outlive the test to clean up.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
         with selectors.DefaultSelector() as selector:
@@ -121,9 +121,9 @@ class Keeper:
 
     def _start(self) -> None:
         # libvirtd announces over systemd's notification protocol that it accepts connections.
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
-            told.bind(str(self._sockets / "notify"))
-            told.settimeout(_READY_S)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifications:
+            notifications.bind(str(self._sockets / "notify"))
+            notifications.settimeout(_READY_S)
             with (self._folder / "keeper.log").open("ab") as log:
                 self._daemon = subprocess.Popen(  # noqa: S603 - the program is fixed
                     ["libvirtd", "-p", f"{self._sockets}/libvirtd.pid"],  # noqa: S607 - as installed
@@ -133,7 +133,7 @@ class Keeper:
                     env={**os.environ, "NOTIFY_SOCKET": str(self._sockets / "notify")},  # noqa: TID251 - passed on
                 )
             with contextlib.suppress(TimeoutError):
-                told.recv(1024)
+                notifications.recv(1024)
         (self._sockets / "notify").unlink()
         self._say("ready" if self._daemon.poll() is None else "failed")
 

@@ -42,7 +42,7 @@ class PrivateLibvirt:
         self._ask("kill", _ENDED)
 
     def start(self) -> None:
-        """Start libvirtd, also again after `kill`, and wait until it accepts connections."""
+        """Start libvirtd, at first or after `kill`, and wait until it accepts connections."""
         self._ask("start", _READY)
 
     def hang(self) -> None:
@@ -63,9 +63,9 @@ class PrivateLibvirt:
         stdin.flush()
         answer = stdout.readline().strip()
         if answer != wanted:
-            told = self._log.read_text()[-2_000:] if self._log.exists() else ""
+            log = self._log.read_text()[-2_000:] if self._log.exists() else ""
             raise RuntimeError(
-                f"libvirtd's keeper answered {answer!r} to {command!r}, not {wanted!r}; log: {told}"
+                f"libvirtd's keeper answered {answer!r} to {command!r}, not {wanted!r}; log: {log}"
             )
 
 
@@ -88,7 +88,7 @@ def private_libvirt(
 
     Args:
         folder: holds the state of libvirtd, which a later one may continue with.
-        host_uuid: must be unique, since libvirt moves no guest to a host with the same uuid.
+        host_uuid: must be unique, since libvirt does not move guests to a host with the same uuid.
         netns: name of the network namespace of libvirtd and its guests, as in `ip netns`, or None
             for that of this process.
 

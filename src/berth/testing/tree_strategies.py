@@ -93,7 +93,7 @@ _SOME_CHILDREN = children()
 
 @st.composite
 def planted(draw: st.DrawFn, box: Box) -> Box:
-    """Draw a box with children; its root may have some of their classes and traits, too."""
+    """Draw a box with children; its root may also have some of their classes and traits."""
     has, used = draw(_SOME_STOCKS)
     traits = draw(_TRAITS)
     return replace(

@@ -12,7 +12,7 @@ from berth.domain.hardware.cpu_sets import CPU_MAX
 from berth.domain.inventory.resources import AMOUNT_MAX, RATIO_MAX, Inventory
 
 SIZE_MAX: Final = 3
-"""The most entries of a drawn collection; few suffice to break a property, and draw quickly."""
+"""The maximum size of a drawn collection; few entries suffice to break a property."""
 
 texts: Final = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)
 """Draws any text that every database accepts; PostgreSQL refuses NUL characters."""

@@ -28,11 +28,11 @@ def instances_over(desk: Desk, bus: Bus) -> Instances:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_orders_survive_a_faulty_bus(seed: int) -> None:
-    """Each order is placed exactly once in spite of lost, doubled and delayed messages."""
+    """Each order is placed exactly once in spite of lost, duplicated and delayed messages."""
 
     async def main() -> None:
         desk, rng = await open_desk(Fleet(hosts=4, vcpus=64)), Random(seed)
-        faults = Faults(lost=0.3, answer_lost=0.3, doubled=0.5, delay_s=90.0)
+        faults = Faults(lost=0.3, answer_lost=0.3, duplicated=0.5, delay_s=90.0)
         bus = FaultyBus(desk.bus, faults, rng)
         bus.serve(PLACE, desk.placer.place)
         instances = instances_over(desk, bus)
@@ -61,8 +61,8 @@ def test_orders_survive_a_faulty_bus(seed: int) -> None:
     run_virtually(main)
 
 
-def test_casts_are_lost_doubled_and_out_of_order() -> None:
-    """The seed determines which casts are lost, doubled and reordered."""
+def test_casts_are_lost_duplicated_and_out_of_order() -> None:
+    """The seed determines which casts are lost, duplicated and reordered."""
 
     async def sent(faults: Faults) -> list[str]:
         desk, kept = await open_desk(), Keeping()
@@ -77,10 +77,10 @@ def test_casts_are_lost_doubled_and_out_of_order() -> None:
     async def main() -> None:
         calm = await sent(Faults())
         assert calm == [*(f"{number:02}" for number in range(20)), "all"]
-        rough = await sent(Faults(lost=0.3, doubled=0.3, delay_s=10.0))
+        rough = await sent(Faults(lost=0.3, duplicated=0.3, delay_s=10.0))
         assert rough != sorted(rough)
         assert len(set(rough)) < 21
         assert len(rough) > len(set(rough))
-        assert rough == await sent(Faults(lost=0.3, doubled=0.3, delay_s=10.0))
+        assert rough == await sent(Faults(lost=0.3, duplicated=0.3, delay_s=10.0))
 
     run_virtually(main)

@@ -37,7 +37,7 @@ class BusConformance(CallTests, CastTests, ContextTests, FailureTests):
     @pytest.fixture
     def bus(self) -> Bus:
         """Return a bus without servers; each subclass overrides this fixture."""
-        raise NotImplementedError
+        raise NotImplementedError("subclass the conformance suite and override `bus`")
 
     async def test_a_bus_tells_whether_a_command_is_served(self, bus: Bus) -> None:
         """`serves` is true while any server runs; stopping a server is idempotent."""

@@ -63,7 +63,7 @@ class CallTests:
         replies = [await bus.call(ASK, Letter(""), timeout_s=PATIENCE_S) for _ in range(20)]
         assert set(replies) == {Reply("1"), Reply("2")}
 
-    async def test_what_is_served_by_one_goes_to_the_same_server(self, bus: Bus) -> None:
+    async def test_a_by_one_command_goes_to_the_same_server(self, bus: Bus) -> None:
         """A `by_one` command goes to one server until that stops, and then to another."""
         stops = [bus.serve(BY_ONE, answering(name)) for name in ("1", "2", "3")]
         for _ in range(3):
@@ -86,7 +86,7 @@ class CallTests:
         calls = (bus.call(ASK, Letter(text), timeout_s=PATIENCE_S) for text in "ab")
         assert await asyncio.gather(*calls) == [Reply("a"), Reply("b")]
 
-    async def test_who_waits_too_long_is_told_so_and_the_server_goes_on(self, bus: Bus) -> None:
+    async def test_a_call_times_out_and_the_server_goes_on(self, bus: Bus) -> None:
         """A call that times out fails; its handler still finishes, and the reply is dropped."""
         gate, done = asyncio.Event(), asyncio.Event()
 
@@ -101,7 +101,7 @@ class CallTests:
         gate.set()
         await asyncio.wait_for(done.wait(), PATIENCE_S)
 
-    async def test_a_caller_who_goes_away_does_not_stop_the_server(self, bus: Bus) -> None:
+    async def test_cancelling_a_call_does_not_stop_the_server(self, bus: Bus) -> None:
         """Cancelling a call cancels only the caller's wait, not the handler."""
         begun, gate, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
 

@@ -68,12 +68,12 @@ class CastTests:
         # `wait_for` sorts the texts, because a bus need not keep the order of casts across servers.
         assert await kept.wait_for(6) == ["0", "1", "2", "3", "4", "5"]
 
-    async def test_a_cast_that_nobody_takes_is_told(self, bus: Bus) -> None:
+    async def test_a_cast_without_a_server_fails(self, bus: Bus) -> None:
         """A cast without a server fails immediately, and the error names the command."""
         with pytest.raises(UnavailableError, match=r"post\.ask"):
             await bus.cast(ASK, Letter("x"), timeout_s=PATIENCE_S)
 
-    async def test_a_failed_cast_is_nobody_elses_trouble(self, bus: Bus) -> None:
+    async def test_an_error_of_a_handler_does_not_reach_the_sender(self, bus: Bus) -> None:
         """A handler's error does not reach the sender of a cast, and the bus keeps working."""
         kept = Keeping()
         stop = bus.serve(ASK, refusing(ConflictError("no")))
@@ -97,7 +97,7 @@ class CastTests:
         assert await one.wait_for(2) == ["a", "c"]
         assert await two.wait_for(1) == ["b"]
 
-    async def test_who_has_a_name_is_not_sent_what_names_nobody(self, bus: Bus) -> None:
+    async def test_a_named_server_gets_no_unnamed_messages(self, bus: Bus) -> None:
         """A named server gets no unnamed casts, and no calls that name another server."""
         bus.serve(ASK, answering(""), server="host-1")
         with pytest.raises(UnavailableError):

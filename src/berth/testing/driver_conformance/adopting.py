@@ -57,7 +57,7 @@ class AdoptingTests(RigFixtures):
         await driver.resume(instance.uuid)
         assert (await powers(driver))[instance.uuid] is Power.RUNNING
 
-    async def test_a_guest_that_ended_meanwhile_is_told_by_how_it_did(
+    async def test_how_a_guest_ended_meanwhile_is_found_out(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance, other: Instance
     ) -> None:
         """A guest that powered off is stopped; a guest whose process died has crashed."""

@@ -78,7 +78,8 @@ class DiskTests(RigFixtures):
         there = await rig.open(THERE)
         await stopped(rig, driver, with_disk, 7)
         address = await driver.offer_disks(with_disk.uuid)
-        # The driver is reopened: the one that withdraws an offer may not be the one that made it.
+        # The driver is reopened, because the driver that withdraws an offer need not be the one
+        # that made it.
         driver = await rig.open()
         await driver.spawn(with_disk)
         with pytest.raises(BuildError):

@@ -24,7 +24,7 @@ async def hint_of(events: AsyncIterator[GuestEvent], instance: Instance, power: 
 class HintTests(RigFixtures):
     """Tests of `events`."""
 
-    async def test_who_follows_hears_of_what_happens(
+    async def test_every_subscriber_receives_every_event(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """Every subscriber receives the events of driver methods and of crashes."""
@@ -39,7 +39,7 @@ class HintTests(RigFixtures):
         await rig.crash(instance.uuid)
         await hint_of(first, instance, Power.CRASHED)
 
-    async def test_a_guest_that_turns_itself_off_is_heard_of(
+    async def test_a_guest_that_powers_off_causes_an_event(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """A guest that powers off causes an event, even under a driver that adopted it."""
@@ -51,7 +51,7 @@ class HintTests(RigFixtures):
         await rig.turn_off(instance.uuid)
         await hint_of(events, instance, Power.STOPPED)
 
-    async def test_nobody_has_to_listen(
+    async def test_events_need_no_subscriber(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
         """Guests are listed correctly while no subscriber reads the events."""

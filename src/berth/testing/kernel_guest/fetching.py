@@ -142,6 +142,6 @@ def _run(*words: str, cwd: Path | None = None) -> bytes:
             f"{words[0]} did not finish within {_TIMEOUT_S:.0f} s; try again"
         ) from error
     except subprocess.CalledProcessError as error:
-        told = error.stderr.decode(errors="replace").strip()
-        raise FetchError(f"{' '.join(words)} failed: {told}") from error
+        output = error.stderr.decode(errors="replace").strip()
+        raise FetchError(f"{' '.join(words)} failed: {output}") from error
     return done.stdout

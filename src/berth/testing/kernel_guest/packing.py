@@ -41,7 +41,7 @@ def initrd(init: bytes, busybox: bytes, modules: Mapping[str, bytes]) -> bytes:
         *(_Entry(f"modules/{name}", _FILE, data) for name, data in modules.items()),
         _Entry("modules/order", _FILE, order),
     ]
-    # Without a time stamp, equal inputs give equal bytes.
+    # Without a timestamp, equal inputs give equal bytes.
     return gzip.compress(_archive(entries), mtime=0)
 
 

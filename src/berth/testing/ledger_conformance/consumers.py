@@ -86,7 +86,7 @@ class ConsumerTests(LedgerFixtures):
     async def test_consumers_of_a_provider_come_with_their_allocations_on_it(
         self, ledger: Ledger
     ) -> None:
-        """Only allocations on that provider are returned, in order of consumers."""
+        """Only allocations on that provider are returned, sorted by consumer."""
         await commit(ledger, *UNITS)
         stored = replace(OTHER, generation=1)
         expected = [

@@ -60,7 +60,7 @@ class FeedTests(LedgerFixtures):
         assert await ledger.version() == 0
 
     async def test_the_feed_has_records_as_they_are_stored(self, ledger: Ledger) -> None:
-        """The feed has the raised revision, the raised generation and the usage in the ledger."""
+        """The feed reports records as stored: with their new revision or generation, and usage."""
         await commit(ledger, (Put(make_provider(1)),), (make_take(1),))
         version = await commit(ledger, (Put(make_provider(1)), Put(make_instance(1))))
         used = {VCPU: 1, MEMORY_MB: 0, DISK_GB: 0}
@@ -175,7 +175,7 @@ class FeedTests(LedgerFixtures):
         """Instances deleted long ago disappear from lists; live ones stay."""
         ledger = await open_ledger(Retention(feed_versions=10, deleted_instances_s=3600.0))
         old, live = make_instance(1), make_instance(2)
-        # This instance is deleted, too, but its last change is recent.
+        # This instance is also deleted, but its last change is recent.
         fresh = replace(make_instance(3), status=Status.DELETED, updated_at_s=4e9)
         dead = replace(old, status=Status.DELETED, task=None, updated_at_s=1.0)
         await commit(ledger, (Put(dead), Put(replace(live, updated_at_s=1.0)), Put(fresh)))

@@ -136,7 +136,7 @@ class MigrationTests(LedgerFixtures):
             await ledger.migrations(MigrationQuery(marker="unknown"))
 
     async def test_a_snapshot_has_the_moves_that_go_on(self, ledger: Ledger) -> None:
-        """A snapshot contains the migrations that have not ended, in order of uuids."""
+        """A snapshot contains the migrations that have not ended, sorted by uuid."""
         stages = list(Stage)
         moves = [replace(make_migration(n), stage=stage) for n, stage in enumerate(stages)]
         await commit(ledger, *[(Put(move),) for move in reversed(moves)])
@@ -155,7 +155,7 @@ class MigrationTests(LedgerFixtures):
 
     async def test_actions_of_an_instance_come_newest_first(self, ledger: Ledger) -> None:
         """Each instance has its own actions; an action that is stored again is listed once."""
-        # This action is in progress; it is stored again below.
+        # This action is in progress; the second commit stores it again.
         begun = replace(make_action(2), ended_at_s=None, events=())
         await commit(ledger, *[(Put(one),) for one in (make_action(3), begun, make_action(1))])
         await commit(ledger, (Put(make_action(1, of=2)),), (Put(replace(begun, message="no")),))
@@ -166,8 +166,8 @@ class MigrationTests(LedgerFixtures):
         assert await ledger.get(Action, begun.key) == replace(begun, message="no")
 
     async def test_actions_of_one_moment_have_an_order(self, ledger: Ledger) -> None:
-        """Actions of the same time are in order of their request ids, last one first."""
-        # The actions are not in order of request ids, so that insertion order fails the test.
+        """Actions that started at the same time are sorted by request id, in descending order."""
+        # The actions are not sorted by request id, so that insertion order fails the test.
         actions = [replace(make_action(n), started_at_s=CREATED_AT_S) for n in (2, 3, 1)]
         await commit(ledger, tuple(Put(action) for action in actions))
         assert [one.request_id for one in await ledger.actions(VM)] == ["req-3", "req-2", "req-1"]

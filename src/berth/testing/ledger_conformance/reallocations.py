@@ -98,7 +98,7 @@ class ReallocationTests(LedgerFixtures):
         found = (refusal.cause, refusal.subject, refusal.actual)
         assert found == (RejectionCause.CONSUMER_GENERATION, make_consumer(3).uuid, None)
         assert await holds(ledger, 1) == {}
-        # Unchecked, the same write is accepted twice and raises the generation each time.
+        # Unchecked, the same write is accepted twice and increments the generation each time.
         for _ in range(2):
             await commit(ledger, put(replace(make_share(2, on_1=5), is_checked=False)))
         assert await holds(ledger, 2) == {1: 5}
@@ -119,7 +119,7 @@ class ReallocationTests(LedgerFixtures):
         await commit(ledger, put(make_share(1, on_1=1)))
 
     async def test_generations_of_providers(self, ledger: Ledger) -> None:
-        """New allocations and emptied consumers raise generations; moved and freed ones do not."""
+        """New allocations and emptied consumers increment generations; freed ones do not."""
         await commit(ledger, *make_fleet(3), put(make_share(1, on_1=1), make_share(2, on_1=1)))
         hosts = [make_uuid("host", n) for n in (1, 2, 3)]
         assert [await generation_of(ledger, host) for host in hosts] == [1, 0, 0]

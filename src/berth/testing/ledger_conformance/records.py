@@ -143,7 +143,7 @@ class RecordTests(LedgerFixtures):
 
     # --- instances ---
 
-    async def test_every_save_of_an_instance_raises_its_revision(self, ledger: Ledger) -> None:
+    async def test_every_save_of_an_instance_increments_its_revision(self, ledger: Ledger) -> None:
         """A new instance has revision 0 and is stored at 1; the next save makes it 2."""
         instance = make_instance(1)
         await commit(ledger, (Put(instance),))
@@ -187,8 +187,8 @@ class RecordTests(LedgerFixtures):
         assert provider is not None
         assert provider.used == {VCPU: 1, MEMORY_MB: 0, DISK_GB: 0}
 
-    async def test_every_put_of_a_provider_raises_its_generation(self, ledger: Ledger) -> None:
-        """A new provider keeps its generation; each later put raises the stored one."""
+    async def test_every_put_of_a_provider_increments_its_generation(self, ledger: Ledger) -> None:
+        """A new provider keeps its generation; each later put increments the stored one."""
         await commit(ledger, (Put(make_provider(1)),), (Put(make_provider(1)),))
         provider = replace(make_provider(1), traits=frozenset({"HW_CPU_X86_AVX2"}))
         await commit(ledger, (Put(provider),))
@@ -228,7 +228,7 @@ class RecordTests(LedgerFixtures):
         uuid = make_uuid("host", 1)
         await commit(ledger, *make_fleet(1), (make_take(1),))
         host, provider = Remove(Kind.HOST, uuid), Remove(Kind.PROVIDER, uuid)
-        # The host is removed, too, but the provider is in use.
+        # The unit also removes the host, but the provider is in use.
         assert (await refused(ledger, (host, provider))).conflict
         await commit(ledger, (Free(make_uuid("instance", 1)),))
         # The provider is not in use, but its host would stay without one.
@@ -260,8 +260,8 @@ class RecordTests(LedgerFixtures):
 
     # --- lists ---
 
-    async def test_lists_are_in_order_of_keys(self, ledger: Ledger) -> None:
-        """Records are listed in order of keys, aggregates in order of ids, up to the limit."""
+    async def test_lists_are_sorted_by_key(self, ledger: Ledger) -> None:
+        """Records are listed sorted by key, aggregates by id, up to the limit."""
         # As text, 10 sorts before 2.
         numbers = (10, 2, 1)
         await commit(ledger, *[(Put(make_aggregate(n)), Put(make_flavor(n))) for n in numbers])

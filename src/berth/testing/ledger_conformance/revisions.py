@@ -78,10 +78,10 @@ class RevisionTests(LedgerFixtures):
         assert await generation_of(ledger) == 2
 
     async def test_another_generation_is_refused(self, ledger: Ledger) -> None:
-        """Claims raise the generation, even in the same batch; the refusal gives the stored one."""
+        """Claims increment the generation, even in one batch; the refusal gives the stored one."""
         await commit(ledger, *make_fleet(1))
         first, second = await ledger.commit(
-            # The claim in the same batch has raised the generation from 0 to 1.
+            # The claim in the same batch has incremented the generation from 0 to 1.
             [(make_take(1),), (ReplaceProvider(PROVIDER, generation=0),)]
         )
         assert isinstance(first, Committed)
@@ -150,7 +150,7 @@ class RevisionTests(LedgerFixtures):
         assert (found[child.uuid].generation, found[child.uuid].used) == (3, {VCPU: 4})
 
     async def test_generations_survive_a_change_of_inventories(self, ledger: Ledger) -> None:
-        """Generations raised by claims survive a change of inventories."""
+        """Generations incremented by claims survive a change of inventories."""
         await commit(ledger, *make_fleet(1))
         for number in range(1, 4):
             await commit(ledger, put(make_share(number, on_1=1)))

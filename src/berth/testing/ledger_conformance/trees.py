@@ -48,7 +48,7 @@ async def used_of_tree(ledger: Ledger) -> list[int]:
 class TreeTests(LedgerFixtures):
     """Tests of hosts with child providers."""
 
-    async def test_children_are_stored_below_their_parent(self, ledger: Ledger) -> None:
+    async def test_children_are_stored_under_their_parent(self, ledger: Ledger) -> None:
         """Parent, inventories and traits are read back, from a snapshot as well."""
         gpu = replace(GPUS[0], traits=frozenset({"CUSTOM_A100"}))
         await commit(ledger, *make_fleet(1), (Put(gpu),))
