@@ -154,5 +154,5 @@ def _context(ca_file: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:
-        reason = f"cannot read certificates from {ca_file} ({error})"
+        reason = f"cannot read certificates from {ca_file} ({error}); check the file"
         raise InvalidInputError("attestation.ca_file", reason) from error

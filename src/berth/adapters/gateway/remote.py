@@ -315,7 +315,7 @@ class RemoteGateway:
             async with asyncio.timeout(CALL_S_MAX):
                 value = await waiting
         except TimeoutError as error:
-            text = f"the gateway did not reply to {method} within {CALL_S_MAX:.0f} s"
+            text = f"the gateway did not reply to {method} within {CALL_S_MAX:.0f} s; see its log"
             raise UnavailableError(text) from error
         finally:
             self._waiting.pop(number, None)
@@ -324,7 +324,10 @@ class RemoteGateway:
         try:
             return msgspec.msgpack.decode(value, type=kind)
         except (msgspec.MsgspecError, ValueError) as error:
-            raise InvalidInputError(method, f"the reply cannot be decoded ({error})") from error
+            raise InvalidInputError(
+                method,
+                f"the reply cannot be decoded ({error}); run the same version of Berth everywhere",
+            ) from error
 
     def _not_connected(self) -> str:
         return f"host {self._host} is not connected to a gateway; its agent connects by itself"

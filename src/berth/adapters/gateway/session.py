@@ -290,7 +290,9 @@ class AgentSession:
             return None
         method = METHODS.get(call.method)
         if method is None:
-            raise InvalidInputError("method", f"{call.method[:80]!r} is unknown")
+            raise InvalidInputError(
+                "method", f"{call.method[:80]!r} is unknown; run the same version everywhere"
+            )
         args = _decoded(call.args, method.args, call.method)
         return await method.call(services.gateway, self.host, *args)
 
@@ -324,7 +326,9 @@ class AgentSession:
                 text: str = await answer
                 return text
         except TimeoutError as error:
-            raise UnavailableError(f"the agent of host {self.host} does not answer") from error
+            raise UnavailableError(
+                f"the agent of host {self.host} does not answer; see its log"
+            ) from error
         finally:
             self._answers.pop(number, None)
 

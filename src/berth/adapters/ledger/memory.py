@@ -166,7 +166,9 @@ class MemoryLedger:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise UnavailableError("the ledger is closed, because this process is stopping")
+            raise UnavailableError(
+                "the ledger is closed, because this process is stopping; try again"
+            )
 
     # --- Records ---
 

@@ -52,7 +52,7 @@ async def wait_for_server(host: str, port: int, *, within_s: float = _WITHIN_S) 
             f"cannot connect to an NBD server at {where} ({error}); check the network"
         ) from error
     if found != _GREETING:
-        raise DriverError(f"the server at {where} is not an NBD server")
+        raise DriverError(f"the server at {where} is not an NBD server; check what listens there")
 
 
 async def offer(folder: GuestFolder, names: Sequence[str], host: str) -> str:

@@ -177,7 +177,8 @@ async def run(*words: str, idle_s: float | None = None) -> bytes:
         await _watch(talking, process.pid, idle_s)
         if not talking.done():
             raise DriverError(
-                f"{words[0]} {words[1]} was killed, because it made no progress for {idle_s:g} s"
+                f"{words[0]} {words[1]} was killed, because it made no progress for {idle_s:g} s; "
+                "check the host's storage and network"
             )
         output, errors = await talking
     finally:

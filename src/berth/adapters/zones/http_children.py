@@ -286,7 +286,7 @@ async def open_children(
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
-        reason = f"cannot read certificates from {ca_file} ({error})"
+        reason = f"cannot read certificates from {ca_file} ({error}); check the file"
         raise InvalidInputError("zones.ca_file", reason) from error
     children = HttpChildren(writer, password_of, context)
     try:

@@ -38,7 +38,7 @@ _AT_ONCE = 256
 # A request that makes the scheduler fail with an unexpected error would do so at each attempt.
 # After this many such errors, its instances go to ERROR.
 _BREAKDOWNS_MAX = 5
-# Codes of the faults of instances, as HTTP statuses.
+# The codes of instance faults are HTTP statuses.
 _CANNOT_BE_READ = 400
 _BROKEN = 500
 

@@ -44,7 +44,8 @@ def children_of(report: HostReport) -> tuple[Provider, ...]:
     where = f"host {report.host.name}: children"
     if len(report.children) > CHILDREN_MAX:
         raise InvalidInputError(
-            where, f"{len(report.children)} children exceed the maximum of {CHILDREN_MAX}"
+            where,
+            f"{len(report.children)} children exceed the maximum of {CHILDREN_MAX}; report fewer",
         )
     if len(named) < len(report.children):
         names = [child.name for child in report.children]

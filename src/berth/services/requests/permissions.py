@@ -53,7 +53,9 @@ def check_resize(instance: Instance, flavor: Flavor) -> None:
             flavor is too small for the image.
     """
     if instance.flavor.flavor_id == flavor.flavor_id:
-        raise InvalidInputError("flavorRef", "the instance already has this flavor")
+        raise InvalidInputError(
+            "flavorRef", "the instance already has this flavor; choose another one"
+        )
     had = instance.flavor
     if flavor.root_gb < had.root_gb or flavor.ephemeral_gb < had.ephemeral_gb:
         raise InvalidInputError(
@@ -98,10 +100,14 @@ def check_size(flavor: Flavor, image: Image) -> None:
         InvalidInputError: the flavor has too little memory or disk.
     """
     if flavor.memory_mb < image.min_memory_mb:
-        raise InvalidInputError("flavorRef", "the flavor's memory is too small for the image")
+        raise InvalidInputError(
+            "flavorRef", "the flavor's memory is too small for the image; choose a larger flavor"
+        )
     # A root disk of 0 GB means the size of the image, as in Nova.
     if flavor.root_gb and flavor.root_gb < image.min_disk_gb:
-        raise InvalidInputError("flavorRef", "the flavor's disk is too small for the image")
+        raise InvalidInputError(
+            "flavorRef", "the flavor's disk is too small for the image; choose a larger flavor"
+        )
 
 
 def with_lock(instance: Instance, reason: str | None, caller: Caller) -> Instance:

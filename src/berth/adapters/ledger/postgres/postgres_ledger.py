@@ -233,7 +233,9 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
     @asynccontextmanager
     async def _reader(self) -> AsyncGenerator[asyncpg.pool.PoolConnectionProxy, None]:
         if self._closed:
-            raise UnavailableError("the ledger is closed, because this process is stopping")
+            raise UnavailableError(
+                "the ledger is closed, because this process is stopping; try again"
+            )
         try:
             async with self._pool.acquire(timeout=self._timeout_s) as connection:
                 try:
@@ -248,7 +250,7 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
                     raise
         except LOST as error:
             why = describe_loss(error, self._timeout_s)
-            raise UnavailableError(f"the ledger cannot be read now: {why}") from error
+            raise UnavailableError(f"the ledger cannot be read now ({why}); try again") from error
         except asyncpg.PostgresError as error:
             raise LedgerError(
                 f"PostgreSQL rejected a read of the ledger ({error}); check the server's log"

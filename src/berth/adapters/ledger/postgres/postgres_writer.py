@@ -131,7 +131,9 @@ class PostgresWriter:
     def submit(self, request: WriteRequest) -> None:
         """See `WriteQueue.submit`."""
         if self._closing:
-            raise UnavailableError("the ledger is closed, because this process is stopping")
+            raise UnavailableError(
+                "the ledger is closed, because this process is stopping; try again"
+            )
         self._requests.append(request)
         self._wake.set()
         if self._task.done():

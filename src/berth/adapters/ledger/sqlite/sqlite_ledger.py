@@ -257,7 +257,9 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise UnavailableError("the ledger is closed, because this process is stopping")
+            raise UnavailableError(
+                "the ledger is closed, because this process is stopping; try again"
+            )
 
     def _head(self) -> LedgerHead:
         """Return the ledger's versions, read by one statement since most reads begin with them."""

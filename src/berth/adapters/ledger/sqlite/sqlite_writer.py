@@ -126,7 +126,9 @@ class SqliteWriter:
     def submit(self, request: WriteRequest) -> None:
         """See `WriteQueue.submit`."""
         if self._closing:
-            raise UnavailableError("the ledger is closed, because this process is stopping")
+            raise UnavailableError(
+                "the ledger is closed, because this process is stopping; try again"
+            )
         self._queue.put(request)
 
     # --- in the thread ---
@@ -206,7 +208,7 @@ class SqliteWriter:
                 request = self._queue.get_nowait()
                 if request is not None:
                     gone = UnavailableError(
-                        "the ledger is closed, because this process is stopping"
+                        "the ledger is closed, because this process is stopping; try again"
                     )
                     self._answer(failures_of([request], gone))
 

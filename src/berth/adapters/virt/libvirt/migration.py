@@ -91,7 +91,7 @@ def target_of(address: str, uuid: str, networks: Networks = ()) -> MigrationTarg
     if missing or parts.path != f"/{uuid}":
         raise DriverError(
             f"cannot migrate guest {uuid} to {address[:200]!r}, because that is not an address of "
-            "a libvirt driver for this guest"
+            "a libvirt driver for this guest; choose a host that also runs the libvirt driver"
         )
     try:
         peer = urlsplit(given["uri"])
@@ -194,7 +194,8 @@ class LibvirtMigration:
             giving_up.cancel()
         if not moving.done():
             raise DriverError(
-                "the migration was cancelled, and the destination's libvirtd has not answered since"
+                "the migration was cancelled, and the destination's libvirtd has not answered "
+                "since; check libvirtd there"
             )
         try:
             await moving

@@ -126,7 +126,9 @@ def _project(call: Call, person: Person, scope: ScopeChoice | str | UnsetType) -
     # not reveal whether a project exists.
     if not may_work_in(call.parts.directory, person, name):
         raise HttpError(
-            401, f"User {person.name} has no access to project {name[:80]!r}.", TOKEN_CHALLENGE
+            401,
+            f"User {person.name} has no access to project {name[:80]!r}. Choose another one.",
+            TOKEN_CHALLENGE,
         )
     return name
 
