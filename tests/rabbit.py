@@ -110,6 +110,25 @@ async def _look(url: str) -> None:
     await connection.close()
 
 
+def is_own(broker: RabbitBroker) -> bool:
+    """Return whether the virtual host was made for the tests, so they may administer it."""
+    return URL(broker.url).path != URL(os.environ.get("BERTH_TEST_RABBITMQ_URL", _URL)).path
+
+
+def shell(command: str, told: str = "") -> str:
+    """Run a command of `rabbitmqctl` as an operator types it, and return its output."""
+    done = subprocess.run(
+        ["sh", "-c", command],
+        input=told,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+    return done.stdout
+
+
 def _is_here(url: str) -> bool:
     return URL(url).host in ("127.0.0.1", "localhost") and shutil.which("rabbitmqctl") is not None
 

@@ -32,6 +32,7 @@ CHANGES = {
     "resource class",
     "record kind",
     "call of agents",
+    "transport of agents",
     "ledger write",
     "ledger backend",
     "metric",

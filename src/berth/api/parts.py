@@ -1,6 +1,6 @@
 """The dependencies that the API is built from."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -89,15 +89,15 @@ class ApiParts:
     """Everything that the handlers use; nothing is global.
 
     `providers` is the Placement API's replica, or None when that API is not served, and
-    `identities` has the keys of hosts, or is None when the process serves no agents. When `images`
-    is empty, any image id is accepted. `default_zone` is the availability zone of hosts whose
-    aggregates name no zone. With `single_shot`, the servers of one request are placed one by one.
-    `tokens` is None when no tokens are issued. `region` is the region of this deployment in the
-    catalog. `started_ns` is the time when the API was built, in clock ticks; `build_app` sets it.
-    `checks` reports readiness, `page` serves the metrics or is None, and spans are recorded only if
-    there is a `tracer`. `strangers_seen_s` keeps, from one audit to the next, the Unix time at
-    which each unknown consumer was first seen. `zones` is None when this deployment is not a zone
-    of a tree.
+    `identities` has the keys of hosts, or is None when the process serves no agents. `control_keys`
+    returns the public keys of the control plane, which hosts pin. When `images` is empty, any image
+    id is accepted. `default_zone` is the availability zone of hosts whose aggregates name no zone.
+    With `single_shot`, the servers of one request are placed one by one. `tokens` is None when no
+    tokens are issued. `region` is the region of this deployment in the catalog. `started_ns` is the
+    time when the API was built, in clock ticks; `build_app` sets it. `checks` reports readiness,
+    `page` serves the metrics or is None, and spans are recorded only if there is a `tracer`.
+    `strangers_seen_s` keeps, from one audit to the next, the Unix time at which each unknown
+    consumer was first seen. `zones` is None when this deployment is not a zone of a tree.
     """
 
     instances: Instances
@@ -120,6 +120,7 @@ class ApiParts:
     telemetry: Telemetry
     providers: ProviderReplica | None = None
     identities: HostIdentities | None = None
+    control_keys: Callable[[], tuple[bytes, ...]] = tuple
     images: Mapping[str, Image] = field(default_factory=dict[str, Image])
     limits: RequestLimits = field(default_factory=RequestLimits)
     default_zone: str = "nova"

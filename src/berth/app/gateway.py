@@ -1,11 +1,18 @@
 """The gateway of a process, through which the agents of hosts reach the ledger."""
 
 import os
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
+from random import SystemRandom
 
 from berth.adapters.gateway.session import SessionList
 from berth.adapters.system import NoMetrics
 from berth.app.core import Core
+from berth.app.messaging import broker_of
+from berth.app.run import Loop, make_folder
+from berth.config.control_keys import ControlKeyFile
+from berth.config.settings import Settings
 from berth.ports.measures import GATEWAY_SESSIONS
 from berth.ports.telemetry import Reading
 from berth.services.gateway.alternates import Alternates
@@ -64,6 +71,10 @@ def host_gateway(core: Core) -> Gateway:
     )
 
 
+async def _nothing() -> None:
+    """Do nothing: the server of the API itself closes the connections of agents."""
+
+
 @dataclass(frozen=True, slots=True)
 class AgentDoor:
     """The door of a process for agents on other machines.
@@ -71,10 +82,14 @@ class AgentDoor:
     Attributes:
         identities: the keys of hosts.
         sessions: the sessions of the agents that are connected to this process.
+        loops: what runs while agents are served.
+        finish: tells agents that the process stops; await it before the loops end.
     """
 
     identities: HostIdentities
     sessions: SessionList
+    loops: tuple[Loop, ...] = ()
+    finish: Callable[[], Awaitable[None]] = _nothing
 
 
 def open_door(core: Core, gateway: Gateway) -> AgentDoor:
@@ -87,4 +102,28 @@ def open_door(core: Core, gateway: Gateway) -> AgentDoor:
     identities.changed = sessions.check_keys
     core.follower.subscribers.extend((assignments, identities))
     core.health.further.append(lambda: [Reading(GATEWAY_SESSIONS, len(sessions.by_host))])
-    return AgentDoor(identities, sessions)
+    if not core.settings.gateway.rabbitmq:
+        return AgentDoor(identities, sessions)
+    return _door_with_broker(core, identities, sessions)
+
+
+def _door_with_broker(core: Core, identities: HostIdentities, sessions: SessionList) -> AgentDoor:
+    broker = broker_of(core.settings.bus)
+    from berth.adapters.bus.rabbitmq import BrokerConnection  # noqa: PLC0415 - see `broker_of`
+    from berth.adapters.gateway.rabbitmq import BrokerSessions  # noqa: PLC0415 - likewise
+
+    keys = ControlKeyFile(_control_key_path(core.settings), core.clock, core.telemetry)
+    sessions.control_keys = keys.public_keys
+    # A connection of its own, so that no command of the bus waits behind the views of a host.
+    line = BrokerConnection(broker, core.telemetry, SystemRandom())
+    brokered = BrokerSessions(sessions, line, keys)
+    loops: tuple[Loop, ...] = (("agents over the broker", line.run),)
+    return AgentDoor(identities, sessions, loops, brokered.finish)
+
+
+def _control_key_path(settings: Settings) -> Path:
+    path = settings.gateway.key_file
+    if path is not None:
+        return path
+    make_folder(settings.ledger.data_dir)
+    return settings.ledger.data_dir / "control-keys"

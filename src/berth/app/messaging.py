@@ -71,7 +71,7 @@ def connect(
         InvalidInputError: the settings name no broker, its client is not installed, or its CA
             certificates cannot be read.
     """
-    broker = _broker_of(settings)
+    broker = broker_of(settings)
     from berth.adapters.bus import rabbitmq  # noqa: PLC0415 - an extra that few need
 
     line = rabbitmq.BrokerConnection(broker, telemetry, SystemRandom())
@@ -92,7 +92,7 @@ def connect(
     return Messaging(bus, notifier, common, (("bus", line.run),), finish, line.up.is_set)
 
 
-def _broker_of(settings: BusSettings) -> "RabbitBroker":
+def broker_of(settings: BusSettings) -> "RabbitBroker":
     """Return the broker that the settings name.
 
     Raises:

@@ -65,7 +65,7 @@ def run_up(settings: Settings) -> None:
                 *scheduler_loops(core, tracker, zone),
                 *agent_loops(core, pool, gateway, teller),
             ]
-            loops = [*working, *zone_loops(zone), *common_loops(core)]
+            loops = [*working, *zone_loops(zone), *common_loops(core), *door.loops]
             async with running_core(core, loops):
                 await _serve_http(core, providers, zone, door)
                 # This must come before the loops end, since flushing needs the loop that holds the
@@ -86,7 +86,7 @@ def run_api(settings: Settings) -> None:
             door = open_door(core, host_gateway(core))
             await core.follower.start()
             await core.liveness.share()
-            loops = [*zone_loops(zone), *common_loops(core)]
+            loops = [*zone_loops(zone), *common_loops(core), *door.loops]
             async with running_core(core, loops):
                 await _serve_http(core, providers, zone, door)
 
@@ -155,6 +155,7 @@ async def _serve_http(
         parts,
         zones=zone_parts(core, zone),
         identities=door.identities,
+        control_keys=door.sessions.control_keys,
         checks=core.health,
         page=core.observation.page(parts.auth),
         tracer=core.observation.tracer,
@@ -165,6 +166,7 @@ async def _serve_http(
     placement = placement_parts(core.settings, process, PREFIX)
     app = core.observation.around(build_app(parts, placement))
     await serve_at(core.settings.api.listen, app, _tls_of(core.settings.api), door.sessions)
+    await door.finish()
 
 
 def _tls_of(settings: ApiSettings) -> TlsFiles | None:

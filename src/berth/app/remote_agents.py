@@ -5,15 +5,13 @@ import random
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
-from berth.adapters.gateway.host_key import HostKeyFile
-from berth.adapters.gateway.remote import Connect, RemoteGateway
-from berth.adapters.gateway.websocket_client import connector
+from berth.adapters.gateway.remote import RemoteGateway
 from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
 from berth.agent.audit_rounds import AuditRounds
 from berth.agent.instance_casts import InstanceCaster
 from berth.agent.pool import AgentPool
+from berth.app.agent_links import HostLink, link_maker
 from berth.app.agents import agent_of, pace_of
 from berth.app.core import stop_signals
 from berth.app.observability import Observation, observe
@@ -77,11 +75,11 @@ class RemoteAgent:
     Args:
         name: the name of the host.
         driver: the driver of the host.
-        connect: opens a connection to a gateway.
+        link: reaches the control plane.
         parts: what all agents of the process share.
     """
 
-    def __init__(self, name: str, driver: VirtDriver, connect: Connect, parts: AgentParts) -> None:
+    def __init__(self, name: str, driver: VirtDriver, link: HostLink, parts: AgentParts) -> None:
         settings, clock = parts.settings, parts.clock
         session = parts.ids.uuid()
         self.name = name
@@ -89,13 +87,14 @@ class RemoteAgent:
         self._clock = clock
         self.gateway = RemoteGateway(
             name,
-            connect,
-            HostKeyFile(key_path(settings, name)),
+            link.connect,
+            link.key,
             clock,
             parts.telemetry,
             random.Random(),  # noqa: S311 - it only spreads reconnections over time
             session=session,
             deletes_disks=DriverFeature.DISKS in driver.verbs,
+            pins=link.pins,
         )
         agent = agent_of(name, driver, self.gateway, clock, settings, parts.observation.observer)
         self.pool = AgentPool(
@@ -162,19 +161,13 @@ class RemoteAgent:
             await self.gateway.report(await self.driver.report())
 
 
-def key_path(settings: Settings, host: str) -> Path:
-    """Return the file of a host's key: `agent.key_file`, or in it if that is a folder."""
-    path = settings.agent.key_file
-    return path / f"{host}.key" if path.is_dir() else path
-
-
 def run_remote_agents(settings: Settings) -> None:
     """Run the agents of one host, or of a simulated fleet, without access to the ledger."""
 
     async def main() -> None:
         url = settings.agent.gateway_url or ""
         clock, telemetry = SystemClock(), LogTelemetry("agent")
-        connect = connector(url, settings.agent.gateway_ca_file)
+        link_of = link_maker(settings)
         observation = observe(settings, "agent", clock)
         parts = AgentParts(settings, clock, telemetry, RandomIds(), observation)
         async with AsyncExitStack() as stack:
@@ -183,7 +176,9 @@ def run_remote_agents(settings: Settings) -> None:
             if not drivers:
                 reason = "is missing; name a host with --host, or use --fake-hosts"
                 raise InvalidInputError("agent.host", reason)
-            agents = [RemoteAgent(name, driver, connect, parts) for name, driver in drivers.items()]
+            agents = [
+                RemoteAgent(name, driver, link_of(name), parts) for name, driver in drivers.items()
+            ]
             loops = [loop for agent in agents for loop in agent.loops()]
             loops += observation.loops(
                 SessionHealth([agent.is_connected for agent in agents], clock)

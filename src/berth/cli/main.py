@@ -52,6 +52,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "agent-enroll": LazyCommand(
         "host_keys:agent_enroll", "Enroll this compute host with a token.", _RUN
     ),
+    "control-keys": LazyCommand(
+        "host_keys:control_keys", "Manage the keys of the control plane.", _RUN
+    ),
     "ledger": LazyCommand("serving:ledger", "Manage the ledger's schema.", _RUN),
     "db": LazyCommand("serving:db", "Upgrade the ledger.", _RUN),
     "user": LazyCommand("users:users", "Manage users with passwords.", _RUN),

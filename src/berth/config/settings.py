@@ -221,6 +221,16 @@ class BusSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """The transports through which agents reach an API besides its own port."""
+
+    rabbitmq: bool = False
+    """Serve agents over the broker of `bus.url` as well."""
+    key_file: Path | None = None
+    """File of the keys that prove the control plane to agents; by default in `ledger.data_dir`."""
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySettings:
     """The policy file or the name of a ready policy; unset, the default policy applies."""
 
@@ -284,9 +294,11 @@ class AgentSettings:
     """The virtualisation driver; every driver but the fake one serves a single host."""
     host: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     gateway_url: str | None = None
-    """URL of the API, through which the agent reaches the control plane without a ledger."""
+    """URL of the API, or of the broker, through which the agent reaches the control plane."""
     gateway_ca_file: Path | None = None
     """File of CA certificates for `gateway_url`, which replace the system's."""
+    gateway_password_file: Path | None = None
+    """File with the host's password at the broker, or a folder of one file per simulated host."""
     key_file: Path = Path("berth-agent.key")
     """File of the host's private key; `berth agent-enroll` creates it."""
     fake_hosts: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
@@ -414,6 +426,7 @@ class Settings:
     placement: PlacementSettings = PlacementSettings()
     ledger: LedgerSettings = LedgerSettings()
     bus: BusSettings = field(default_factory=BusSettings)
+    gateway: GatewaySettings = GatewaySettings()
     policy: PolicySettings = PolicySettings()
     scheduler: SchedulerSettings = SchedulerSettings()
     quota: QuotaSettings = field(default_factory=QuotaSettings)
@@ -439,6 +452,8 @@ class Settings:
                 "auth.htpasswd",
                 f"{auth.mode} requires a file of users; create one with `berth user add`",
             )
+        if self.gateway.rabbitmq and self.bus.url is None:
+            raise InvalidInputError("gateway.rabbitmq", "requires a broker; set bus.url")
         # Without passwords every caller is an administrator, so an address other than loopback must
         # be a deliberate choice.
         for key, listen in (("api", api.listen), ("placement", self.placement.listen)):

@@ -2,19 +2,33 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Protocol
 
+import aio_pika
 import uvicorn
 from starlette.applications import Starlette
+from yarl import URL
 
+from berth.adapters.bus.rabbitmq import BrokerConnection, RabbitBroker
+from berth.adapters.gateway.broker_names import GatewayNames
+from berth.adapters.gateway.control_pins import ControlPins, pins_path
 from berth.adapters.gateway.host_key import HostKeyFile
+from berth.adapters.gateway.rabbitmq import BrokerSessions, broker_connector
 from berth.adapters.gateway.remote import Connect, FrameStream
 from berth.adapters.gateway.session import SessionList
 from berth.adapters.gateway.websocket_client import connector
 from berth.adapters.gateway.websocket_server import socket_class
 from berth.adapters.http_server import TlsFiles, config_of, listening
+from berth.config.control_keys import ControlKeyFile
 from berth.domain.errors import UnavailableError
 from berth.lab import loopback
 from tests.e2e.hosts.separate_cloud import write_certificate
@@ -60,6 +74,10 @@ class PipeTransport:
         self._is_open = False
         await self.cut()
 
+    async def close(self) -> None:
+        """See `Transport.stop`."""
+        await self.stop()
+
     async def cut(self) -> None:
         """See `Transport.cut`."""
         for session in list(self._sessions.by_host.values()):
@@ -76,6 +94,87 @@ class PipeTransport:
             raise UnavailableError("the process has stopped")
         async with connect_pipe(self._sessions) as pipe:
             yield pipe
+
+
+class RabbitTransport:
+    """Carries frames over RabbitMQ; agents reach the broker through a proxy.
+
+    Args:
+        sessions: the sessions of the process.
+        broker: the broker, with a prefix that only this test uses.
+        folder: the folder for the keys of the control plane.
+    """
+
+    def __init__(self, sessions: SessionList, broker: RabbitBroker, folder: Path) -> None:
+        telemetry = sessions.telemetry
+        self._sessions, self._broker, self._folder = sessions, broker, folder
+        self._keys = ControlKeyFile(folder / "control-keys", sessions.clock, telemetry)
+        sessions.control_keys = self._keys.public_keys
+        self._stack = AsyncExitStack()
+        self._proxy: Proxy | None = None
+        self.brokered: BrokerSessions | None = None
+        self.logins: dict[str, tuple[str, str]] = {}
+        """User and password of a host at the broker; other hosts log in as the control plane."""
+        self._running: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """See `Transport.start`."""
+        if self._proxy is None:
+            url = URL(self._broker.url)
+            proxy = proxying(url.host or "", url.port or 5672)
+            self._proxy = await self._stack.enter_async_context(proxy)
+        line = BrokerConnection(self._broker, self._sessions.telemetry, Random())
+        self.brokered = BrokerSessions(self._sessions, line, self._keys)
+        self._running = asyncio.create_task(line.run())
+        async with asyncio.timeout(_WITHIN_S):
+            await line.up.wait()
+
+    async def stop(self) -> None:
+        """See `Transport.stop`."""
+        if self.brokered is not None and self._running is not None:
+            await self.brokered.finish()
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+            self.brokered = self._running = None
+
+    async def close(self) -> None:
+        """Stop, remove what is left on the broker, and close the proxy."""
+        await self.stop()
+        await self._stack.aclose()
+        names = GatewayNames(self._broker.prefix)
+        connection = await aio_pika.connect(self._broker.url)
+        channel = await connection.channel()
+        await channel.queue_delete(names.openings)
+        await channel.exchange_delete(names.exchange)
+        await connection.close()
+
+    async def cut(self) -> None:
+        """See `Transport.cut`."""
+        await self.proxy.cut()
+
+    @property
+    def proxy(self) -> Proxy:
+        """The proxy between the agents and the broker."""
+        assert self._proxy is not None
+        return self._proxy
+
+    def near(self, host: str) -> RabbitBroker:
+        """Return the broker as the agent of a host reaches it."""
+        url = URL(self._broker.url).with_host(loopback.HOST).with_port(self.proxy.port)
+        if host in self.logins:
+            user, password = self.logins[host]
+            url = url.with_user(user).with_password(password)
+        return replace(self._broker, url=str(url))
+
+    def pins(self, host: str) -> ControlPins:
+        """Return the pinned keys of a host, as its enrolment leaves them."""
+        pins = ControlPins(pins_path(self._folder / f"{host}.key"))
+        pins.save(self._keys.public_keys())
+        return pins
+
+    def connect(self, host: str, key: HostKeyFile) -> Connect:
+        """See `Transport.connect`."""
+        return broker_connector(lambda: self.near(host), host, key.sign, self.pins(host))
 
 
 class _Server(uvicorn.Server):

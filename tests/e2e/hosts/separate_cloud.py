@@ -22,7 +22,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from yarl import URL
 
+from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.cli.main import main
 from berth.lab import loopback
 
@@ -72,9 +74,13 @@ class SeparateCloud:
 
     folder: Path
     ledger: str
+    broker: RabbitBroker | None = None
+    """Through it the agents reach the API, if it is given."""
     url: str = field(default_factory=lambda: f"https://{loopback.HOST}:{loopback.free_port()}")
     running: dict[str, Running] = field(default_factory=dict[str, Running])
     ended: list[Running] = field(default_factory=list[Running])
+    relays: dict[str, str] = field(default_factory=dict[str, str])
+    """The URL at which the agent of a host reaches the broker, for hosts behind a relay."""
 
     @property
     def certificate(self) -> Path:
@@ -94,6 +100,9 @@ class SeparateCloud:
             input=_PASSWORD.encode(),
             check=True,
         )
+        if self.broker is not None:
+            (control / "host.password").write_text(f"{URL(self.broker.url).password}\n")
+            (control / "host.password").chmod(0o600)
         self.start_api()
         self._start("scheduler", ["scheduler"], self._control_settings())
         self.wait_until(self.answers, "the API answers")
@@ -116,7 +125,7 @@ class SeparateCloud:
         folder = self.folder / host
         folder.mkdir(exist_ok=True)
         subprocess.run(
-            [*_BERTH, "agent-enroll", *self._gateway(host)],
+            [*_BERTH, "agent-enroll", *self._enrolment(host)],
             env=_environ({"BERTH_ENROLL_TOKEN": token}),
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -127,6 +136,7 @@ class SeparateCloud:
         """Start the agent of a host, which gets no setting of the ledger and of a broker."""
         settings = {
             "BERTH_AGENT_HEARTBEAT_INTERVAL_S": "0.5",
+            **({} if self.broker is None else {"BERTH_BUS_PREFIX": self.broker.prefix}),
             "BERTH_AGENT_AUDIT_INTERVAL_S": "2",
             "BERTH_AGENT_RECONCILE_INTERVAL_S": "2",
             "BERTH_VIRT_FAKE_NETWORK_DIR": str(self.folder / "network"),
@@ -248,15 +258,36 @@ class SeparateCloud:
         return code, out.getvalue(), told.getvalue()
 
     def _control_settings(self) -> dict[str, str]:
+        broker = self.broker
+        over_broker = (
+            {}
+            if broker is None
+            else {
+                "BERTH_BUS_URL": broker.url,
+                "BERTH_BUS_PREFIX": broker.prefix,
+                "BERTH_GATEWAY_RABBITMQ": "true",
+            }
+        )
         return {
+            **over_broker,
             "BERTH_LEDGER_URL": self.ledger,
             "BERTH_LEDGER_DATA_DIR": str(self.folder / "control"),
             "BERTH_POLICY_PATH": str(self.folder / "control" / "policy.toml"),
         }
 
-    def _gateway(self, host: str) -> list[str]:
+    def _enrolment(self, host: str) -> list[str]:
         key, certificate = str(self.folder / host / "agent.key"), str(self.certificate)
         return ["--host", host, "--gateway", self.url, "--gateway-ca", certificate, "--key", key]
+
+    def _gateway(self, host: str) -> list[str]:
+        if self.broker is None:
+            return self._enrolment(host)
+        # The path of each agent leads through a relay of its own, if the test has made one.
+        url = URL(self.relays.get(host, self.broker.url)).with_password(None)
+        password = str(self.certificate.with_name("host.password"))
+        key = str(self.folder / host / "agent.key")
+        words = ["--gateway", str(url), "--gateway-password", password]
+        return ["--host", host, *words, "--key", key]
 
     def _start(self, name: str, words: list[str], settings: Mapping[str, str]) -> None:
         folder = self.folder / name
@@ -275,9 +306,14 @@ class SeparateCloud:
 
 
 @contextmanager
-def separate_cloud(folder: Path, ledger: str) -> Generator[SeparateCloud]:
-    """Yield a cloud with three hosts that are up, and a flavor; kill its processes afterwards."""
-    cloud = SeparateCloud(folder, ledger)
+def separate_cloud(
+    folder: Path,
+    ledger: str,
+    broker: RabbitBroker | None = None,
+    relays: Mapping[str, str] | None = None,
+) -> Generator[SeparateCloud]:
+    """Yield a cloud with three hosts that are up, and flavors; kill its processes afterwards."""
+    cloud = SeparateCloud(folder, ledger, broker, relays=dict(relays or {}))
     try:
         cloud.set_up()
         for host in HOSTS:

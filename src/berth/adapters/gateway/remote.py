@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from berth.adapters.bus.message_codec import error_document_of, error_of
+from berth.adapters.gateway.control_pins import ControlPins
 from berth.adapters.gateway.host_key import HostKeyFile
 from berth.adapters.gateway.wire import (
     METHODS,
@@ -101,6 +102,7 @@ class RemoteGateway:
         rng: provides the jitter of the waits between connections.
         session: an id that is new at each start of the agent.
         deletes_disks: whether the driver can delete stored disks.
+        pins: keeps the public keys of the control plane; None keeps none.
     """
 
     def __init__(  # noqa: PLR0913 - its collaborators and three values
@@ -114,6 +116,7 @@ class RemoteGateway:
         *,
         session: str,
         deletes_disks: bool,
+        pins: ControlPins | None = None,
     ) -> None:
         self._host = host
         self._connect = connect
@@ -123,6 +126,7 @@ class RemoteGateway:
         self._rng = rng
         self._session = session
         self._deletes_disks = deletes_disks
+        self._pins = pins
         self._stream: FrameStream | None = None
         self._number = 0
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
@@ -195,6 +199,7 @@ class RemoteGateway:
                 case Welcome() if not self.is_connected:
                     self._stream, self.is_connected, self._silent_beats = stream, True, 0
                     self._telemetry.event("gateway_connected", host=self._host)
+                    self._pin(frame.control_keys)
                     self._keep(asyncio.create_task(self._open(stream, prepare, frame)))
                 case Welcome():
                     self._keep(asyncio.create_task(self._rotate(stream)))
@@ -215,6 +220,17 @@ class RemoteGateway:
         signature = self._key.sign(proof_text(self._host, self._session, hello.nonce))
         proof = Proof(PROTOCOL, self._host, self._session, signature, self._deletes_disks)
         await stream.send(encode(proof))
+
+    def _pin(self, keys: tuple[bytes, ...]) -> None:
+        """Trust the keys that the control plane has now; the transport has proven that it is it."""
+        if self._pins is None or not keys or keys == self._pins.keys:
+            return
+        try:
+            self._pins.save(keys)
+        except InvalidInputError as error:
+            self._telemetry.failure("control_keys_not_saved", error, host=self._host)
+            return
+        self._telemetry.event("control_keys_saved", host=self._host, keys=len(keys))
 
     async def _open(
         self, stream: FrameStream, prepare: Callable[[], Awaitable[None]], welcome: Welcome
@@ -239,9 +255,10 @@ class RemoteGateway:
             self._key.adopt()
         except (BerthError, OSError) as error:
             self._telemetry.failure("key_not_rotated", error, host=self._host)
-            return
-        finally:
             self._is_rotating = False
+            return
+        # The flag stays set until the session ends: the control plane asks again when it hears of
+        # the added key, and this session still has the old one.
         self._telemetry.event("key_rotated", host=self._host)
         await self._close(stream, "the next session uses the new key")
 
@@ -281,6 +298,7 @@ class RemoteGateway:
     def _leave(self) -> None:
         """Fail everything that waits for the session that has ended."""
         self._stream, self.is_connected, self._here = None, False, None
+        self._is_rotating = False
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(UnavailableError("the connection to the gateway was lost"))

@@ -68,6 +68,7 @@ class SessionList:
         clock: provides the time.
         telemetry: receives sessions that were refused or failed.
         random_bytes: returns the given number of unpredictable bytes.
+        control_keys: returns the public keys of the control plane, which agents pin.
     """
 
     def __init__(
@@ -76,11 +77,13 @@ class SessionList:
         clock: Clock,
         telemetry: Telemetry,
         random_bytes: Callable[[int], bytes],
+        control_keys: Callable[[], tuple[bytes, ...]] = tuple,
     ) -> None:
         self.services = services
         self.clock = clock
         self.telemetry = telemetry
         self.random_bytes = random_bytes
+        self.control_keys = control_keys
         self.by_host: dict[str, AgentSession] = {}
 
     def check_keys(self, hosts: Iterable[str]) -> None:
@@ -102,6 +105,7 @@ class AgentSession:
         sessions: the sessions of the process.
         send: sends a frame to the agent; it must not block.
         close: closes the transport with a code and a reason; `ended` is called afterwards.
+        nonce: what the agent has to sign, for transports that derive it; None draws one.
     """
 
     __slots__ = (
@@ -127,6 +131,7 @@ class AgentSession:
         sessions: SessionList,
         send: Callable[[bytes], None],
         close: Callable[[int, str], None],
+        nonce: bytes | None = None,
     ) -> None:
         self.host = ""
         self.deletes_disks = False
@@ -135,7 +140,7 @@ class AgentSession:
         self._services = sessions.services
         self._send = send
         self._close = close
-        self._nonce = sessions.random_bytes(NONCE_BYTES)
+        self._nonce = nonce or sessions.random_bytes(NONCE_BYTES)
         self._key: HostKey | None = None
         self._stops: list[Callable[[], None]] = []
         self._answers: dict[int, asyncio.Future[str]] = {}
@@ -247,7 +252,8 @@ class AgentSession:
         self._sessions.by_host[host] = self
         services.note_alive(host)
         self._spawn(self._settle(key))
-        self._send(encode(Welcome(services.wants_rotation(host, key))))
+        welcome = Welcome(services.wants_rotation(host, key), self._sessions.control_keys())
+        self._send(encode(welcome))
 
     async def _settle(self, key: HostKey) -> None:
         try:

@@ -18,7 +18,8 @@ from berth.domain.errors import InvalidInputError, UnavailableError
 _OPEN_S_MAX: Final = 20.0
 _CLOSE_S_MAX: Final = 2.0
 _SCHEMES: Final = {"https": "wss", "http": "ws"}
-_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+"""The names of the own machine."""
 
 
 class _Stream:
@@ -60,7 +61,7 @@ def check_url(url: str) -> str:
     if scheme is None or not parts.hostname or parts.username or parts.query or parts.fragment:
         reason = f"{url!r} must be https://HOST:PORT without user, query and fragment"
         raise InvalidInputError("agent.gateway_url", reason)
-    if scheme == "ws" and parts.hostname not in _LOOPBACK:
+    if scheme == "ws" and parts.hostname not in LOOPBACK:
         reason = (
             f"{url!r} is unencrypted, which is allowed on loopback only; use https, and "
             "agent.gateway_ca_file if the certificate is signed by a CA of your own"

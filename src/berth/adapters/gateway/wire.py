@@ -63,9 +63,14 @@ class Proof(msgspec.Struct, tag=1, array_like=True, frozen=True):
 
 
 class Welcome(msgspec.Struct, tag=2, array_like=True, frozen=True):
-    """The acceptance of an agent. `rotates_key` asks it to replace its key."""
+    """The acceptance of an agent. `rotates_key` asks it to replace its key.
+
+    `control_keys` are the public keys of the control plane (Ed25519, the one in use first), which
+    the agent trusts from now on in place of those that it knew; it ignores an empty tuple.
+    """
 
     rotates_key: bool = False
+    control_keys: tuple[bytes, ...] = ()
 
 
 class Beat(msgspec.Struct, tag=3, array_like=True, frozen=True):

@@ -17,7 +17,13 @@ from berth.api.berth.schemas.decisions import (
     DecisionsAnswer,
     DecisionsQuery,
 )
-from berth.api.berth.schemas.host_keys import EnrolBody, HostKeysAnswer, RedeemBody, TokenAnswer
+from berth.api.berth.schemas.host_keys import (
+    EnrolBody,
+    EnrolledAnswer,
+    HostKeysAnswer,
+    RedeemBody,
+    TokenAnswer,
+)
 from berth.api.berth.schemas.hosts import (
     HostAnswer,
     HostsAnswer,
@@ -92,9 +98,9 @@ OPERATIONS = (
         "PUT",
         "/berth/v1/host-keys/{host}",
         host_keys.redeem,
-        status=204,
         role=Role.PUBLIC,
         body=RedeemBody,
+        answers=EnrolledAnswer,
     ),
     ApiOperation(
         "POST",

@@ -1,5 +1,6 @@
 """`berth host enroll` and its neighbours, and `berth agent-enroll`: the keys of hosts."""
 
+import os
 import ssl
 import sys
 from datetime import UTC, datetime
@@ -83,6 +84,61 @@ def revoke(api: ApiConnection, *, name: str) -> None:
     print_line(f"the key of {name} is revoked; `berth host enroll {name}` lets the host in again")
 
 
+@click.command("broker-permissions")
+@click.argument("name")
+@click.option(
+    "--prefix",
+    envvar="BERTH_BUS_PREFIX",
+    default="berth",
+    show_default=True,
+    help="Prefix of the names at the broker (bus.prefix).",
+)
+@click.option(
+    "--vhost",
+    help="Virtual host at the broker; by default that of BERTH_BUS_URL, or else /.",
+)
+def broker_permissions(*, name: str, prefix: str, vhost: str | None) -> None:
+    """Print the commands that give host NAME a user at the broker.
+
+    The user may read only the queues of the host, and publish only to the gateways. `add_user` asks
+    for a new password.
+    """
+    from berth.adapters.gateway.broker_names import (  # noqa: PLC0415 - not for --help
+        GatewayNames,
+        vhost_of,
+    )
+
+    vhost = vhost_of(os.environ.get("BERTH_BUS_URL", "")) if vhost is None else vhost
+    for command in GatewayNames(prefix).commands(name, vhost):
+        print_line(command)
+
+
+@click.group("control-keys")
+def control_keys() -> None:
+    """Manage the keys that prove the control plane to agents over a broker."""
+
+
+@control_keys.command("rotate")
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    envvar="BERTH_GATEWAY_KEY_FILE",
+    help="File of the keys.",
+)
+def rotate_control_keys(*, path: Path) -> None:
+    """Use the next key from now on, and create the one after it.
+
+    Hosts know the next key already. They learn of the new one in their next session, so restart the
+    APIs, and wait until all hosts are back, before you rotate again.
+    """
+    from berth.config.control_keys import rotate as rotate_keys  # noqa: PLC0415 - not for --help
+
+    rotate_keys(path)
+    print_line(f"{path} has a new key; copy the file to all APIs, and restart them one by one")
+
+
 def _time(at_s: object) -> str | None:
     if not isinstance(at_s, int | float):
         return None
@@ -126,19 +182,31 @@ def agent_enroll(
 
     A running agent keeps the key that it has read, so restart it afterwards.
     """
-    from berth.adapters.gateway.host_key import HostKeyFile  # noqa: PLC0415 - not for --help
-    from berth.adapters.gateway.websocket_client import check_url, tls_context  # noqa: PLC0415
+    from berth.adapters.gateway.control_pins import (  # noqa: PLC0415 - not for --help
+        ControlPins,
+        pins_path,
+    )
+    from berth.adapters.gateway.host_key import HostKeyFile  # noqa: PLC0415 - likewise
+    from berth.adapters.gateway.websocket_client import (  # noqa: PLC0415 - likewise
+        check_url,
+        tls_context,
+    )
 
     check_url(url)
     token = _ask_token(host) if token is None else token
     context = tls_context(url, ca_file)
     key = HostKeyFile.enrolling(path)
+    address = f"{url.rstrip('/')}{_PATH}/{segment(host)}"
     try:
-        _redeem(f"{url.rstrip('/')}{_PATH}/{segment(host)}", token.strip(), key.public_key, context)
+        control_keys = _redeem(address, token.strip(), key.public_key, context)
     except CommandError:
         key.discard()
         raise
     key.replace(path)
+    # Keys that an earlier enrolment has pinned may be those of another control plane.
+    pins_path(path).unlink(missing_ok=True)
+    if control_keys:
+        ControlPins(pins_path(path)).save(control_keys)
     print_line(f"host {host} is enrolled; its key is in {path}; start its agent, or restart it")
 
 
@@ -154,8 +222,10 @@ def _ask_token(host: str) -> str:
     return click.prompt("Token", hide_input=True, err=True, type=str)
 
 
-def _redeem(address: str, token: str, public_key: str, context: ssl.SSLContext | None) -> None:
-    """Exchange a token for the acceptance of a key.
+def _redeem(
+    address: str, token: str, public_key: str, context: ssl.SSLContext | None
+) -> list[bytes]:
+    """Exchange a token for the acceptance of a key; return the control plane's public keys.
 
     Raises:
         CommandError: the control plane refuses the token, or cannot be reached.
@@ -169,6 +239,9 @@ def _redeem(address: str, token: str, public_key: str, context: ssl.SSLContext |
         raise CommandError(reason, ExitCode.UNREACHABLE) from error
     if answer.is_error:
         raise CommandError(_message_of(answer), ExitCode.FAILED)
+    from berth.domain.compute.host_identity import public_key_bytes  # noqa: PLC0415 - as above
+
+    return [public_key_bytes(key) for key in answer.json()["control_keys"]]
 
 
 def _message_of(answer: httpx.Response) -> str:

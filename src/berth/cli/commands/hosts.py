@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import click
 
 from berth.cli.commands.host_evacuation import evacuate
-from berth.cli.commands.host_keys import enroll, list_keys, revoke, rotate
+from berth.cli.commands.host_keys import broker_permissions, enroll, list_keys, revoke, rotate
 from berth.cli.commands.host_upkeep import set_host, write_off
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
@@ -22,6 +22,7 @@ hosts.add_command(evacuate)
 hosts.add_command(set_host)
 hosts.add_command(write_off)
 hosts.add_command(enroll)
+hosts.add_command(broker_permissions)
 hosts.add_command(list_keys)
 hosts.add_command(rotate)
 hosts.add_command(revoke)

@@ -126,13 +126,19 @@ _HOST = [
     click.option(
         "--gateway",
         "agent__gateway_url",
-        help="URL of the API, through which the agent works without a ledger.",
+        help="URL of the API (https) or of the broker (amqps), in place of a ledger.",
     ),
     click.option(
         "--gateway-ca",
         "agent__gateway_ca_file",
         type=_FILE,
         help="File of CA certificates for the gateway.",
+    ),
+    click.option(
+        "--gateway-password",
+        "agent__gateway_password_file",
+        type=click.Path(path_type=Path),
+        help="File with the host's password at the broker.",
     ),
     click.option(
         "--key",

@@ -6,7 +6,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from berth.adapters.gateway.control_pins import ControlPins, pins_path
 from berth.adapters.gateway.host_key import HostKeyFile
+from berth.config import control_keys
+from berth.domain.compute.host_identity import encoded_key
 from tests.unit.cli.cloud import Cloud
 from tests.unit.cli.conftest import Run
 
@@ -60,7 +63,7 @@ def test_an_enrolment_exchanges_the_token_for_a_key(
 ) -> None:
     """The public half and the token are sent, without a proxy; the private half stays here."""
     monkeypatch.setenv("BERTH_ENROLL_TOKEN", "secret\n")
-    cloud.fixed["PUT", f"{_PATH}/a/b"] = (204, "")
+    cloud.fixed["PUT", f"{_PATH}/a/b"] = (200, {"control_keys": []})
     done = run(*enroll_words(tmp_path))
     assert (done.code, "start its agent, or restart it" in done.out) == (0, True)
     key = HostKeyFile(tmp_path / "agent.key").public_key
@@ -110,6 +113,45 @@ def test_the_token_may_be_typed(
     monkeypatch.delenv("BERTH_ENROLL_TOKEN", raising=False)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("click.prompt", lambda *_, **__: "typed")
-    cloud.fixed["PUT", f"{_PATH}/a/b"] = (204, "")
+    cloud.fixed["PUT", f"{_PATH}/a/b"] = (200, {"control_keys": []})
     assert run(*enroll_words(tmp_path)).code == 0
     assert cloud.body()["token"] == "typed"
+
+
+def test_an_enrolment_pins_the_keys_of_the_control_plane(
+    cloud: Cloud, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pins are those of the last enrolment; none are left if the control plane has none."""
+    monkeypatch.setenv("BERTH_ENROLL_TOKEN", "secret")
+    path = pins_path(tmp_path / "agent.key")
+    key = encoded_key(bytes(range(32)))
+    cloud.fixed["PUT", f"{_PATH}/a/b"] = (200, {"control_keys": [key]})
+    assert run(*enroll_words(tmp_path)).code == 0
+    assert ControlPins(path).keys == (bytes(range(32)),)
+    cloud.fixed["PUT", f"{_PATH}/a/b"] = (200, {"control_keys": []})
+    assert run(*enroll_words(tmp_path)).code == 0
+    assert not path.exists()
+
+
+def test_the_permissions_of_a_host_are_printed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands name the user, the virtual host of the bus, and nothing but the own queues."""
+    monkeypatch.setenv("BERTH_BUS_URL", "amqps://berth:secret@broker/my%20cloud")
+    add, allow, limit = run("host", "broker-permissions", "rack1-07").out.splitlines()
+    assert add == "rabbitmqctl add_user berth.host.rack1-07"
+    own = r"'^berth\.host\.rack1\-07\.[0-9a-f]{32}$'"
+    rights = rf"{own} '^berth\.gateways$' {own}"
+    assert allow == f"rabbitmqctl set_permissions -p 'my cloud' berth.host.rack1-07 {rights}"
+    assert "max-connections" in limit
+    other = run("host", "broker-permissions", "a;b", "--prefix", "x", "--vhost", "/").out
+    assert "a;b" not in other
+    assert "-p / 'x.host.~" in other
+
+
+def test_control_keys_are_rotated(run: Run, tmp_path: Path) -> None:
+    """The next key is now the first one."""
+    path = tmp_path / "control-keys"
+    control_keys.create(path)
+    _, following = control_keys.read(path)
+    assert "restart them" in run("control-keys", "rotate", "--file", path).out
+    first, _ = control_keys.read(path)
+    assert first.private_bytes_raw() == following.private_bytes_raw()

@@ -132,9 +132,6 @@ class BrokerConnection:
         self.telemetry = telemetry
         self._rng = rng
         self.listeners: list[SessionListener] = []
-        for library in ("aio_pika", "aiormq"):
-            # The libraries would log each break with a traceback, and unexpected messages in full.
-            logging.getLogger(library).setLevel(logging.CRITICAL)
         self.up = asyncio.Event()
         self._connections = 0
 
@@ -159,7 +156,7 @@ class BrokerConnection:
             UnavailableError: the session has ended.
             AMQPError, OSError, RuntimeError: connecting or setting up a listener failed.
         """
-        connection = await self._connect()
+        connection = await open_connection(self.broker)
         session = BrokerSession(connection)
         try:
             async with asyncio.timeout(_OPEN_TIMEOUT_S):
@@ -180,35 +177,53 @@ class BrokerConnection:
                 listener.on_disconnected(session.reason)
             await self._hang_up(connection)
 
-    async def _connect(self) -> AbstractConnection:
-        broker = self.broker
-        with broken_not_cancelled():
-            return await aio_pika.connect(
-                broker.connect_url,
-                timeout=_CONNECT_TIMEOUT_S,
-                ssl_context=broker.tls(),
-                client_properties={
-                    "connection_name": f"berth {socket.gethostname()} {os.getpid()}"
-                },
-            )
-
     async def _hang_up(self, connection: AbstractConnection) -> None:
-        """Close a connection; an error is only logged, because the connection may be broken."""
-        try:
-            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-                with broken_not_cancelled():
-                    await connection.close()
-        except (AMQPError, OSError, RuntimeError):
+        if not await hang_up(connection):
             self.telemetry.event("broker_left_rudely", broker=self.broker.safe_url)
 
     def _report(self, error: Exception) -> None:
         if isinstance(error, UnavailableError):
-            text = str(error)
+            # The reason of a broken session quotes the libraries, whose texts may contain the URL
+            # with its password.
+            error = UnavailableError(self.broker.redact(str(error)))
         else:
-            text = f"cannot use the broker at {self.broker.safe_url}: {_describe(error)}"
-        # The texts of the libraries, which the reason of a broken session quotes, may contain the
-        # URL with its password.
-        self.telemetry.failure("broker_unavailable", UnavailableError(self.broker.redact(text)))
+            error = unusable_error(self.broker, error)
+        self.telemetry.failure("broker_unavailable", error)
+
+
+async def open_connection(broker: RabbitBroker) -> AbstractConnection:
+    """Return a new connection to a broker.
+
+    Raises:
+        AMQPError, OSError, RuntimeError: the broker cannot be reached, or refuses the user.
+    """
+    # The library would log failures with a traceback, and unexpected messages in full.
+    for library in ("aio_pika", "aiormq"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
+    with broken_not_cancelled():
+        return await aio_pika.connect(
+            broker.connect_url,
+            timeout=_CONNECT_TIMEOUT_S,
+            ssl_context=broker.tls(),
+            client_properties={"connection_name": f"berth {socket.gethostname()} {os.getpid()}"},
+        )
+
+
+async def hang_up(connection: AbstractConnection) -> bool:
+    """Close a connection that may be broken; return whether that succeeded."""
+    try:
+        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+            with broken_not_cancelled():
+                await connection.close()
+    except (AMQPError, OSError, RuntimeError):
+        return False
+    return True
+
+
+def unusable_error(broker: RabbitBroker, error: Exception) -> UnavailableError:
+    """Return the error that tells why a broker cannot be used, without its password."""
+    text = f"cannot use the broker at {broker.safe_url}: {_describe(error)}"
+    return UnavailableError(broker.redact(text))
 
 
 def _inner(channel: AbstractChannel) -> Channel:

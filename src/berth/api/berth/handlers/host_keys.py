@@ -2,6 +2,7 @@
 
 from berth.api.berth.schemas.host_keys import (
     EnrolBody,
+    EnrolledAnswer,
     HostKeysAnswer,
     HostKeyView,
     RedeemBody,
@@ -9,7 +10,7 @@ from berth.api.berth.schemas.host_keys import (
 )
 from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
-from berth.domain.compute.host_identity import HostIdentity
+from berth.domain.compute.host_identity import HostIdentity, encoded_key
 from berth.services.gateway.identities import HostIdentities
 
 
@@ -57,7 +58,7 @@ async def redeem(call: Call) -> Answer:
     """Exchange a one-time token for a key; agents call this without other credentials."""
     body = call.body(RedeemBody)
     await _identities(call).redeem(call.key("host"), body.token, body.public_key)
-    return Answer()
+    return Answer(EnrolledAnswer([encoded_key(key) for key in call.parts.control_keys()]))
 
 
 async def rotate(call: Call) -> Answer:

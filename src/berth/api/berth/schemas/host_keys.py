@@ -27,6 +27,12 @@ class RedeemBody(Model):
     public_key: Annotated[str, Meta(min_length=1, max_length=255)]
 
 
+class EnrolledAnswer(View):
+    """The acceptance of a key. `control_keys` are the control plane's public keys, in base64."""
+
+    control_keys: list[str]
+
+
 class HostKeyView(View):
     """The identity of one host.
 

@@ -1,0 +1,113 @@
+"""The file of the keys with which the control plane proves itself to agents over a broker.
+
+It has two private Ed25519 keys in base64, one on each line: the one in use, and the one that will
+be used after the next rotation. Hosts pin both public halves, so they accept the next key in
+advance.
+Empty lines and lines that start with `#` are skipped.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from berth.config.watched_files import (
+    OTHERS_BITS,
+    WatchedFile,
+    create_file,
+    read_lines,
+    replace_file,
+)
+from berth.domain.errors import InvalidInputError
+from berth.ports.clock import Clock
+from berth.ports.telemetry import Telemetry
+
+KEYS: Final = 2
+"""The number of keys in the file: the one in use and the next one."""
+
+_KEY_BYTES: Final = 32
+_HEADING: Final = (
+    "# Private keys of the control plane, the one in use first. Anyone who has one can act towards "
+    "hosts\n# as the control plane."
+)
+
+
+class ControlKeyFile:
+    """The keys of a file, which is read again when it changes.
+
+    Args:
+        path: the file; a missing one is created.
+        clock: the monotonic clock; the file's status is checked at most once a second.
+        telemetry: receives events of changes and failures.
+
+    Raises:
+        InvalidInputError: the file is invalid, readable by all users, or cannot be created.
+    """
+
+    def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:
+        if not path.exists():
+            create(path)
+        self._file = WatchedFile(
+            path,
+            read,
+            clock,
+            on_read=lambda keys: telemetry.event("control_keys_read", keys=len(keys)),
+            on_refused=lambda error: telemetry.failure("control_keys_refused", error),
+        )
+
+    def sign(self, data: bytes) -> bytes:
+        """Return the signature of `data` by the key in use."""
+        return self._file.content[0].sign(data)
+
+    def public_keys(self) -> tuple[bytes, ...]:
+        """Return the public halves, 32 bytes each, the one in use first."""
+        return tuple(key.public_key().public_bytes_raw() for key in self._file.content)
+
+
+def create(path: Path) -> None:
+    """Create a file with new keys, unless the file exists.
+
+    Raises:
+        InvalidInputError: the file cannot be created.
+    """
+    create_file(path, _text_of([Ed25519PrivateKey.generate() for _ in range(KEYS)]))
+
+
+def rotate(path: Path) -> None:
+    """Put the next key to use, and add a new one after it.
+
+    Raises:
+        InvalidInputError: the file is invalid or cannot be written.
+    """
+    _, following = read(path)
+    replace_file(path, _text_of([following, Ed25519PrivateKey.generate()]))
+
+
+def read(path: Path) -> tuple[Ed25519PrivateKey, ...]:
+    """Return the keys of a file, the one in use first.
+
+    Raises:
+        InvalidInputError: the file or a line is invalid; the message never quotes a key.
+    """
+    reason = "every user of this machine can read it and give orders to hosts; run chmod 600 on it"
+    lines = read_lines(path, forbidden=OTHERS_BITS, reason=reason)
+    if len(lines) != KEYS:
+        raise InvalidInputError(str(path), f"has {len(lines)} keys, but must have {KEYS}")
+    return tuple(_key(line, where) for where, line in lines)
+
+
+def _key(line: str, where: str) -> Ed25519PrivateKey:
+    try:
+        key = b64decode(line, validate=True)
+    except ValueError:
+        key = b""
+    if len(key) != _KEY_BYTES:
+        raise InvalidInputError(where, f"must be {_KEY_BYTES} bytes in base64")
+    return Ed25519PrivateKey.from_private_bytes(key)
+
+
+def _text_of(keys: Sequence[Ed25519PrivateKey]) -> str:
+    lines = (b64encode(key.private_bytes_raw()).decode() for key in keys)
+    return "\n".join([_HEADING, *lines, ""])
