@@ -174,8 +174,8 @@ class RemoteGateway:
             self._telemetry.event("gateway_lost", host=self._host, reason=reason)
             if self._clock.now_s() - began_s > PAUSE_MAX_S:
                 pause_s = PAUSE_FIRST_S
-            # Full jitter: after a restart of the control plane all agents come back, and they must
-            # not do so at once.
+            # Full jitter: after a restart of the control plane all agents come back, and must not
+            # all do so at the same moment.
             await self._clock.sleep(pause_s * self._rng.uniform(0.1, 1.0))
             pause_s = min(pause_s * 2, PAUSE_MAX_S)
 

@@ -76,15 +76,15 @@ def check_network(host: str, networks: Networks) -> None:
     """Check that a host's address is in one of the networks of the hosts.
 
     Raises:
-        DriverError: it is in none of them, or no IP address.
+        DriverError: it is in none of them, or is not an IP address.
     """
     if not networks:
         return
     address = _ip(host)
     if address is None or not any(address in ipaddress.ip_network(one) for one in networks):
         raise DriverError(
-            f"cannot connect to {host[:200]!r}, because it is in none of the networks of hosts "
-            "(virt.move_networks)"
+            f"cannot connect to {host[:200]!r}, because it is in none of the networks in "
+            "virt.move_networks; add its network there, or choose another host"
         )
 
 

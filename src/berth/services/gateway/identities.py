@@ -227,7 +227,7 @@ class HostIdentities:
         await save_guarded(self._ledger, _guard(host), read)
 
     async def revoke(self, host: str) -> None:
-        """Revoke the keys and the token of a host; its agent is cut off at once.
+        """Revoke the keys and the token of a host; its agent is disconnected immediately.
 
         Raises:
             NotFoundError: the host has no identity.

@@ -79,7 +79,7 @@ class Liveness:
     Args:
         store: exchanges the heartbeats with other processes.
         replica: contains the host table.
-        clock: the system clock and a monotonic counter.
+        clock: provides the time of day and a monotonic counter.
         telemetry: receives failed exchanges, times that were not observed, and uncertainty.
         gateway: the id of this process in the store; a UUID that is new at each start.
         rules: when silence means that hosts are down.

@@ -99,8 +99,8 @@ def without_move(
         the source, because its disks may no longer be elsewhere.
 
     Raises:
-        ConflictError: the instance has another move by now, this version of Berth does not know
-            the move, or the guest could be lost.
+        ConflictError: the instance has another move now, this version of Berth does not know the
+            move, or the guest could be lost.
     """
     stays = fast_replace(instance, migration_uuid=None, counts_as=None)
     if instance.migration_uuid is None:

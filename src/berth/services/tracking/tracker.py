@@ -79,7 +79,7 @@ class InstanceTracker:
     Args:
         view: the ledger, and the process's replica of it.
         policies: the rules in force, which determine whether instances are read at all.
-        clock: the time of day.
+        clock: provides the time of day.
         telemetry: receives events about wrong lists and silent agents, and failures to read lists.
         pace: the intervals of agents and repairs.
         by_casts: whether casts are the source of instances.
@@ -185,7 +185,7 @@ class InstanceTracker:
         self._compare(message)
 
     def _compare(self, message: Message) -> None:
-        """Compare the table's list of a host with its agent's digest; doubt it if they differ."""
+        """Compare the table's list of a host with its agent's digest; doubt a list that differs."""
         head = message.head
         here = self._view.overlay.residents_on(self._view.hosts, head.host, head.version)
         if len(here) != head.count or list_digest(here.values()) != head.digest:
@@ -283,7 +283,7 @@ class InstanceTracker:
         return replace(decision, table_version=least)
 
     def note_stale(self, placements: Iterable[Placement]) -> None:
-        """Doubt the hosts whose CPUs or devices another scheduler has taken concurrently."""
+        """Mark hosts as doubtful whose CPUs or devices another scheduler took concurrently."""
         for uuid in hosts_with_choices(placements):
             name = self._name_of(uuid)
             if name in self._view.overlay.hosts:
@@ -322,7 +322,7 @@ class InstanceTracker:
         self._doubts.add(host, self._clock.now_s(), until)
 
     def _note_losses(self) -> None:
-        """Doubt hosts that have lost instances, until their agents report the loss."""
+        """Mark hosts that have lost instances as doubtful, until their agents report the loss."""
         outdated = self._view.overlay.outdated
         while outdated:
             host, version = outdated.popitem()
@@ -351,7 +351,7 @@ class InstanceTracker:
             self._doubt(host)
 
     async def _check_group(self, request: Request) -> int | None:
-        """Doubt hosts whose members of a group differ from the ledger's.
+        """Mark hosts as doubtful whose members of a group differ from the ledger's.
 
         Returns:
             The ledger version before the members were read, or None if the request has no group

@@ -97,8 +97,8 @@ class LeaderNotifier:
                 with broken_not_cancelled():
                     channel = await session.spare_channel()
                     await channel.queue_declare(self._queue, exclusive=True)
-                    # The queue may be gone again by now. Then this channel breaks, and with it the
-                    # session.
+                    # The queue may have been deleted again. Then this channel breaks, and with it
+                    # the session.
                     lead = await session.channel()
                     await lead.basic_consume(self._queue, _ignore, no_ack=True)
             except ChannelLockedResource:

@@ -117,8 +117,8 @@ class FolderNetwork(FakeNetwork):
         if found is None or found[2] != instance_uuid:
             raise not_waiting(address)
         home = f"hosts/{found[1]}"
-        # Only one of several processes can remove the announcement: another source, or the target,
-        # which gives the guest up. That one decides where the guest is.
+        # Several processes may try to remove the announcement, for example the target, which then
+        # gives up the guest. The one that succeeds decides where the guest is.
         if not self._remove(_name(home, _WAITING, instance_uuid)):
             raise not_waiting(address)
         arrived = _Arrived(guest.power, guest.boots, guest.disk)

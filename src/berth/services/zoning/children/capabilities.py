@@ -22,7 +22,7 @@ class CapabilityReport:
         told: the names of host values that may be reported: `free.CLASS`, `total.CLASS`,
             `metric.NAME` or `stat.NAME`.
         replica: provides the hosts.
-        clock: the time of day.
+        clock: provides the time of day.
         stale_s: seconds without a heartbeat after which a host is left out.
 
     Raises:

@@ -77,7 +77,7 @@ class ZoneWatch:
 
     Args:
         children: the client of the child zones.
-        clock: the time of day and a monotonic counter.
+        clock: provides the time of day and a monotonic counter.
         telemetry: receives an event when a child goes down, comes back, or reports another name.
         rng: the random source of the jitter.
         settings: see `WatchSettings`.

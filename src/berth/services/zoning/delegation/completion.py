@@ -33,7 +33,7 @@ class SagaCompletion:
         ledger: stores instances, remote instances and pending requests.
         delegator: withdraws instances from children.
         instances: deletes instances that were placed on this zone's own hosts.
-        clock: the time of day.
+        clock: provides the time of day.
         on_withdrawing: receives the uuids of instances that are to be withdrawn later.
     """
 

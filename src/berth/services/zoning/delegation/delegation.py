@@ -60,7 +60,7 @@ class Delegator:
         ledger: stores the remote instances.
         zone_of: returns a child by its id, or None if it has been removed.
         children: the client of the child zones.
-        clock: the time of day.
+        clock: provides the time of day.
         telemetry: receives failures of children that do not answer.
         zone: the name of this zone.
         timeout_s: seconds that a child may take to answer.

@@ -54,7 +54,7 @@ class OfferBuilder:
         seals: opens this zone's offers.
         homes: the home zones of server groups.
         delegator: delegates instances to children.
-        clock: the time of day.
+        clock: provides the time of day.
         on_gone: how to treat an offer whose hold has ended.
         hold_router: reaches the other schedulers of this zone; None if there are none.
         limits: returns the quota check of a project, or None if it has no limits; without this

@@ -30,7 +30,7 @@ class ReleaseHandler:
         selector: releases offers, whichever of the zone's schedulers made them.
         instances: deletes instances on this zone's hosts.
         delegator: withdraws instances from this zone's own children.
-        clock: the time of day.
+        clock: provides the time of day.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ class RemoteUsage:
 
     Args:
         ledger: stores the remote instances.
-        clock: the time of day.
+        clock: provides the time of day.
         asking_s: seconds after which an order no longer blocks others if its process has died.
         limits: returns the quota check of a project, or None if it has no limits; without this
             argument no project has limits.

@@ -63,7 +63,7 @@ class SagaStore:
 
     Args:
         ledger: stores pending requests and remote instances.
-        clock: the time of day.
+        clock: provides the time of day.
         telemetry: receives failures of lease renewals.
         scheduler: this process's name among the schedulers that share the ledger.
         lease_s: seconds after which another scheduler may take over from one that has died.

@@ -86,7 +86,7 @@ class TreePlacement:
         sagas: the store of sagas and their leases.
         on_withdrawing: receives the uuids of instances to withdraw later; see
             `WithdrawalWorker.note`.
-        clock: the time of day.
+        clock: provides the time of day.
         zone: the name of this zone.
         settings: see `TreeSettings`.
     """

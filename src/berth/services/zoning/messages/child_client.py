@@ -114,7 +114,7 @@ class ChildClient:
 
     Args:
         forwards: sends HTTP requests to zones.
-        clock: the time of day.
+        clock: provides the time of day.
     """
 
     def __init__(self, forwards: ZoneForwarder, clock: Clock) -> None:

@@ -50,7 +50,7 @@ class HostOfferMaker:
         follower: catches the replica up with the ledger before a refusal.
         decision_service: decides under the policy in force.
         held: holds the room of offers.
-        clock: the time of day and a monotonic counter.
+        clock: provides the time of day and a monotonic counter.
         random_bytes: returns the given number of random bytes.
         hold_s: seconds for which an offer's room is held; 0 holds nothing.
         life_s: seconds for which an offer may be used, held or not.

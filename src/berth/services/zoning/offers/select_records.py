@@ -32,7 +32,7 @@ class SelectRecords:
     """Keeps the records of selects in memory until their offers expire.
 
     Args:
-        clock: the time of day.
+        clock: provides the time of day.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -65,7 +65,8 @@ class SelectRecords:
         Raises:
             KeyError: the select is unknown here.
         """
-        # The record is cut immediately, so a repeated release does not reach the children again.
+        # The record is shortened immediately, so a repeated release does not reach the children
+        # again.
         given = self._given[surplus.select_id]
         kept = given.sources[: surplus.keep]
         if surplus.keep:

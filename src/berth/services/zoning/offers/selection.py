@@ -98,7 +98,7 @@ class OfferSelector:
         homes: the home zones of server groups.
         seals: seals offers for parents.
         loop_tokens: recognises orders that came back through a child.
-        clock: the time of day.
+        clock: provides the time of day.
         telemetry: receives failures of children.
         scheduler: this process's id in offers, eight bytes.
         child_releases: releases the unused offers of children; by default without a pause.

@@ -39,8 +39,8 @@ _OWN_PARAMETERS: Final = frozenset(
 )
 _OK: Final = 200
 # A child may list servers of the same project that this zone did not send there. If the first page
-# contains no server that this zone sent there, pages of `_READ_ON` servers are read until one does;
-# after `_PAGES_MAX` pages in all, the child is treated as unavailable.
+# contains no server that this zone sent there, pages of `_READ_ON` servers are read until one
+# contains such a server; after `_PAGES_MAX` pages in all, the child is treated as unavailable.
 _READ_ON: Final = 1000
 _PAGES_MAX: Final = 10
 
