@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from berth.agent.executor import HostExecutor
@@ -59,6 +59,10 @@ class Pace:
 _PACE = Pace()
 
 
+def _always() -> bool:
+    return True
+
+
 class AgentPool:
     """Runs agents: subscribes to the change feed and hands each instance to its host's agent.
 
@@ -71,6 +75,8 @@ class AgentPool:
         clock: provides the time.
         telemetry: receives failures and findings.
         pace: intervals and limits.
+        is_in_touch: whether the control plane was heard from lately. If not, it may have given the
+            host up, and is asked before a task begins, since the guest may run elsewhere.
     """
 
     def __init__(
@@ -80,6 +86,8 @@ class AgentPool:
         clock: Clock,
         telemetry: Telemetry,
         pace: Pace = _PACE,
+        *,
+        is_in_touch: Callable[[], bool] = _always,
     ) -> None:
         self._agents = dict(agents)
         # The one host whose agent deletes the stored disks of instances on no host.
@@ -90,6 +98,7 @@ class AgentPool:
         self._clock = clock
         self._telemetry = telemetry
         self._pace = pace
+        self._is_in_touch = is_in_touch
         self._slots = asyncio.Semaphore(pace.builds_max)
         # For each instance that a task works on, the newest revision that the feed has delivered.
         self._in_progress: dict[str, int] = {}
@@ -161,7 +170,11 @@ class AgentPool:
                 self._telemetry.failure("heartbeat_failed", error)
 
     def load(self, snapshot: Snapshot) -> None:
-        """See `Subscriber.load`. Tasks in progress continue."""
+        """See `Subscriber.load`. Tasks in progress continue.
+
+        The control plane may have given a host up before this snapshot, so each host is compared
+        with it: a guest that runs elsewhere by now is destroyed at once.
+        """
         live = {instance.uuid for instance in snapshot.instances}
         self._done = {uuid: done for uuid, done in self._done.items() if uuid in live}
         # Instances that the snapshot lacks are gone, so no newer revision of them will come.
@@ -174,6 +187,8 @@ class AgentPool:
             self._consider(instance)
         if self._active is not None:
             self._active = [one for one in snapshot.instances if self._should_run(one)]
+        else:
+            self._compare_all(snapshot.instances)
 
     def apply(self, changes: Sequence[Change]) -> None:
         """See `Subscriber.apply`."""
@@ -200,11 +215,27 @@ class AgentPool:
         for name, instances in here.items():
             self._spawn(self._reconcile(name, instances))
 
+    def _compare_all(self, instances: Sequence[Instance]) -> None:
+        here: dict[str, list[Instance]] = {name: [] for name in self._agents}
+        for instance in instances:
+            if instance.host in here:
+                here[instance.host].append(instance)
+        for name, found in here.items():
+            self._spawn(self._compare(name, found))
+
     async def _reconcile(self, host: str, instances: Sequence[Instance] | None = None) -> None:
+        """Begin a new pass over a host, and compare it with the ledger."""
+        try:
+            await self._gateway.save_notes(host, (), begins_pass=True)
+        except BerthError as error:
+            self._telemetry.failure("reconciling_failed", error, host=host)
+            return
+        await self._compare(host, instances)
+
+    async def _compare(self, host: str, instances: Sequence[Instance] | None) -> None:
         """Compare a host with the ledger, restart missing guests and queue anomalies."""
         telemetry = self._telemetry
         try:
-            await self._gateway.save_notes(host, (), begins_pass=True)
             async with self._slots:
                 executor = self._agents[host].executor
                 found = await executor.reconcile(instances)
@@ -337,12 +368,13 @@ class AgentPool:
             if instance.revision < done:
                 continue
             agent = self._agents[host]
-            in_doubt = has_failed or instance.task is None
             # This task inherited the context of the feed's reader, which may belong to another
             # request.
             CONTEXT.set(Context(instance.decision_id))
             try:
                 async with self._slots:
+                    # The task may have waited for its slot while the control plane was silent.
+                    in_doubt = has_failed or instance.task is None or not self._is_in_touch()
                     done = await agent.executor.carry_out(instance, in_doubt=in_doubt)
                 has_failed = False
             except BuildError as error:

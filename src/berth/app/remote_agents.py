@@ -5,11 +5,13 @@ import random
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Final
 
 from berth.adapters.gateway.remote import RemoteGateway
 from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
 from berth.agent.audit_rounds import AuditRounds
 from berth.agent.instance_casts import InstanceCaster
+from berth.agent.isolation import Isolation
 from berth.agent.pool import AgentPool
 from berth.app.agent_links import HostLink, link_maker
 from berth.app.agents import agent_of, pace_of
@@ -26,6 +28,10 @@ from berth.ports.gateway import HostView
 from berth.ports.virt import DriverFeature, VirtDriver
 from berth.services.replica.follower import Subscriber
 from berth.services.telemetry.health import SessionHealth
+
+# The control plane is out of touch when it was silent for so many heartbeats: it answers every
+# second or third one.
+_TOUCH_BEATS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,7 @@ class RemoteAgent:
         self.name = name
         self.driver = driver
         self._clock = clock
+        self._touch_s = _TOUCH_BEATS * settings.agent.heartbeat_interval_s
         self.gateway = RemoteGateway(
             name,
             link.connect,
@@ -98,7 +105,12 @@ class RemoteAgent:
         )
         agent = agent_of(name, driver, self.gateway, clock, settings, parts.observation.observer)
         self.pool = AgentPool(
-            {name: agent}, self.gateway, clock, parts.telemetry, pace_of(settings.agent)
+            {name: agent},
+            self.gateway,
+            clock,
+            parts.telemetry,
+            pace_of(settings.agent),
+            is_in_touch=self._is_in_touch,
         )
         subscribers: list[Subscriber] = [self.pool]
         self.caster: InstanceCaster | None = None
@@ -114,6 +126,7 @@ class RemoteAgent:
             )
             subscribers.append(self.caster)
         self._feed = HostFeed(subscribers, clock)
+        self._isolation = self._isolation_of(parts)
         self._is_adopted = False
         self.rounds = AuditRounds(
             [name],
@@ -127,6 +140,26 @@ class RemoteAgent:
     def is_connected(self) -> bool:
         """Return whether the host has a session."""
         return self.gateway.is_connected
+
+    def _isolation_of(self, parts: AgentParts) -> Isolation | None:
+        pause_s = parts.settings.agent.isolated_pause_s
+        if not pause_s:
+            return None
+        if DriverFeature.PAUSE not in self.driver.verbs:
+            reason = "must be 0, because the driver cannot pause guests"
+            raise InvalidInputError("agent.isolated_pause_s", reason)
+        return Isolation(
+            self.name,
+            self.driver,
+            self.gateway,
+            parts.clock,
+            parts.telemetry,
+            silent_s=self.gateway.silent_s,
+            pause_s=pause_s,
+        )
+
+    def _is_in_touch(self) -> bool:
+        return self.gateway.silent_s() <= self._touch_s
 
     async def run(self) -> None:
         """Keep the session open, until cancelled."""
@@ -144,6 +177,8 @@ class RemoteAgent:
             loops += [(f"syncs of {self.name}", self.caster.sync)]
         if DriverFeature.EVENTS in self.driver.verbs:
             loops.append((f"events of {self.name}", self.pool.listen))
+        if self._isolation is not None:
+            loops.append((f"isolation of {self.name}", self._isolation.run))
         return loops
 
     def _take(self, view: HostView) -> None:

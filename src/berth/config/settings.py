@@ -283,6 +283,8 @@ class AgentSettings:
     # The driver reports changes immediately, so the full comparison only catches lost events.
     reconcile_interval_s: Seconds = 600.0
     """Seconds between full comparisons of a host with the ledger."""
+    isolated_pause_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
+    """Seconds without the control plane after which guests are paused; 0 keeps them running."""
     restarts_max: Annotated[int, Meta(ge=0, le=1_000)] = 5
     restart_window_s: Seconds = 1_800.0
     restart_pause_s: Seconds = 10.0

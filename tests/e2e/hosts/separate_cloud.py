@@ -200,6 +200,11 @@ class SeparateCloud:
         words = ["audit", "--grace", "0", "--task-age", "0", "--request-age", "0", "--json"]
         return json.loads(self._run(words)[1])["discrepancies"]
 
+    def is_empty(self, host: str) -> bool:
+        """Return whether nothing is charged to a host, not even a guest left behind."""
+        inventories = self.ask("host", "show", host)["inventories"]
+        return not any(one["used"] for one in inventories.values())
+
     def hosts_up(self) -> list[str]:
         """Return the hosts whose agents are alive."""
         services = self.ask("service", "list")["services"]

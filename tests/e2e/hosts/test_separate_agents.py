@@ -1,5 +1,6 @@
 """A cloud whose agents have no access to the ledger, in the processes that the guide documents."""
 
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -67,6 +68,21 @@ def test_servers_of_a_dead_host_are_rebuilt(cloud: SeparateCloud) -> None:
     assert (cloud.host_of("vm") == dead, cloud.server("vm")["status"]) == (False, "ACTIVE")
     cloud.start_agent(dead)
     cloud.wait_until(lambda: cloud.hosts_up() == list(HOSTS), "the host is back")
+
+
+def test_a_host_that_was_given_up_is_fenced(cloud: SeparateCloud) -> None:
+    """A stopped agent whose server was evacuated destroys its guest when it continues."""
+    given_up = cloud.create("vm")
+    agent = cloud.running[given_up].process
+    agent.send_signal(signal.SIGSTOP)
+    cloud.wait_until(lambda: given_up not in cloud.hosts_up(), "the host is down")
+    cloud.operate("host", "evacuate", given_up, "--wait")
+    assert (cloud.host_of("vm") == given_up, cloud.server("vm")["status"]) == (False, "ACTIVE")
+    assert not cloud.is_empty(given_up)
+    agent.send_signal(signal.SIGCONT)
+    cloud.wait_until(lambda: cloud.hosts_up() == list(HOSTS), "the host is back")
+    cloud.wait_until(lambda: cloud.is_empty(given_up), "the old guest is destroyed")
+    cloud.wait_until(lambda: cloud.has_console("vm"), "the new guest runs")
 
 
 def test_agents_find_the_api_again(cloud: SeparateCloud) -> None:

@@ -66,13 +66,17 @@ class Rig:
 
     def __init__(self, desk: Desk, *fakes: FakeHost, builds_max: int = 256) -> None:
         self.desk = desk
+        self.in_touch = True
         self.drivers = {fake.name: Driver(fake, desk) for fake in fakes}
         gateway = desk.gateway()
         agents = {
             name: Agent(name, driver, HostExecutor(HostContext(name, gateway, driver, desk.clock)))
             for name, driver in self.drivers.items()
         }
-        self.pool = AgentPool(agents, gateway, desk.clock, desk.told, Pace(builds_max=builds_max))
+        pace = Pace(builds_max=builds_max)
+        self.pool = AgentPool(
+            agents, gateway, desk.clock, desk.told, pace, is_in_touch=lambda: self.in_touch
+        )
         desk.follower.subscribers.append(self.pool)
 
     async def put(self, number: int = 1, *, host: str = "host-1", **state: object) -> Instance:
@@ -88,6 +92,13 @@ class Rig:
         found = await self.desk.ledger.get(Instance, make_instance(number).uuid)
         assert found is not None
         return found
+
+    async def move_away(self, number: int = 1) -> None:
+        """Have the instance run on host-2, of which this pool learns nothing."""
+        self.desk.follower.subscribers.remove(self.pool)
+        instance = await self.get(number)
+        moved = replace(instance, host="host-2", node="host-2", task=None, status=Status.ACTIVE)
+        await self.desk.ledger.write(Put(moved))
 
     async def work(self, seconds: float = 60.0) -> None:
         """Follow the feed for this many seconds while the agents work."""
@@ -146,6 +157,46 @@ async def test_heartbeats_outlast_a_store_that_is_away() -> None:
     assert desk.told.failed == ["heartbeats_not_shared"]
     (report,) = await desk.ledger.heartbeats({})
     assert report.seen_s == {"host-1": desk.clock.now_s() - 6}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_host_that_was_given_up_is_fenced_when_it_returns(*, restarts: bool) -> None:
+    """A guest that runs elsewhere by now is destroyed at once, whether or not the agent ended."""
+    rig = await start(await open_rig())
+    await rig.put()
+    await rig.work(10)
+    assert await rig.drivers["host-1"].running() == [make_instance(1).uuid]
+    await rig.move_away()
+    await rig.work(10)
+    assert await rig.drivers["host-1"].running() == [make_instance(1).uuid]
+    if restarts:
+        machine = rig.drivers["host-1"].machine
+        rig = Rig(Desk(rig.desk.ledger), rig.drivers["host-1"]._fake)
+        rig.drivers["host-1"].machine = machine
+        assert await rig.drivers["host-1"].running() == [make_instance(1).uuid]
+        await start(rig)
+    else:
+        rig.pool.load(await rig.desk.ledger.snapshot(rig.desk.clock.now_s()))
+    await asyncio.sleep(1)
+    assert await rig.drivers["host-1"].running() == []
+    rig.assert_idle()
+
+
+@pytest.mark.parametrize(("in_touch", "spawns"), [(False, 1), (True, 2)])
+async def test_a_task_that_waited_out_of_touch_is_asked_for_first(
+    *, in_touch: bool, spawns: int
+) -> None:
+    """A guest that was given up while its build waited for a slot is not started."""
+    rig = await start(await open_rig(FakeHost("host-1", spawn_s=SPAWN_S), builds_max=1))
+    await rig.put(1)
+    await rig.put(2)
+    await rig.work(1)
+    assert rig.drivers["host-1"].asked.count("spawn") == 1
+    rig.in_touch = in_touch
+    await rig.move_away(2)
+    await asyncio.sleep(30)
+    assert rig.drivers["host-1"].asked.count("spawn") == spawns
+    assert await rig.drivers["host-1"].running() == [make_instance(1).uuid]
 
 
 async def test_a_new_instance_is_built() -> None:

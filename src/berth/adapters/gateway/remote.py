@@ -1,6 +1,7 @@
 """The agent's end of a session: the gateway as reached over the network."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
@@ -57,6 +58,8 @@ PAUSE_FIRST_S: Final = 1.0
 
 PAUSE_MAX_S: Final = 30.0
 """The longest of these pauses, in seconds."""
+
+_NS_PER_S: Final = 1_000_000_000
 
 
 class FrameStream(Protocol):
@@ -137,10 +140,24 @@ class RemoteGateway:
         # The instances on the host, by uuid, as of the latest view of this session; None before
         # its first view.
         self._here: dict[str, Instance] | None = None
+        # When the control plane was last heard from, by both clocks, and at first never.
+        self._heard: tuple[float, int] | None = None
         # Why this end closed the connection; empty if it did not.
         self._own_reason = ""
         self.is_connected = False
         """Whether there is a session now."""
+
+    def silent_s(self) -> float:
+        """Return the seconds since the control plane was last heard from; infinite at first.
+
+        The larger of two differences counts, because the monotonic clock stands still while the
+        machine is suspended.
+        """
+        if self._heard is None:
+            return math.inf
+        heard_s, heard_ns = self._heard
+        passed_s = (self._clock.ticks_ns() - heard_ns) / _NS_PER_S
+        return max(passed_s, abs(self._clock.now_s() - heard_s))
 
     async def run(
         self,
@@ -193,6 +210,8 @@ class RemoteGateway:
         """
         async for data in stream:
             frame = control_frame_of(data)
+            if self.is_connected:
+                self._heard = self._clock.now_s(), self._clock.ticks_ns()
             match frame:
                 case Hello():
                     await self._prove(stream, frame)

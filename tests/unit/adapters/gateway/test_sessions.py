@@ -301,6 +301,19 @@ async def test_a_token_is_good_for_one_key_and_for_its_time(plane: Plane) -> Non
     assert identities.is_valid("host-1", key), "a token that is not used leaves the key valid"
 
 
+async def test_an_agent_knows_how_long_the_control_plane_was_silent(plane: Plane) -> None:
+    """The silence is endless at first, short during a session, and grows after it."""
+    agent = await plane.agent("host-1")
+    assert agent.gateway.silent_s() == float("inf")
+    async with plane.running(agent):
+        for _ in range(10):
+            await asyncio.sleep(10)
+            await agent.gateway.heartbeat(["host-1"])
+            assert agent.gateway.silent_s() <= 30
+    await asyncio.sleep(200)
+    assert agent.gateway.silent_s() >= 200
+
+
 async def test_a_newer_session_replaces_the_older(plane: Plane) -> None:
     """Two agents with one key take turns, and never both have a session."""
     one = await plane.agent("host-1")
