@@ -128,18 +128,21 @@ class RemoteAgent:
         self._feed = HostFeed(subscribers, clock)
         self._isolation = self._isolation_of(parts)
         self._is_adopted = False
-        self.rounds = AuditRounds(
-            [name],
-            self._audit,
-            clock,
-            parts.telemetry,
-            interval_s=settings.agent.audit_interval_s,
-            randomness=random.Random(),  # noqa: S311 - it only spreads the audits over time
-        )
+        self.rounds = self._rounds(parts)
 
     def is_connected(self) -> bool:
         """Return whether the host has a session."""
         return self.gateway.is_connected
+
+    def _rounds(self, parts: AgentParts) -> AuditRounds:
+        return AuditRounds(
+            [self.name],
+            self._audit,
+            parts.clock,
+            parts.telemetry,
+            interval_s=parts.settings.agent.audit_interval_s,
+            randomness=random.Random(),  # noqa: S311 - it only spreads the audits over time
+        )
 
     def _isolation_of(self, parts: AgentParts) -> Isolation | None:
         pause_s = parts.settings.agent.isolated_pause_s
