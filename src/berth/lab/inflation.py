@@ -2,8 +2,8 @@
 
 The method is that of the FGD paper (Weng et al., "Beware of Fragmentation", USENIX ATC 2023) on the
 openb trace: all requests in random order, followed by randomly drawn ones until the total is 1.3
-times the fleet's GPUs. No instance departs, and refused requests are not retried. The hosts are put
-in random order, too, by a prefix to their names.
+times the fleet's GPUs. No instance departs, and refused requests are not retried. A prefix to their
+names also puts the hosts in random order.
 """
 
 from collections import Counter

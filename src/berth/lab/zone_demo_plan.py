@@ -47,7 +47,7 @@ _KINDS: Final = {
     "memory": _Model(32, 512),
     "vector": _Model(64, 256, frozenset({_AVX})),
 }
-# The kinds of hosts of consecutive zones below the root, which has old hosts only. The zones
+# The kinds of hosts in consecutive zones other than the root, which has old hosts only. The zones
 # differ, so that each request goes to the zones with the hosts that it needs.
 _HALVES: Final = (("plain", _OLD), ("plain", "memory"), ("plain", "vector"))
 

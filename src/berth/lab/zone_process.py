@@ -46,12 +46,12 @@ _VERSION: Final = {"OpenStack-API-Version": "compute 2.96"}
 
 @dataclass(frozen=True, slots=True)
 class ZoneSpec:
-    """The description of a zone and of all zones below it.
+    """The description of a zone and of its descendants.
 
     Attributes:
         name: the zone's name.
         hosts: the zone's own fake hosts.
-        children: the zones directly below it.
+        children: its child zones.
         settings: the settings of its process by `section.key`, each a number, string, bool or list
             of strings; they override the defaults of this module.
         weight_offset: the offset that its parent adds to its weights.
@@ -116,7 +116,7 @@ class ZoneProcess:
 
     @property
     def depth(self) -> int:
-        """The number of zones above this one."""
+        """The depth of the zone in its tree; 0 for the root."""
         return 0 if self.parent is None else 1 + self.parent.depth
 
     @property
@@ -150,7 +150,7 @@ class ZoneProcess:
         """
         if self.pid is not None:
             raise UnavailableError(
-                f"cannot start zone {self.name}: it already runs as process {self.pid}"
+                f"zone {self.name} already runs as process {self.pid}; stop it before starting it"
             )
         command = [sys.executable, "-m", "berth.cli.main", "up"]
         # BERTH_ variables of the calling shell are meant for another deployment.
@@ -180,7 +180,7 @@ class ZoneProcess:
                     return
                 time.sleep(_POLL_S)
         raise UnavailableError(
-            f"zone {self.name} did not become ready; the end of its log:\n{self.said}"
+            f"zone {self.name} did not become ready; the end of its log:\n{self.log_end}"
         )
 
     def _hosts_up(self, http: httpx.Client) -> int:
@@ -195,7 +195,7 @@ class ZoneProcess:
         return up
 
     @property
-    def said(self) -> str:
+    def log_end(self) -> str:
         """The last 2,000 characters of the zone's log; empty before its first start."""
         if not self.log.exists():
             return ""
@@ -213,7 +213,7 @@ class ZoneProcess:
             if self._process is not None:
                 self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            pass  # `kill` below ends it
+            pass  # `kill` ends it in the `finally` block
         finally:
             self.kill()
 
@@ -230,10 +230,10 @@ class ZoneProcess:
 
         The caller must close it.
         """
-        who = account or self.admin
+        user = account or self.admin
         return httpx.Client(
             base_url=self.url,
-            auth=httpx.BasicAuth(who.user, who.password),
+            auth=httpx.BasicAuth(user.user, user.password),
             headers=_VERSION,
             timeout=_ASK_S,
             trust_env=False,
@@ -271,8 +271,8 @@ class ZoneProcess:
         if not answer.is_success:
             reason = f"{answer.status_code} {answer.text[:500]}"
             raise UnavailableError(f"zone {self.name} refused child {child.name}: {reason}")
-        said = answer.json()["zone"]
-        return Zone(said["id"], said["name"], said["api_url"], username=said["username"])
+        record = answer.json()["zone"]
+        return Zone(record["id"], record["name"], record["api_url"], username=record["username"])
 
     def active_children(self) -> frozenset[str]:
         """Return the names of the children that are active and have answered.

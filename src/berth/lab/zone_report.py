@@ -167,7 +167,10 @@ def with_zones(outcome: RequestOutcome, books: Iterable[ZoneSnapshot]) -> Reques
 
 
 def widest(outcomes: Iterable[RequestOutcome]) -> RequestOutcome | None:
-    """Return the placed request in the most zones, or the largest of several; None without any."""
+    """Return the placed request in the greatest number of zones, or None if none was placed.
+
+    Of several such requests, the largest is returned.
+    """
     placed = (one for one in outcomes if one.is_placed)
     return max(placed, key=lambda one: (len(one.zones), one.count), default=None)
 

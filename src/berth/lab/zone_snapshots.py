@@ -33,7 +33,7 @@ class ZoneSnapshot:
     Attributes:
         zone: the zone's name.
         parent: its parent's name, or None for the root.
-        level: the number of zones above it.
+        level: its depth in the tree; 0 for the root.
         hosts: the number of its hosts.
         vcpus: the vCPU capacity of its hosts.
         vcpus_used: the vCPUs in use.

@@ -59,7 +59,7 @@ class TreeTenant:
         self._operator = operator
 
     def make_flavors(self, flavors: Iterable[FlavorSpec]) -> None:
-        """Create flavors at the root; the zones below need none of their own.
+        """Create flavors at the root; the other zones need none of their own.
 
         Raises:
             UnavailableError: the root refuses or does not answer.

@@ -34,7 +34,7 @@ _ACTIVE_S: Final = 30.0
 _POLL_S: Final = 0.05
 
 FleetFactory = Callable[[str, int], Sequence[FakeHost]]
-"""Returns the hosts of a zone for its name and the number of zones above it."""
+"""Takes the name and the depth of a zone, 0 for the root, and returns its hosts."""
 
 
 def tree_of(
@@ -207,7 +207,7 @@ def made_tree(spec: ZoneSpec, folder: Path | None = None) -> Generator[ZoneTree]
 
 
 def _below(spec: ZoneSpec) -> Iterator[ZoneSpec]:
-    """Yield a zone and all zones below it, level by level."""
+    """Yield a zone and its descendants, level by level."""
     level = [spec]
     while level:
         yield from level

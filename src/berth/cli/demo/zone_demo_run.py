@@ -101,7 +101,7 @@ def _start(tree: ZoneTree, console: Console) -> float:
 
 def _show_logs(tree: ZoneTree, console: Console) -> None:
     for zone in tree:
-        lines = [line for line in zone.said.splitlines() if "listens on" not in line]
+        lines = [line for line in zone.log_end.splitlines() if "listens on" not in line]
         if lines:
             console.print(f"Log of {zone.name}:")
             console.print("\n".join(lines), markup=False, soft_wrap=True)
