@@ -137,11 +137,14 @@ class AuthFile:
             with self._path.open("rb") as file:
                 content = file.read(FILE_BYTES_MAX + 1)
             if len(content) > FILE_BYTES_MAX:
-                raise InvalidInputError(str(self._path), f"is larger than {FILE_BYTES_MAX} bytes")
+                raise InvalidInputError(
+                    str(self._path), f"must have at most {FILE_BYTES_MAX:,} bytes"
+                )
             return parse_accounts(content.decode(), str(self._path))
         except OSError as error:
             raise InvalidInputError(
-                str(self._path), f"cannot be read ({error.strerror})"
+                str(self._path),
+                f"cannot be read ({error.strerror}); check the path and its permissions",
             ) from error
         except UnicodeDecodeError as error:
             raise InvalidInputError(str(self._path), "is not UTF-8 text; convert it") from error

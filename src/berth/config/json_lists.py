@@ -62,7 +62,9 @@ def _read_list(
         given = msgspec.json.decode(path.read_bytes(), type=list[dict[str, object]])
         items = msgspec.convert([_named(one, also) for one in given], kind, str_keys=True)
     except OSError as error:
-        raise InvalidInputError(str(path), f"cannot be read ({error.strerror})") from error
+        raise InvalidInputError(
+            str(path), f"cannot be read ({error.strerror}); check the path and its permissions"
+        ) from error
     except msgspec.DecodeError as error:
         raise InvalidInputError(str(path), f"is not a list of {what} ({error})") from error
     for index, (item, fields) in enumerate(zip(items, given, strict=True)):

@@ -70,7 +70,7 @@ def add_request_id(_logger: object, _method: str, line: _Line) -> _Line:
 
 
 def hide_secrets(_logger: object, _method: str, line: _Line) -> _Line:
-    """Mask the secrets in a log line, also in nested mappings, and return the line.
+    """Mask the secrets in a log line, nested mappings included, and return the line.
 
     The values of keys that suggest a secret are masked, and so are credentials in URLs and headers.
     Lists are not searched. No code logs secrets on purpose, but error texts of libraries may quote

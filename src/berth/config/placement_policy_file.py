@@ -34,10 +34,12 @@ def read_placement_policy(path: Path | None) -> dict[str, str]:
         with path.open("rb") as file:
             content = file.read(_FILE_BYTES_MAX + 1)
     except OSError as error:
-        raise InvalidInputError(str(path), f"cannot be read ({error.strerror})") from error
+        raise InvalidInputError(
+            str(path), f"cannot be read ({error.strerror}); check the path and its permissions"
+        ) from error
     # The size comes first: the limit may cut a character in two, and it counts bytes.
     if len(content) > _FILE_BYTES_MAX:
-        raise InvalidInputError(str(path), f"is larger than {_FILE_BYTES_MAX} bytes")
+        raise InvalidInputError(str(path), f"must have at most {_FILE_BYTES_MAX:,} bytes")
     try:
         text = content.decode()
     except UnicodeDecodeError as error:

@@ -171,8 +171,8 @@ def _check_options(
     checked: dict[str, object] = {}
     for name, value in options.items():
         if name not in known:
-            said = nearest(name, known) if known else "the plugin takes no options; remove it"
-            raise PolicyError(f"{where}.{name}", f"is an unknown option; {said}")
+            hint = nearest(name, known) if known else "the plugin takes no options; remove it"
+            raise PolicyError(f"{where}.{name}", f"is an unknown option; {hint}")
         checked[name] = convert(value, known[name].annotation, where=f"{where}.{name}")
     return checked
 
@@ -203,7 +203,7 @@ def check_finite(value: object, where: str) -> None:
     # TOML allows `inf` and `nan`. One NaN as a weight would make every comparison of hosts false.
     match value:
         case float() if not math.isfinite(value):
-            raise PolicyError(where, f"{value} is not a finite number")
+            raise PolicyError(where, f"{value} must be a finite number")
         case list():
             for index, item in enumerate(cast("list[object]", value)):
                 check_finite(item, f"{where}[{index}]")

@@ -98,7 +98,7 @@ def read_policy_text(path: Path | None) -> str:
         )
         raise PolicyError(str(path), reason) from error
     if len(content) > FILE_BYTES_MAX:
-        raise PolicyError(str(path), f"is larger than {FILE_BYTES_MAX} bytes")
+        raise PolicyError(str(path), f"must have at most {FILE_BYTES_MAX:,} bytes")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -197,9 +197,9 @@ def _driver(document: Document, name: str, source: str) -> Driver:
     # read policy files.
     drivers: dict[str, Driver] = {}
     for wanted in sorted(driver.wanted):
-        said = driver.options.get(wanted, {})
-        place = f"{source}: driver_options.options.{wanted}" if said else where
-        drivers[wanted] = build_plugin(DRIVERS, wanted, said, _is_driver, where=place)
+        own = driver.options.get(wanted, {})
+        place = f"{source}: driver_options.options.{wanted}" if own else where
+        drivers[wanted] = build_plugin(DRIVERS, wanted, own, _is_driver, where=place)
     return driver.with_drivers(drivers)
 
 

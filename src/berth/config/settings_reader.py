@@ -95,7 +95,9 @@ def _from_file(file: Path) -> dict[str, _Given]:
         text = file.read_text("utf-8")
         document: dict[str, object] = tomllib.loads(text)
     except OSError as error:
-        raise InvalidInputError(str(file), f"cannot be read ({error.strerror})") from error
+        raise InvalidInputError(
+            str(file), f"cannot be read ({error.strerror}); check the path and its permissions"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(str(file), f"is not valid TOML ({error})") from error
     given: dict[str, _Given] = {}
@@ -147,7 +149,7 @@ def _convert(one: _Given, hint: object) -> object:
         reason = f"{error}{names}; the value is {f'{one.value!r}'[:80]}"
         raise InvalidInputError(one.source, reason) from error
     if isinstance(converted, float) and not math.isfinite(converted):
-        raise InvalidInputError(one.source, f"{converted} is not a finite number")
+        raise InvalidInputError(one.source, f"{converted} must be a finite number")
     return converted
 
 

@@ -111,9 +111,11 @@ def read_lines(path: Path, *, forbidden: int, reason: str) -> list[tuple[str, st
                 raise InvalidInputError(str(path), reason)
             text = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
-        raise InvalidInputError(str(path), f"cannot be read ({error.strerror})") from error
+        raise InvalidInputError(
+            str(path), f"cannot be read ({error.strerror}); check the path and its permissions"
+        ) from error
     if len(text) > FILE_BYTES_MAX:
-        raise InvalidInputError(str(path), f"is larger than {FILE_BYTES_MAX} bytes")
+        raise InvalidInputError(str(path), f"must have at most {FILE_BYTES_MAX:,} bytes")
     lines = enumerate(text.decode("utf-8", "replace").splitlines(), start=1)
     return [
         (f"{path}: line {number}", line.strip())
@@ -139,7 +141,9 @@ def create_file(path: Path, text: str) -> bool:
         finally:
             part.unlink()
     except OSError as error:
-        raise InvalidInputError(str(path), f"cannot be created ({error.strerror})") from error
+        raise InvalidInputError(
+            str(path), f"cannot be created ({error.strerror}); check the folder and its permissions"
+        ) from error
     return True
 
 
@@ -155,7 +159,9 @@ def replace_file(path: Path, text: str) -> None:
         mode = path.stat().st_mode & _GROUP_MAY if path.exists() else 0o600
         _write_beside(path, text, mode).replace(path)
     except OSError as error:
-        raise InvalidInputError(str(path), f"cannot be written ({error.strerror})") from error
+        raise InvalidInputError(
+            str(path), f"cannot be written ({error.strerror}); check the folder and its permissions"
+        ) from error
 
 
 def _write_beside(path: Path, text: str, mode: int) -> Path:

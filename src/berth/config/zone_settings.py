@@ -53,8 +53,7 @@ class ZoneSettings:
     select_timeout_s: Annotated[float, Meta(gt=0, le=60)] = 2.0
     """Seconds that a select over the tree may take; children that answer later are left out."""
     levels_max: Annotated[int, Meta(ge=1, le=32)] = 4
-    """Levels of zones below this one that its own requests reach, which determines the size of
-    offers."""
+    """Levels of child zones that this zone's requests reach; they determine the size of offers."""
     build_timeout_s: _Seconds = 30.0
     """Seconds that a child may take to answer a build or a release."""
     attempts_max: _Count = 3
@@ -74,7 +73,7 @@ class ZoneSettings:
             raise InvalidInputError(
                 "zones.offer_life_s",
                 f"is {self.offer_life_s:g} s, but offers are held for zones.offer_hold_s = "
-                f"{self.offer_hold_s:g} s; raise offer_life_s or lower offer_hold_s",
+                f"{self.offer_hold_s:g} s; increase offer_life_s or decrease offer_hold_s",
             )
         _values_by_name(self.capabilities)
 

@@ -178,12 +178,12 @@ def test_some_keys_stand_for_an_option_of_every_rule_that_has_it() -> None:
         (
             f'{SMALLEST}[[weighers]]\nname = "RAMWeigher"\nmultiplier = nan\n',
             "weighers[0].multiplier",
-            "nan is not a finite number",
+            "nan must be a finite number",
         ),
         (
             f'{SMALLEST}[[weighers]]\nname = "RAMWeigher"\nmultiplier = -inf\n',
             "weighers[0].multiplier",
-            "-inf is not a finite number",
+            "-inf must be a finite number",
         ),
         (
             f'{SMALLEST}[[weighers]]\nname = "CPUWeigher"\nresource_class = "a b"\n',
@@ -242,5 +242,5 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         load_policy(binary)
     huge = tmp_path / "huge.toml"
     huge.write_bytes(b"#" * (FILE_BYTES_MAX + 1))
-    with pytest.raises(PolicyError, match="is larger than"):
+    with pytest.raises(PolicyError, match="must have at most"):
         load_policy(huge)
