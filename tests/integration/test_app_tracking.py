@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.app.agents import instance_teller
+from berth.app.agents import instance_caster
 from berth.app.core import open_core
 from berth.app.scheduler import instance_tracker
 from berth.config.settings import Settings
@@ -30,7 +30,7 @@ async def test_tracking_is_on_by_default(tmp_path: Path) -> None:
         tracker = instance_tracker(core)
         assert tracker is not None
         assert not tracker.is_in_doubt
-        assert instance_teller(core, ["host-1"]) is not None
+        assert instance_caster(core, ["host-1"]) is not None
         assert {one.measure.name for one in tracker.read()} == {
             "berth_hosts_unreported",
             "berth_hosts_doubted",
@@ -51,7 +51,7 @@ async def test_nobody_tells_or_listens_when_tracking_is_off(tmp_path: Path) -> N
     settings = _settings(tmp_path, track_instance_changes=False)
     async with open_core(settings, "scheduler") as core:
         assert instance_tracker(core) is None
-        assert instance_teller(core, ["host-1"]) is None
+        assert instance_caster(core, ["host-1"]) is None
 
 
 async def test_a_policy_about_instances_ends_the_start_when_tracking_is_off(

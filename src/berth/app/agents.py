@@ -19,7 +19,7 @@ from berth.ports.virt import VirtDriver
 from berth.services.servers.consoles import serve_console
 
 
-def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
+def instance_caster(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
     """Return the caster of the hosts' instance lists, or None when instance tracking is off.
 
     The caster is subscribed to the follower, which must not have started yet.
@@ -27,7 +27,7 @@ def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
     tracking = core.settings.tracking
     if not tracking.track_instance_changes:
         return None
-    teller = InstanceCaster(
+    caster = InstanceCaster(
         hosts,
         core.messaging.bus,
         core.clock,
@@ -36,20 +36,20 @@ def instance_teller(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
         session=core.ids.uuid(),
         sync_interval_s=tracking.instance_sync_interval_s,
     )
-    core.follower.subscribers.append(teller)
-    return teller
+    core.follower.subscribers.append(caster)
+    return caster
 
 
 def agent_loops(
-    core: Core, pool: AgentPool, gateway: HostGateway, teller: InstanceCaster | None
+    core: Core, pool: AgentPool, gateway: HostGateway, caster: InstanceCaster | None
 ) -> list[Loop]:
     """Return the background loops of the agents in a pool."""
     loops: list[Loop] = [("agents", pool.run)]
     # A process without hosts, such as one that serves the API alone, has nothing to audit.
     if pool.agents:
         loops.append(("audits", _rounds(core, pool, gateway).run))
-    if teller is not None:
-        loops += [("telling", teller.run), ("syncs", teller.sync)]
+    if caster is not None:
+        loops += [("telling", caster.run), ("syncs", caster.sync)]
     # A simulated guest never ends by itself, so the events of the fake driver are ignored.
     if core.settings.agent.driver is not AgentDriver.FAKE:
         loops.append(("hints", pool.listen))

@@ -52,7 +52,7 @@ class Core:
     """The parts of a process: the ledger, a replica that follows it, and shared services.
 
     Each service is built once, because its users share its state: after the scheduler has lost
-    claims, `decision_service` chooses among more hosts, also for dry runs and zone offers.
+    claims, `decision_service` chooses among more hosts, and so do dry runs and zone offers.
     """
 
     settings: Settings

@@ -76,8 +76,8 @@ async def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentDoor:
-    """The door of a process for agents on other machines.
+class AgentEndpoint:
+    """The parts of a process that serve agents on other machines.
 
     Attributes:
         identities: the keys of hosts.
@@ -92,8 +92,8 @@ class AgentDoor:
     finish: Callable[[], Awaitable[None]] = _nothing
 
 
-def open_door(core: Core, gateway: Gateway) -> AgentDoor:
-    """Return the door for agents; its parts are subscribed to the follower, not started yet."""
+def open_agent_endpoint(core: Core, gateway: Gateway) -> AgentEndpoint:
+    """Return the parts that serve agents; the follower that they subscribe to must not run yet."""
     assignments = Assignments(core.ledger, core.replica)
     identities = HostIdentities(core.ledger, core.clock, os.urandom)
     bus = core.messaging.bus
@@ -103,11 +103,13 @@ def open_door(core: Core, gateway: Gateway) -> AgentDoor:
     core.follower.subscribers.extend((assignments, identities))
     core.health.further.append(lambda: [Reading(GATEWAY_SESSIONS, len(sessions.by_host))])
     if not core.settings.gateway.rabbitmq:
-        return AgentDoor(identities, sessions)
-    return _door_with_broker(core, identities, sessions)
+        return AgentEndpoint(identities, sessions)
+    return _endpoint_with_broker(core, identities, sessions)
 
 
-def _door_with_broker(core: Core, identities: HostIdentities, sessions: SessionList) -> AgentDoor:
+def _endpoint_with_broker(
+    core: Core, identities: HostIdentities, sessions: SessionList
+) -> AgentEndpoint:
     broker = broker_of(core.settings.bus)
     from berth.adapters.bus.rabbitmq import BrokerConnection  # noqa: PLC0415 - see `broker_of`
     from berth.adapters.gateway.rabbitmq import BrokerSessions  # noqa: PLC0415 - likewise
@@ -118,7 +120,7 @@ def _door_with_broker(core: Core, identities: HostIdentities, sessions: SessionL
     line = BrokerConnection(broker, core.telemetry, SystemRandom())
     brokered = BrokerSessions(sessions, line, keys)
     loops: tuple[Loop, ...] = (("agents over the broker", line.run),)
-    return AgentDoor(identities, sessions, loops, brokered.finish)
+    return AgentEndpoint(identities, sessions, loops, brokered.finish)
 
 
 def _control_key_path(settings: Settings) -> Path:

@@ -35,7 +35,7 @@ class Observation:
         tracer: records spans, or None when tracing is off.
         listen: the address of a separate server for metrics and probes, or None if only the API
             serves them.
-        finish: sends the remaining spans, which may take seconds; to be called at the end.
+        finish: sends the remaining spans, which may take seconds; call it at the end.
         observer: receives the events of all services.
     """
 

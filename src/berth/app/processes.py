@@ -8,7 +8,7 @@ from berth.api.app import build_app
 from berth.api.limits import RequestLimits
 from berth.api.parts import ApiParts
 from berth.api.placement.routes import PREFIX
-from berth.app.agents import agent_loops, agent_pool, instance_teller
+from berth.app.agents import agent_loops, agent_pool, instance_caster
 from berth.app.core import (
     Core,
     common_loops,
@@ -16,7 +16,7 @@ from berth.app.core import (
     running_core,
     stop_signals,
 )
-from berth.app.gateway import AgentDoor, host_gateway, open_door
+from berth.app.gateway import AgentEndpoint, host_gateway, open_agent_endpoint
 from berth.app.placement import PlacementProcess, placement_parts, provider_replica
 from berth.app.remote_agents import run_remote_agents
 from berth.app.run import authentication_of, run_process, serve_at
@@ -49,13 +49,13 @@ def run_up(settings: Settings) -> None:
             providers = provider_replica(core.follower)
             core.hosts.compare_with(providers)
             zone = await stack.enter_async_context(open_zone(core))
-            door = open_door(core, gateway)
+            agents = open_agent_endpoint(core, gateway)
             notify_changes(core)
             # The agents and the scheduler share one replica in this process, so comparing casts
             # with it would prove nothing. They are sent only if decisions are to use them.
             casts = settings.tracking.instance_information is InstanceSource.CASTS
             tracker = instance_tracker(core) if casts else None
-            teller = instance_teller(core, drivers) if casts else None
+            caster = instance_caster(core, drivers) if casts else None
             # All subscribers are registered before the start, so that each gets the first snapshot.
             await core.follower.start()
             await core.liveness.share()
@@ -63,11 +63,11 @@ def run_up(settings: Settings) -> None:
             await pool.adopt()
             working = [
                 *scheduler_loops(core, tracker, zone),
-                *agent_loops(core, pool, gateway, teller),
+                *agent_loops(core, pool, gateway, caster),
             ]
-            loops = [*working, *zone_loops(zone), *common_loops(core), *door.loops]
+            loops = [*working, *zone_loops(zone), *common_loops(core), *agents.loops]
             async with running_core(core, loops):
-                await _serve_http(core, providers, zone, door)
+                await _serve_http(core, providers, zone, agents)
                 # This must come before the loops end, since flushing needs the loop that holds the
                 # connection to the broker.
                 await core.messaging.finish()
@@ -83,12 +83,12 @@ def run_api(settings: Settings) -> None:
         async with open_core(settings, "api") as core, open_zone(core) as zone:
             providers = provider_replica(core.follower)
             core.hosts.compare_with(providers)
-            door = open_door(core, host_gateway(core))
+            agents = open_agent_endpoint(core, host_gateway(core))
             await core.follower.start()
             await core.liveness.share()
-            loops = [*zone_loops(zone), *common_loops(core), *door.loops]
+            loops = [*zone_loops(zone), *common_loops(core), *agents.loops]
             async with running_core(core, loops):
-                await _serve_http(core, providers, zone, door)
+                await _serve_http(core, providers, zone, agents)
 
     run_process(settings.log, main)
 
@@ -133,13 +133,13 @@ def run_agent(settings: Settings) -> None:
             pool = agent_pool(core, gateway, drivers)
             core.follower.subscribers.append(pool)
             await pool.register()
-            teller = instance_teller(core, drivers)
+            caster = instance_caster(core, drivers)
             await core.follower.start()
             await core.liveness.share()
             await pool.adopt()
             stopped = stop_signals()
             core.telemetry.event("agents_started", hosts=len(drivers))
-            loops = [*agent_loops(core, pool, gateway, teller), *common_loops(core)]
+            loops = [*agent_loops(core, pool, gateway, caster), *common_loops(core)]
             async with running_core(core, loops):
                 await stopped.wait()
             await pool.close()
@@ -148,14 +148,14 @@ def run_agent(settings: Settings) -> None:
 
 
 async def _serve_http(
-    core: Core, providers: ProviderReplica, zone: ZoneContext | None, door: AgentDoor
+    core: Core, providers: ProviderReplica, zone: ZoneContext | None, agents: AgentEndpoint
 ) -> None:
     parts = _api_parts(core, providers)
     parts = replace(
         parts,
         zones=zone_parts(core, zone),
-        identities=door.identities,
-        control_keys=door.sessions.control_keys,
+        identities=agents.identities,
+        control_keys=agents.sessions.control_keys,
         checks=core.health,
         page=core.observation.page(parts.auth),
         tracer=core.observation.tracer,
@@ -165,8 +165,8 @@ async def _serve_http(
     )
     placement = placement_parts(core.settings, process, PREFIX)
     app = core.observation.around(build_app(parts, placement))
-    await serve_at(core.settings.api.listen, app, _tls_of(core.settings.api), door.sessions)
-    await door.finish()
+    await serve_at(core.settings.api.listen, app, _tls_of(core.settings.api), agents.sessions)
+    await agents.finish()
 
 
 def _tls_of(settings: ApiSettings) -> TlsFiles | None:

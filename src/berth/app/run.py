@@ -79,7 +79,9 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         where = str(folder)
-        raise InvalidInputError(where, f"cannot be created ({error.strerror})") from error
+        raise InvalidInputError(
+            where, f"cannot be created ({error.strerror}); check the path and its permissions"
+        ) from error
 
 
 class Authentication(NamedTuple):
@@ -203,7 +205,7 @@ async def supervise(
         loop: called for each run; it is expected to end only by an error or by being cancelled.
         clock: measures the runs and the pauses.
         telemetry: receives each end of a run.
-        rng: the source of the jitter.
+        rng: the random source of the jitter.
     """
     pause_s = _BACKOFF_FIRST_S
     while True:
