@@ -270,7 +270,9 @@ def _tls_context(ca_file: str | None) -> ssl.SSLContext | None:
     try:
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:
-        reason = f"--ca-file {ca_file!r} cannot be used ({error.strerror or error})"
+        reason = (
+            f"--ca-file {ca_file!r} cannot be used ({error.strerror or error}); name a PEM file"
+        )
         raise CommandError(reason, ExitCode.USAGE) from error
 
 

@@ -56,7 +56,7 @@ def _print_over_tree(decision: Decision) -> None:
         print_line(f"\nRefused ({decision.refusal.code}): {decision.refusal.message}")
     rows = [(one.zone, one.instances) for one in decision.zones]
     if rows:
-        title = "Instances per zone, including the zones below it"
+        title = "Instances per zone, including its child zones"
         print_table(("Zone", "Instances"), rows, title=title, right=("Instances",))
 
 

@@ -95,7 +95,7 @@ def read_request(path: Path, state: Snapshot) -> Request:
     document = convert_strictly(_with_flavor_names(parsed), RequestDocument, str(path))
     # `Operation` accepts any string so that newer services can add operations; a file must not.
     if document.operation not in frozenset(Operation):
-        reason = f"{document.operation!s:.80} is not one of {', '.join(Operation)}"
+        reason = f"{document.operation!s:.80} must be one of {', '.join(Operation)}"
         raise InvalidInputError(f"{path}: operation", reason)
     request_id = document.request_id or _request_id(parsed)
     # The domain has lists only; a file may give a single value as a plain string.

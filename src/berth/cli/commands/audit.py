@@ -78,7 +78,9 @@ def _print_report(report: Json, *, fix: bool) -> None:
     others = report.get("others_total")
     if others:
         # These are not discrepancies: clients of the Placement API made them and must remove them.
-        print_line(f"\n{others:,} consumers were made through the Placement API; --json lists them")
+        print_line(
+            f"\n{others:,} consumers were created through the Placement API; --json lists them"
+        )
     _print_mended(part(report, "mended_by_agents"))
     _print_sum(report, fix=fix)
 

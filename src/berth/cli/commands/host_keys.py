@@ -70,9 +70,9 @@ def list_keys(api: ApiConnection, *, as_json: bool) -> None:
 @click.argument("name")
 @connected
 def rotate(api: ApiConnection, *, name: str) -> None:
-    """Have the agent of host NAME replace its key, now or when it connects next."""
+    """Have the agent of host NAME replace its key, now or at its next connection."""
     api.ask("POST", f"{_PATH}/{segment(name)}/rotate")
-    print_line(f"the agent of {name} replaces its key; see `berth host keys`")
+    print_line(f"the agent of {name} will replace its key; see `berth host keys`")
 
 
 @click.command("revoke-key")
@@ -173,7 +173,7 @@ def _time(at_s: object) -> str | None:
 @click.option(
     "--token",
     envvar="BERTH_ENROLL_TOKEN",
-    help="Token that `berth host enroll` printed; better given by prompt or environment.",
+    help="Token that `berth host enroll` printed; prefer the prompt or the environment.",
 )
 def agent_enroll(
     *, host: str, url: str, ca_file: Path | None, path: Path, token: str | None
@@ -235,7 +235,7 @@ def _redeem(
         with httpx.Client(verify=context or True, timeout=_TIMEOUT_S, trust_env=False) as http:
             answer = http.put(address, json={"token": token, "public_key": public_key})
     except httpx.HTTPError as error:
-        reason = f"cannot reach {address}: {error}; see that --gateway and --gateway-ca are right"
+        reason = f"cannot reach {address}: {error}; check --gateway and --gateway-ca"
         raise CommandError(reason, ExitCode.UNREACHABLE) from error
     if answer.is_error:
         raise CommandError(_message_of(answer), ExitCode.FAILED)

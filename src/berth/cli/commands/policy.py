@@ -120,16 +120,16 @@ def _cell(value: object) -> object:
     """Return a list of rules as the text of one cell; other values unchanged."""
     if not isinstance(value, list):
         return value
-    said: list[str] = []
+    texts: list[str] = []
     for item in cast("list[object]", value):
         match item:
             case {"name": str(name), "multiplier": int() | float() as factor} | {
                 "name": str(name),
                 "weight": int() | float() as factor,
             }:
-                said.append(f"{name} × {factor:g}")
+                texts.append(f"{name} × {factor:g}")
             case {"name": str(name)}:
-                said.append(name)
+                texts.append(name)
             case _:
-                said.append(str(item))
-    return ", ".join(said)
+                texts.append(str(item))
+    return ", ".join(texts)

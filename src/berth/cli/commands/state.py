@@ -41,6 +41,8 @@ def export(api: ApiConnection, *, output: Path | None) -> None:
                     file.write(piece)
             part.replace(output)
         except OSError as error:
-            raise CommandError(f"{output} cannot be written: {error.strerror}") from error
+            raise CommandError(
+                f"{output} cannot be written: {error.strerror}; check the folder"
+            ) from error
         finally:
             part.unlink(missing_ok=True)

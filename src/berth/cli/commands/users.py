@@ -84,7 +84,10 @@ def add(*, name: str, htpasswd: Path, project: str | None, password_stdin: bool)
     except UnicodeDecodeError as error:
         raise CommandError(f"{htpasswd} is not UTF-8 text; convert or replace it") from error
     except OSError as error:
-        raise CommandError(f"{htpasswd} cannot be read or written: {error.strerror}") from error
+        raise CommandError(
+            f"{htpasswd} cannot be read or written: {error.strerror}; check the path and its "
+            "permissions"
+        ) from error
     verb = "added to" if len(others) == len(lines) else "changed in"
     print_line(f"user {name} {verb} {htpasswd}")
 

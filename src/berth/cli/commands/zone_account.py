@@ -71,5 +71,7 @@ def _first_line(path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         # The message of a decoding error would quote bytes of the password.
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise CommandError(f"{path} cannot be read: {reason}", ExitCode.USAGE) from error
+        raise CommandError(
+            f"{path} cannot be read: {reason}; check the path and its permissions", ExitCode.USAGE
+        ) from error
     return line.rstrip("\r\n")

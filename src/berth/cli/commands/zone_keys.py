@@ -51,7 +51,7 @@ def create(*, path: Path) -> None:
 def rotate(*, path: Path) -> None:
     """Add new keys and drop the oldest; recently sealed data stays readable.
 
-    The second of the keys that `berth zone keys public` prints signs all statements from now on, so
+    The second of the keys that `berth zone keys public` prints signs all assertions from now on, so
     first make sure that all children have it. The command waits until the processes that use this
     file sign with it. If other machines use copies of the file, update the copies before you give
     the printed keys to the children.
@@ -123,7 +123,9 @@ def remove(*, name: str, path: Path) -> None:
     from berth.config import zone_keys  # noqa: PLC0415 - see above
 
     if not zone_keys.remove_parent(path, name):
-        raise CommandError(f"no parent {name!r} in {path}", ExitCode.NOT_FOUND)
+        raise CommandError(
+            f"no parent {name!r} in {path}; see `berth zone parents list`", ExitCode.NOT_FOUND
+        )
     print_line(f"parent {name} removed from {path}; running processes notice within two seconds")
 
 

@@ -20,7 +20,7 @@ _PATH = "/zones"
 def _read_weight(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
     """Return the value of a weight option; refuse NaN and infinities, which JSON does not have."""
     if value is not None and not isfinite(value):
-        raise click.BadParameter(f"{value} is not a finite number")
+        raise click.BadParameter(f"{value} must be a finite number")
     return value
 
 
@@ -215,7 +215,7 @@ def _print_zone(zone: Json, *, as_json: bool) -> None:
     if as_json:
         print_json(zone)
         return
-    capabilities = {name: ";".join(said) for name, said in zone["capabilities"].items()}
+    capabilities = {name: ";".join(values) for name, values in zone["capabilities"].items()}
     ranges = {name: f"{least:g}..{most:g}" for name, (least, most) in zone["ranges"].items()}
     print_fields(
         {

@@ -55,12 +55,12 @@ def progress_bar(
 
 def _lines(console: Console, total: int, of: str) -> workload_replay.Progress:
     step = max(total // 10, 1)
-    told = 0
+    steps_shown = 0
 
     def show(done: int, placed: int, refused: int) -> None:
-        nonlocal told
-        if done // step > told or done == total:
-            told = done // step
+        nonlocal steps_shown
+        if done // step > steps_shown or done == total:
+            steps_shown = done // step
             console.print(f"{done:,} of {total:,} {of}: {placed:,} placed, {refused:,} refused")
 
     return show

@@ -95,7 +95,9 @@ def _show_explained(explained: ExplainedRequest) -> None:
     ]
     columns = ("Zone", "Instances", "First weight", "Last weight")
     print_table(columns, rows, title="Offers accepted from each zone", right=columns[1:])
-    print_line("Offers of all zones are accepted in order of weight until every instance has one.")
+    print_line(
+        "Offers of all zones are accepted by weight, highest first, until every instance has one."
+    )
     hosts = [part.first for part in explained.parts]
     print_scores(hosts, title="First choice of each zone, from its own record")
 

@@ -56,7 +56,7 @@ def test_what_is_found_is_told_with_what_it_costs(run: Run, cloud: Cloud) -> Non
         "host: h1",
         "to do: `berth audit --fix` frees it",
         "1 found, `berth audit --fix` would try to repair 1; total lost: VCPU=2",
-        "4 consumers were made through the Placement API",
+        "4 consumers were created through the Placement API",
     ):
         assert said in ended.out
     assert dict(cloud.last.url.params) == {"grace_s": "5.0", "task_s": "6.0", "request_s": "7.0"}
