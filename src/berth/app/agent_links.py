@@ -52,7 +52,7 @@ def _files(settings: Settings, host: str) -> tuple[HostKeyFile, ControlPins]:
 
 
 def _path_of(path: Path, name: str) -> Path:
-    """Return a file of a host: the one that is set, or in it if that is a folder."""
+    """Return the path of a host's file: `path` itself, or `name` in it if it is a folder."""
     return path / name if path.is_dir() else path
 
 
@@ -111,7 +111,7 @@ def _check_broker_url(url: str) -> None:
 def _password(settings: Settings, host: str) -> str:
     path = settings.agent.gateway_password_file
     if path is None:
-        reason = "is missing; an agent needs a password at the broker"
+        reason = "is missing; name the file with the password of the host's user at the broker"
         raise InvalidInputError("agent.gateway_password_file", reason)
     path = _path_of(path, f"{host}.password")
     lines = read_lines(

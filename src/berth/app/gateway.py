@@ -116,10 +116,10 @@ def _endpoint_with_broker(
 
     keys = ControlKeyFile(_control_key_path(core.settings), core.clock, core.telemetry)
     sessions.control_keys = keys.public_keys
-    # A connection of its own, so that no command of the bus waits behind the views of a host.
-    line = BrokerConnection(broker, core.telemetry, SystemRandom())
-    brokered = BrokerSessions(sessions, line, keys)
-    loops: tuple[Loop, ...] = (("agents over the broker", line.run),)
+    # A separate connection, so that no command of the bus waits behind the views of a host.
+    connection = BrokerConnection(broker, core.telemetry, SystemRandom())
+    brokered = BrokerSessions(sessions, connection, keys)
+    loops: tuple[Loop, ...] = (("agents over the broker", connection.run),)
     return AgentEndpoint(identities, sessions, loops, brokered.finish)
 
 

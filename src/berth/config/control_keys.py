@@ -76,7 +76,7 @@ def create(path: Path) -> None:
 
 
 def rotate(path: Path) -> None:
-    """Put the next key to use, and add a new one after it.
+    """Make the next key the one in use, and add a new one after it.
 
     Raises:
         InvalidInputError: the file is invalid or cannot be written.

@@ -54,7 +54,7 @@ def test_keys_are_rotated_and_revoked(cloud: Cloud, run: Run) -> None:
     """Both commands name the host, and the second how to let it in again."""
     cloud.fixed["POST", f"{_PATH}/rack1-07/rotate"] = (204, "")
     cloud.fixed["DELETE", f"{_PATH}/rack1-07"] = (204, "")
-    assert "rack1-07 replaces its key" in run("host", "rotate-key", "rack1-07").out
+    assert "rack1-07 will replace its key" in run("host", "rotate-key", "rack1-07").out
     assert "berth host enroll rack1-07" in run("host", "revoke-key", "rack1-07").out
 
 
