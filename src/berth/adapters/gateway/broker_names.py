@@ -2,7 +2,7 @@
 
 Each session has two queues of its own. An agent declares the one that it reads, whose name contains
 its host, and may read no other. A gateway declares the one that it reads, under a random name,
-which only the agent of the session learns, so no host can fill the queue of another.
+which only the session's agent learns, so no host can fill the queue of another.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""The public keys of the control plane that a host trusts, in a file beside the key of the host.
+"""The public keys of the control plane that a host trusts, in a file beside the host's key.
 
-A host gets them when it is enrolled, and again in each session. Over a broker they are what proves
-the control plane to the host.
+A host gets them when it is enrolled, and again in each session. Over a broker, only they prove the
+control plane's identity to the host.
 """
 
 import os
@@ -83,7 +83,7 @@ def _load(path: Path) -> tuple[bytes, ...]:
             raise InvalidInputError("agent.key_file", reason)
         text = path.read_bytes()[:_BYTES_MAX].decode("ascii", "replace")
     except OSError as error:
-        reason = f"cannot read {path} ({error.strerror})"
+        reason = f"cannot read {path} ({error.strerror}); check its owner and its mode"
         raise InvalidInputError("agent.key_file", reason) from error
     return _keys_of(text, str(path))
 

@@ -241,7 +241,7 @@ class RemoteGateway:
         await stream.send(encode(proof))
 
     def _pin(self, keys: tuple[bytes, ...]) -> None:
-        """Trust the keys that the control plane has now; the transport has proven that it is it."""
+        """Trust the current keys of the control plane, which the transport has authenticated."""
         if self._pins is None or not keys or keys == self._pins.keys:
             return
         try:
@@ -276,7 +276,7 @@ class RemoteGateway:
             self._telemetry.failure("key_not_rotated", error, host=self._host)
             self._is_rotating = False
             return
-        # The flag stays set until the session ends: the control plane asks again when it hears of
+        # The flag stays set until the session ends: the control plane asks again when it learns of
         # the added key, and this session still has the old one.
         self._telemetry.event("key_rotated", host=self._host)
         await self._close(stream, "the next session uses the new key")

@@ -1,7 +1,8 @@
 """A secure channel through a broker that is not trusted.
 
-Over HTTPS, TLS proves the control plane to an agent and protects what they send. A broker ends TLS
-itself, so over a broker the two ends protect their frames from each other to each other:
+Over HTTPS, TLS proves the control plane to an agent and protects what they send. A broker
+terminates TLS itself, so over a broker the agent and the control plane protect their frames end to
+end:
 
 1. The agent sends an `Opening`: the name of its host and an ephemeral X25519 key, signed with the
    key of the host.
@@ -41,7 +42,7 @@ PART_BYTES_MAX: Final = 256 * 1024
 """Maximum size of the part of a frame in one message; brokers limit the size of messages."""
 
 FORGERIES_MAX: Final = 100
-"""The number of messages that are not authentic after which a channel ends."""
+"""The number of inauthentic messages after which a channel ends."""
 
 _KEY_BYTES: Final = 32
 _COUNTER_BYTES: Final = 8
@@ -89,11 +90,11 @@ class Refusal(msgspec.Struct, tag=2, array_like=True, frozen=True):
 
 
 class RefusedError(AccessDeniedError):
-    """The control plane has refused the host, and has signed that."""
+    """The control plane has refused the host, and has signed the refusal."""
 
 
 class _Kind(IntEnum):
-    """What the first byte of the content of a message says about the rest."""
+    """The kind of a message, which is the first byte of its content."""
 
     FRAME = 0
     """A frame, or its last part."""
@@ -111,7 +112,7 @@ class Closing(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Alive(msgspec.Struct, array_like=True, frozen=True):
-    """A sign of life, which the control plane answers with another one."""
+    """A keep-alive message, which the control plane answers with another one."""
 
 
 Received = bytes | Closing | Alive | None
@@ -120,7 +121,7 @@ Received = bytes | Closing | Alive | None
 
 @dataclass(frozen=True, slots=True)
 class _Secrets:
-    """What both ends derive: a key for each direction, and the nonce of the session."""
+    """The secrets that both ends derive: a key per direction, and the nonce of the session."""
 
     to_control: bytes
     to_host: bytes
@@ -134,7 +135,7 @@ class SecureChannel:
         send_key: the key of the messages to the other end.
         receive_key: the key of the messages from the other end.
         nonce: the nonce of the session in the channel.
-        frame_bytes_max: the largest frame to accept; it may be changed at any time.
+        frame_bytes_max: the maximum size of a frame to accept; it may be changed at any time.
     """
 
     __slots__ = (
@@ -172,18 +173,18 @@ class SecureChannel:
         return self._sealed(_Kind.CLOSING, _ENCODER.encode(Closing(code, reason[:1000])))
 
     def seal_alive(self) -> bytes:
-        """Return a sign of life."""
+        """Return a keep-alive message."""
         return self._sealed(_Kind.ALIVE, b"")
 
     def open(self, message: bytes) -> Received:
         """Return what a message from the other end brought.
 
-        Messages that are not authentic are ignored, since anyone who may publish to the queue can
-        send them; too many of them end the channel, because each costs time.
+        Inauthentic messages are ignored, because anyone who may publish to the queue can send them.
+        Too many of them end the channel, because each costs time.
 
         Raises:
             InvalidInputError: messages were lost, repeated or reordered, a frame is too large, or
-                there were too many forgeries. The channel must not be used any more.
+                there were too many forgeries. The channel must not be used afterwards.
         """
         content = self._content_of(message)
         if content is None:
@@ -195,7 +196,7 @@ class SecureChannel:
             closing: Closing = _decoded(Closing, rest)
             return closing
         if kind not in {_Kind.FRAME, _Kind.PART}:
-            raise InvalidInputError("message", f"is of the unknown kind {kind}")
+            raise InvalidInputError("message", f"is of an unknown kind ({kind})")
         if len(self._parts) + len(rest) > self.frame_bytes_max:
             reason = f"has more than {self.frame_bytes_max} bytes"
             raise InvalidInputError("frame", reason)
@@ -237,7 +238,7 @@ class SecureChannel:
     def _note_forgery(self) -> None:
         self._forgeries += 1
         if self._forgeries > FORGERIES_MAX:
-            raise InvalidInputError("message", f"is the {self._forgeries}th that is not authentic")
+            raise InvalidInputError("message", f"is not authentic, like {FORGERIES_MAX} before it")
 
 
 class HostHandshake:
@@ -246,7 +247,7 @@ class HostHandshake:
     Args:
         host: the name of the host.
         sign: signs with the key of the host.
-        random_bytes: returns so many unpredictable bytes.
+        random_bytes: returns the given number of unpredictable bytes.
     """
 
     def __init__(
@@ -272,10 +273,10 @@ class HostHandshake:
         Args:
             message: the answer to the opening.
             trusted: the public keys of the control plane.
-            frame_bytes_max: the largest frame to accept.
+            frame_bytes_max: the maximum size of a frame to accept.
 
         Raises:
-            InvalidInputError: the message is no answer to this opening.
+            InvalidInputError: the message is not an answer to this opening.
             RefusedError: the control plane refuses the host.
             AccessDeniedError: no trusted key has signed the message.
         """
@@ -299,7 +300,7 @@ def opening_of(message: bytes) -> Opening:
     """Return the opening in a message; its signature is still to be checked.
 
     Raises:
-        InvalidInputError: the message is no opening.
+        InvalidInputError: the message is not an opening.
     """
     opening: Opening = _handshake_of(Opening, message)
     if len(opening.channel) != CHANNEL_BYTES:
@@ -322,7 +323,7 @@ def accept(
         opening: the opening.
         queue: the name of the queue that takes the messages of the agent.
         sign: signs with the key of the control plane.
-        frame_bytes_max: the largest frame to accept.
+        frame_bytes_max: the maximum size of a frame to accept.
 
     Raises:
         InvalidInputError: the ephemeral key of the agent is not usable.
@@ -360,7 +361,7 @@ def _refusal_text(opening: bytes, code: int, reason: str) -> bytes:
 
 
 def _transcript(opening: bytes, ephemeral: bytes, queue: str) -> bytes:
-    """Return the digest of everything that was said in the handshake, without the last signature.
+    """Return the digest of everything exchanged in the handshake, without the last signature.
 
     The opening contains the name of the host, so an answer is valid for one host only.
     """
@@ -371,7 +372,7 @@ def _secrets(own: X25519PrivateKey, other: bytes, transcript: bytes) -> _Secrets
     try:
         shared = own.exchange(X25519PublicKey.from_public_bytes(other))
     except ValueError as error:
-        raise InvalidInputError("ephemeral", "is no usable X25519 key") from error
+        raise InvalidInputError("ephemeral", "is not a usable X25519 key") from error
     length = 2 * _KEY_BYTES + NONCE_BYTES
     derived = HKDF(SHA256(), length, salt=transcript, info=_ACCEPTANCE_LABEL).derive(shared)
     return _Secrets(
@@ -398,7 +399,7 @@ def _handshake_of(kind: Any, message: bytes) -> Any:  # noqa: ANN401 - any type 
         raise InvalidInputError("message", reason)
     decoded = _decoded(kind, message)
     if decoded.version != VERSION:
-        raise InvalidInputError("version", f"is {decoded.version}; this end speaks {VERSION}")
+        raise InvalidInputError("version", f"is {decoded.version}, but this process uses {VERSION}")
     return decoded
 
 

@@ -105,7 +105,8 @@ class AgentSession:
         sessions: the sessions of the process.
         send: sends a frame to the agent; it must not block.
         close: closes the transport with a code and a reason; `ended` is called afterwards.
-        nonce: what the agent has to sign, for transports that derive it; None draws one.
+        nonce: the nonce that the agent must sign, if the transport derives one; None makes a random
+            one.
     """
 
     __slots__ = (

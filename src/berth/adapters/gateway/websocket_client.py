@@ -19,7 +19,7 @@ _OPEN_S_MAX: Final = 20.0
 _CLOSE_S_MAX: Final = 2.0
 _SCHEMES: Final = {"https": "wss", "http": "ws"}
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-"""The names of the own machine."""
+"""The names of this machine."""
 
 
 class _Stream:

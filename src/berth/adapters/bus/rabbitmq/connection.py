@@ -221,7 +221,7 @@ async def hang_up(connection: AbstractConnection) -> bool:
 
 
 def unusable_error(broker: RabbitBroker, error: Exception) -> UnavailableError:
-    """Return the error that tells why a broker cannot be used, without its password."""
+    """Return the error that says why a broker cannot be used, without its password."""
     text = f"cannot use the broker at {broker.safe_url}: {_describe(error)}"
     return UnavailableError(broker.redact(text))
 

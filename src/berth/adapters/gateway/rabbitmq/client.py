@@ -32,10 +32,10 @@ from berth.adapters.gateway.wire import CONTROL_FRAME_BYTES_MAX
 from berth.domain.errors import BerthError, InvalidInputError, UnavailableError
 
 ALIVE_S: Final = 10.0
-"""Seconds between two signs of life of an agent."""
+"""Seconds between two keep-alive messages of an agent."""
 
 SILENT_S_MAX: Final = 35.0
-"""Seconds without a message from the control plane after which the connection is given up."""
+"""Seconds without a message from the control plane after which the connection is closed."""
 
 _OPEN_S_MAX: Final = 20.0
 _CLOSE_S_MAX: Final = 2.0
@@ -73,7 +73,7 @@ class _Stream:
         # All messages of the frame are on their way before anything else can be sent.
         sent = [self._publish(message) for message in self._secure.seal(data)]
         try:
-            # A caller that gives up must not take a message back: the next one would be early.
+            # A cancelled caller must not withdraw a message, or the next one would be out of order.
             await asyncio.shield(asyncio.gather(*sent))
         except UnavailableError as error:
             self._end(str(error))
@@ -110,7 +110,7 @@ class _Stream:
         await asyncio.gather(closing, return_exceptions=True)
 
     async def stay_alive(self) -> None:
-        """Give signs of life, which the control plane answers, until cancelled."""
+        """Send keep-alive messages, which the control plane answers, until cancelled."""
         while not self._is_closed:
             await asyncio.sleep(ALIVE_S)
             if not self._is_closed:
@@ -154,7 +154,7 @@ def broker_connector(
     """Return the function that connects the agent of a host to a gateway.
 
     Args:
-        broker_now: returns the broker, with user and present password of the host.
+        broker_now: returns the broker, with the host's user and current password.
         host: the name of the host.
         sign: signs with the key of the host.
         pins: the keys of the control plane.
@@ -184,7 +184,7 @@ def broker_connector(
 
 
 class _End:
-    """The end of a connection at the agent, on its own connection to the broker."""
+    """The agent's end of a session, with its own connection to the broker."""
 
     def __init__(self, session: BrokerSession, broker: RabbitBroker) -> None:
         self._session = session
@@ -264,7 +264,8 @@ class _End:
         """Publish a message.
 
         Raises:
-            UnavailableError: the gateway has left, its queue is full, or the connection was lost.
+            UnavailableError: the gateway has ended the session, its queue is full, or the
+                connection was lost.
         """
         channel = self._publishing
         if channel is None:
@@ -286,6 +287,6 @@ class _End:
         except DeliveryError as error:
             raise UnavailableError("the gateway takes no more messages") from error
         except Exception as error:
-            # The library fails what waits with whatever exception ended the connection.
+            # Whatever waits for the library gets the exception that ended the connection.
             text = f"the connection to the broker was lost ({type(error).__name__})"
             raise UnavailableError(text) from error

@@ -1,4 +1,4 @@
-"""Sessions of agents over RabbitMQ, at the control plane.
+"""The control plane's end of the agents' sessions over RabbitMQ.
 
 The opening of a session waits in a queue that all gateways share. The gateway that takes it
 declares a queue for this session, and names it in its answer, so everything else of the session
@@ -111,14 +111,14 @@ class BrokerSessions:
             task.cancel()
 
     async def finish(self) -> None:
-        """Tell all agents that the process stops, so that they connect to another one at once."""
+        """Tell all agents that the process stops, so that they connect elsewhere immediately."""
         for link in list(self._links.values()):
             link.close(_RESTARTING, "the process stops; connect again")
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_FINISH_S)
 
     async def _on_opening(self, message: DeliveredMessage) -> None:
-        # The callback returns at once, because the library awaits it in the order of the messages.
+        # The callback returns immediately, because the library awaits it for each message in turn.
         self.spawn(self._take_opening(message))
 
     async def _take_opening(self, message: DeliveredMessage) -> None:
@@ -130,7 +130,7 @@ class BrokerSessions:
                 await self._open(channel, message.body)
                 await channel.basic_ack(tag, wait=False)
         except (AMQPError, OSError, RuntimeError) as error:
-            # Unacknowledged, so the broker gives the opening to another gateway.
+            # The opening is not acknowledged, so the broker gives it to another gateway.
             self._sessions.telemetry.event("opening_lost", reason=type(error).__name__)
 
     async def _open(self, channel: Channel, body: bytes) -> None:
@@ -142,8 +142,8 @@ class BrokerSessions:
         sessions = self._sessions
         try:
             opening = opening_of(body)
-            # Nothing is stored for strangers. Their answers reach nobody else, since the name of
-            # the queue contains the id of the channel.
+            # Nothing is stored for unauthenticated peers. The answers to them reach nobody else,
+            # because the name of the queue contains the id of the channel.
             key = sessions.services.signer(opening.host, opening.signed, opening.signature)
             if key is None:
                 sessions.telemetry.event("host_refused", host=opening.host[:255])
@@ -194,7 +194,7 @@ class BrokerSessions:
         task.add_done_callback(self._tasks.discard)
 
     async def publish(self, link: "_Link", body: bytes) -> None:
-        """Publish a message to an agent; end its session if the agent has left or does not read."""
+        """Publish a message to an agent; end its session if it has left or does not read."""
         try:
             if not await self._publish(link.host_queue, body):
                 link.lost()
@@ -311,7 +311,7 @@ class _Link:
             self.lost()
 
     def lost(self) -> None:
-        """Release everything, without a word to the agent."""
+        """Release everything without telling the agent."""
         if not self._is_closed:
             self._is_closed = True
             self._owner.forget(self)
@@ -354,7 +354,7 @@ class _Link:
             self._owner.strangers.discard(self.opening.channel)
             self._channel.frame_bytes_max = AGENT_FRAME_BYTES_MAX
             if session.host != self.opening.host:
-                session.end(DENIED, "the proof is that of another host than the opening")
+                session.end(DENIED, "the proof is from a host other than that of the opening")
 
     def _publish(self, body: bytes) -> None:
         self.unsent_bytes += len(body)
