@@ -1,7 +1,8 @@
 """Isolation: pauses the guests of a host that cannot reach the control plane.
 
-An isolated host may have been given up, and its guests may run elsewhere. An operator may therefore
-have its guests paused after a while. They continue only after the control plane was asked.
+An isolated host may have been given up, and its guests may run elsewhere. Operators may therefore
+have its guests paused after a while. A paused guest continues only after the control plane has
+confirmed that it should run here.
 """
 
 from collections.abc import Callable
@@ -22,13 +23,13 @@ class Isolation:
     """Pauses the guests of one host while the control plane is silent for too long.
 
     A guest that is paused although its instance is active was paused by an earlier run of the agent
-    or with the host's own tools; it continues as well.
+    or with the host's own tools; it is also continued.
 
     Args:
         host: the name of the host.
         driver: the driver of the host.
-        gateway: tells where instances are.
-        clock: the source of the time.
+        gateway: says where instances are.
+        clock: provides the time.
         telemetry: receives pauses, continuations and failures.
         silent_s: returns the seconds since the control plane was last heard from.
         pause_s: seconds of silence after which guests are paused.
@@ -57,7 +58,7 @@ class Isolation:
         self._may_have_paused = True
 
     async def run(self) -> None:
-        """Look every second whether the host is isolated, until cancelled."""
+        """Check every second whether the host is isolated, until cancelled."""
         while True:
             await self._clock.sleep(_LOOK_S)
             try:
@@ -99,7 +100,7 @@ class Isolation:
             self._telemetry.event("guests_continued", host=self._host, guests=len(here))
 
     async def _may_continue(self, uuid: str) -> bool:
-        """Ask whether a guest should run here, and nothing acts on it."""
+        """Ask the control plane whether a guest should run here and has no task."""
         # The last view of the host may be that of a session that is already lost.
         instance = (await self._gateway.standing(self._host, uuid)).instance
         if instance is None or instance.host != self._host:

@@ -75,8 +75,8 @@ class AgentPool:
         clock: provides the time.
         telemetry: receives failures and findings.
         pace: intervals and limits.
-        is_in_touch: whether the control plane was heard from lately. If not, it may have given the
-            host up, and is asked before a task begins, since the guest may run elsewhere.
+        is_in_touch: whether the control plane was heard from recently. If not, it may have given
+            the host up, and is asked before a task begins, because the guest may run elsewhere.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class AgentPool:
         """See `Subscriber.load`. Tasks in progress continue.
 
         The control plane may have given a host up before this snapshot, so each host is compared
-        with it: a guest that runs elsewhere by now is destroyed at once.
+        with it: a guest that runs elsewhere now is destroyed immediately.
         """
         live = {instance.uuid for instance in snapshot.instances}
         self._done = {uuid: done for uuid, done in self._done.items() if uuid in live}

@@ -140,7 +140,7 @@ class RemoteGateway:
         # The instances on the host, by uuid, as of the latest view of this session; None before
         # its first view.
         self._here: dict[str, Instance] | None = None
-        # When the control plane was last heard from, by both clocks, and at first never.
+        # When the control plane was last heard from, by both clocks; None before the first time.
         self._heard: tuple[float, int] | None = None
         # Why this end closed the connection; empty if it did not.
         self._own_reason = ""
