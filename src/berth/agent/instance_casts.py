@@ -72,7 +72,7 @@ class Fanout(Protocol):
 
 
 class InstanceCaster:
-    """Subscribes to the change feed and casts the instances of some hosts to all schedulers.
+    """Subscribes to the change feed and casts the instances of the given hosts to all schedulers.
 
     Args:
         hosts: the names of the hosts.

@@ -9,17 +9,17 @@ _NAME_BYTES_MAX: Final = 255
 
 
 def contained_path(folder: Path, *names: str) -> Path:
-    """Return the path below a folder that is made of names, each of which must be a plain one.
+    """Return the path of the given names under a folder; each name must be a plain file name.
 
     Names come from orders, addresses and files of other hosts. The folder itself may be a symbolic
-    link, because an operator names it, but nothing below it.
+    link, because an operator names it, but nothing under it.
 
     Args:
         folder: the folder, which need not exist.
-        names: the parts of the path below it.
+        names: the parts of the path under it.
 
     Raises:
-        DriverError: a name is no plain file name, or the path leads through a symbolic link.
+        DriverError: a name is not a plain file name, or the path leads through a symbolic link.
     """
     path = folder
     for name in names:

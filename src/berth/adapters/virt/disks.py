@@ -107,7 +107,9 @@ def check_alone(path: Path) -> None:
         DriverError: the file is a symbolic link, refers to other files, or cannot be read.
     """
     if path.is_symlink():
-        raise DriverError(f"cannot copy {path}, because it is a symbolic link")
+        raise DriverError(
+            f"cannot copy {path}, because it is a symbolic link; inspect the host that made it"
+        )
     # Only the header is read, because qemu-img would also open the files that it refers to.
     with os_errors_as_driver_errors(), path.open("rb") as file:
         header = file.read(_HEADER_BYTES)
@@ -116,7 +118,9 @@ def check_alone(path: Path) -> None:
     version, backing_at = struct.unpack_from(">IQ", header, 4)
     (incompatible,) = struct.unpack_from(">Q", header, _FEATURES_AT)
     if version < _VERSION or backing_at or incompatible & _EXTERNAL_DATA:
-        raise DriverError(f"cannot copy {path}, because it refers to another file")
+        raise DriverError(
+            f"cannot copy {path}, because it refers to another file; inspect the host that wrote it"
+        )
 
 
 async def virtual_bytes(source: str, source_format: str) -> int:

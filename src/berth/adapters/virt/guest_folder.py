@@ -22,7 +22,7 @@ class GuestFolder:
     Args:
         state_dir: the folder of all guests.
         instance_uuid: the guest's instance.
-        is_local: whether the folder is on this host, and not on another one.
+        is_local: whether the folder is on this host rather than on another one.
 
     Raises:
         DriverError: `instance_uuid` is not a UUID, or the folder is a symbolic link.

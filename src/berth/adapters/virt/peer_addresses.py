@@ -62,7 +62,7 @@ def checked_port(text: str) -> int:
     """Return the TCP port in a text.
 
     Raises:
-        DriverError: it is none.
+        DriverError: the text is not a port.
     """
     if not (text.isascii() and text.isdigit() and len(text) <= len(f"{_PORT_MAX}")):
         raise DriverError(f"{text[:80]!r} is not a port")
