@@ -86,9 +86,9 @@ def _print_report(report: Json, *, fix: bool) -> None:
 
 
 def _print_mended(by_host: Json) -> None:
-    """Print the discrepancies that agents have repaired; the totals do not include them."""
+    """Print what agents and the gateway have repaired; the totals do not include it."""
     for host in sorted(by_host):
-        print_line(f"\n{host}: recently repaired by its agent", style="bold")
+        print_line(f"\n{host}: recently repaired", style="bold")
         for note in rows(by_host, host):
             at = datetime.fromtimestamp(note["at_s"], UTC).isoformat(timespec="seconds")
             print_line(f"  {at} {note['code']}: {note['text']}")

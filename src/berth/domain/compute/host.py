@@ -52,7 +52,7 @@ class Attestation:
 
 @dataclass(frozen=True, slots=True)
 class HostNotice:
-    """One fault that an agent found on its host, or one that it repaired.
+    """One fault of a host that its agent or the gateway found, or repaired.
 
     `code` is a `DiscrepancyCode`, among them those that only an agent can detect: `orphan_guest`,
     `orphan_files`, `orphan_disks`. `key` is the UUID concerned. `at_s` is Unix seconds.
