@@ -152,7 +152,7 @@ class VirtDriver(Protocol):
         """Stop a guest and keep its disks; succeed if the guest is stopped or missing already.
 
         The driver presses the power button every 2 seconds for up to `grace_s` seconds, and powers
-        the guest off if it still runs then. If `grace_s` is 0, the guest is powered off at once.
+        the guest off if it still runs then. If `grace_s` is 0, it is powered off immediately.
         """
         ...
 

@@ -86,9 +86,9 @@ class QuotaTests(LedgerFixtures):
         assert (await refused(ledger, (Put(_sized(4, vcpus=1)), within))).excess
         second = await open_ledger()
         # A second ledger of the same store has written nothing, so it must count stored records.
-        for door in [ledger] if not await _is_shared(ledger, second) else [ledger, second]:
-            assert await _footprint(door) == (2, 4, 1_024)
-            assert (await refused(door, (Put(_sized(4, vcpus=1)), within))).excess
+        for one in [ledger] if not await _is_shared(ledger, second) else [ledger, second]:
+            assert await _footprint(one) == (2, 4, 1_024)
+            assert (await refused(one, (Put(_sized(4, vcpus=1)), within))).excess
         await second.close()
 
     async def test_every_exceeded_limit_is_named(self, ledger: Ledger) -> None:
@@ -167,18 +167,18 @@ class QuotaTests(LedgerFixtures):
         """
         most = 7
         other = await open_ledger()
-        doors = [ledger] if not await _is_shared(ledger, other) else [ledger, other]
+        ledgers = [ledger] if not await _is_shared(ledger, other) else [ledger, other]
         outcomes = await asyncio.gather(
             *(
-                door.commit([(Put(make_instance(number * 2 + at)), _limits(instances=most))])
+                one.commit([(Put(make_instance(number * 2 + at)), _limits(instances=most))])
                 for number in range(_AT_ONCE)
-                for at, door in enumerate(doors)
+                for at, one in enumerate(ledgers)
             )
         )
-        assert sum(isinstance(one, Committed) for (one,) in outcomes) == most
+        assert sum(isinstance(outcome, Committed) for (outcome,) in outcomes) == most
         assert (await _footprint(ledger))[0] == most
-        for door in doors:
-            assert (await refused(door, (Put(make_instance(99)), _limits(instances=most)))).excess
+        for one in ledgers:
+            assert (await refused(one, (Put(make_instance(99)), _limits(instances=most)))).excess
         await other.close()
 
     async def test_a_quota_is_a_record(self, ledger: Ledger) -> None:
