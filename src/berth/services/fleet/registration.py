@@ -5,6 +5,7 @@ writes only what differs, with guards on all that the comparison relied on. The 
 therefore the same for 20 hosts and for 10,000. Other processes read the ledger.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -19,6 +20,13 @@ from berth.ports.clock import Clock, Ids
 from berth.ports.ledger import Ledger
 from berth.ports.virt import HostReport
 from berth.services.fleet.allocation_ratios import AllocationRatios
+from berth.services.fleet.report_checks import (
+    NODES_MAX,
+    check_node,
+    check_provider_is_free,
+    check_report,
+    check_uuid,
+)
 from berth.services.providers.provider_trees import (
     StoredProviders,
     check_inventories,
@@ -130,9 +138,11 @@ class Registration:
             new: uuids of hosts that an earlier attempt found to be new; this attempt adds more to
                 it.
         """
-        known = await self._read(reports)
         for report in reports:
-            check_uuid(report, known.hosts.get(report.host.uuid))
+            check_report(report)
+            await check_node(report, self._ledger)
+        known = await self._read(reports)
+        self._check_owners(reports, known)
         planned = [(one, unit) for one, unit in self._plan(known, new) if unit]
         refused: list[HostReport] = []
         for first in range(0, len(planned), _REGISTERED_AT_ONCE):
@@ -147,6 +157,26 @@ class Registration:
         now = await self._aggregates_now(names)
         stale = {name for name in names if now[name] != known.aggregates[name]}
         return [*refused, *(one for one, _ in planned if one.host.name in stale)]
+
+    def _check_owners(self, reports: Sequence[HostReport], known: KnownFleet) -> None:
+        """Reject reports that claim what belongs to others, or too many nodes.
+
+        Raises:
+            ConflictError: see `Hosts.register`.
+        """
+        new = Counter[str]()
+        for report in reports:
+            name, uuid = report.host.name, report.host.uuid
+            host = known.hosts.get(uuid)
+            check_uuid(report, host)
+            if host is None:
+                check_provider_is_free(report, known.stored.by_uuid.get(uuid))
+                new[name] += 1
+                if len(self._replica.hosts.host_names.of_name(name)) + new[name] > NODES_MAX:
+                    raise ConflictError(
+                        f"cannot register another node of host {name}: it has {NODES_MAX} already; "
+                        "remove the host to start anew"
+                    )
 
     def _plan(self, known: KnownFleet, new: set[str]) -> list[tuple[HostReport, Unit]]:
         """Return each report with the writes that it requires; none if nothing has changed."""
@@ -265,24 +295,6 @@ class Registration:
             if all(_is_as_reported(few.get(uuid), one) for uuid, one in reported.items()):
                 return StoredProviders(few.values())
         return StoredProviders(await self._ledger.all(Provider))
-
-
-def check_uuid(report: HostReport, known: Host | None) -> None:
-    """Reject a report under the UUID of another host, which would take that host over.
-
-    Args:
-        report: the agent's report.
-        known: the host that is registered under the UUID, or None if there is none.
-
-    Raises:
-        ConflictError: the UUID belongs to another host.
-    """
-    name, uuid = report.host.name, report.host.uuid
-    if known is not None and known.name != name:
-        raise ConflictError(
-            f"cannot register host {name}: the UUID {uuid} in its report belongs to another host; "
-            "remove that host first if this is the same machine under a new name"
-        )
 
 
 def by_host(

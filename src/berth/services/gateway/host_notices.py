@@ -6,9 +6,11 @@ problems, and an audit of the ledger must report them without calling any agent
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from berth.domain.compute.host import NO_AUDIT, NOTICES_MAX, HostAudit, HostNotice, Service
 from berth.domain.errors import ConflictError, UnavailableError
+from berth.domain.ledger.discrepancy import DiscrepancyCode
 from berth.domain.ledger.write import Put, Unit
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
@@ -16,6 +18,12 @@ from berth.ports.measures import AGENT_FINDINGS
 from berth.ports.telemetry import Metrics, Telemetry
 from berth.services.providers.guarded_saves import save_guarded, service_guard
 from berth.services.replica.replica import Replica
+
+FINDINGS_MAX: Final = 1_000
+"""Maximum number of findings of one host that are kept in memory."""
+# Hosts report codes, which become labels of metrics; others would make series without bound.
+_CODES: Final = frozenset({*DiscrepancyCode, "guest_ended", "guest_removed", "guest_given_up"})
+_OTHER: Final = "other"
 
 
 @dataclass(slots=True)
@@ -80,10 +88,15 @@ class HostNotices:
         notices.begun_s = self._clock.now_s()
 
     def record_finding(self, host: str, code: str, uuid: str, text: str) -> None:
-        """Record a finding that is left to the operator, with the time when it was first seen."""
+        """Record a finding that is left to the operator, with the time when it was first seen.
+
+        A host that reports more than `FINDINGS_MAX` findings keeps the oldest of them.
+        """
         notices = self._get_or_create(host)
         now_s, key = self._clock.now_s(), (code, uuid)
         if key not in notices.found:
+            if len(notices.found) >= FINDINGS_MAX:
+                return
             notices.found[key] = HostNotice(code, uuid, text, now_s)
             self._report(host, notices.found[key], "found")
         notices.seen_s[key] = now_s
@@ -140,7 +153,8 @@ class HostNotices:
         return notices
 
     def _report(self, host: str, note: HostNotice, outcome: str) -> None:
-        self._metrics.add(AGENT_FINDINGS, (note.code, outcome))
+        code = note.code if note.code in _CODES else _OTHER
+        self._metrics.add(AGENT_FINDINGS, (code, outcome))
         self._telemetry.event(
             f"host_note_{outcome}", host=host, code=note.code, key=note.key, text=note.text
         )

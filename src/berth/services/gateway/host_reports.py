@@ -12,7 +12,7 @@ from berth.domain.inventory.resources import Inventory
 from berth.ports.virt import HostReport
 from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
-from berth.services.fleet.registration import check_uuid
+from berth.services.fleet.report_checks import check_uuid
 from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 

@@ -182,7 +182,12 @@ async def test_a_host_can_not_take_over_another_by_its_uuid(plane: Plane) -> Non
     before = await plane.desk.ledger.get(Host, make_uuid("host", 2))
     async with plane.running(one):
         mine = await FakeDriver(FakeHost("host-1"), plane.desk.clock).report()
-        forged = replace(mine, host=replace(mine.host, uuid=make_uuid("host", 2)))
+        theirs = make_uuid("host", 2)
+        forged = replace(
+            mine,
+            host=replace(mine.host, uuid=theirs),
+            provider=replace(mine.provider, uuid=theirs),
+        )
         with pytest.raises(ConflictError, match="belongs to another host"):
             await one.gateway.register([forged])
         with pytest.raises(ConflictError, match="belongs to another host"):

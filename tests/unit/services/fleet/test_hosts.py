@@ -77,7 +77,10 @@ async def test_two_nodes_of_one_host_share_a_service() -> None:
     desk = await open_desk(Fleet(hosts=0))
     nodes = [replace(make_host(n), name="host", node=f"node-{n}") for n in (1, 2)]
     await desk.hosts.register(
-        [HostReport(node, make_provider(n)) for n, node in enumerate(nodes, 1)]
+        [
+            HostReport(node, replace(make_provider(n), name=node.node))
+            for n, node in enumerate(nodes, 1)
+        ]
     )
     assert [service.host for service in await desk.hosts.services()] == ["host"]
     assert [view.host.node for view in await desk.hosts.all()] == ["node-1", "node-2"]

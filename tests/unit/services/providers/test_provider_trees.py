@@ -152,7 +152,10 @@ async def test_nodes_of_one_service_host_have_parts_of_their_own() -> None:
     desk = await open_desk(Fleet(hosts=0))
     nodes = [replace(make_host(n), name="host", node=f"node-{n}") for n in (1, 2, 3, 4)]
     await desk.hosts.register(
-        [HostReport(node, make_provider(n), (GPU,)) for n, node in enumerate(nodes, 1)]
+        [
+            HostReport(node, replace(make_provider(n), name=node.node), (GPU,))
+            for n, node in enumerate(nodes, 1)
+        ]
     )
     assert [len(view.children) for view in await desk.hosts.all()] == [1, 1, 1, 1]
 
