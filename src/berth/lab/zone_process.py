@@ -11,10 +11,10 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import bcrypt
 import httpx
@@ -75,6 +75,51 @@ class ZoneAccount:
     password: str = field(repr=False)
 
 
+class RunningProcess(Protocol):
+    """A process that has been started, with the methods of `subprocess.Popen` that zones need."""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        ...
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while the process runs."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end of the process and return its exit code.
+
+        Raises:
+            TimeoutExpired: the process still runs after the timeout, in seconds.
+        """
+        ...
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal unless the process has ended."""
+        ...
+
+    def kill(self) -> None:
+        """Send SIGKILL unless the process has ended."""
+        ...
+
+
+Launch = Callable[[Sequence[str], Mapping[str, str], Path], RunningProcess]
+"""Starts `berth WORDS…` with an environment; the output of the process is appended to a log."""
+
+
+def launch_program(words: Sequence[str], environ: Mapping[str, str], log: Path) -> RunningProcess:
+    """Start `berth WORDS…` as a program of its own; see `Launch`."""
+    with log.open("ab") as out:
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and our own words
+            [sys.executable, "-m", "berth.cli.main", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=environ,
+        )
+
+
 class ZoneProcess:
     """One zone, running or not. Its state is in its folder and outlives its process.
 
@@ -93,10 +138,17 @@ class ZoneProcess:
         port: the port of its API on loopback.
         parent: the zone that may use this one as a child, or None. This zone trusts the parent's
             public keys and has an account for it.
+        launch: starts its processes.
     """
 
     def __init__(
-        self, spec: ZoneSpec, folder: Path, port: int, parent: "ZoneProcess | None" = None
+        self,
+        spec: ZoneSpec,
+        folder: Path,
+        port: int,
+        parent: "ZoneProcess | None" = None,
+        *,
+        launch: Launch = launch_program,
     ) -> None:
         self.spec = spec
         self.folder = folder
@@ -106,7 +158,8 @@ class ZoneProcess:
         self.tenant = _account("tenant")
         self.for_parent = None if parent is None else _account(f"zone-{parent.name}", project="")
         self._port = port
-        self._process: subprocess.Popen[bytes] | None = None
+        self._launch = launch
+        self._process: RunningProcess | None = None
         self._write_files()
 
     @property
@@ -152,19 +205,12 @@ class ZoneProcess:
             raise UnavailableError(
                 f"zone {self.name} already runs as process {self.pid}; stop it before starting it"
             )
-        command = [sys.executable, "-m", "berth.cli.main", "up"]
         # BERTH_ variables of the calling shell are meant for another deployment.
         environ = {
             name: text for name, text in os.environ.items() if not name.startswith(ENV_PREFIX)
         }
-        with self.log.open("ab") as out:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own words
-                [*command, "--config", str(self.folder / "berth.toml")],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                env=environ,
-            )
+        words = ("up", "--config", str(self.folder / "berth.toml"))
+        self._process = self._launch(words, environ, self.log)
 
     def wait_until_ready(self, timeout_s: float = READY_S) -> None:
         """Wait until the zone answers and all its hosts are up.

@@ -26,7 +26,14 @@ from typing import Final
 from berth.adapters.virt.fake import FakeHost
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.lab.loopback import free_ports
-from berth.lab.zone_process import READY_S, STOP_S, ZoneProcess, ZoneSpec
+from berth.lab.zone_process import (
+    READY_S,
+    STOP_S,
+    Launch,
+    ZoneProcess,
+    ZoneSpec,
+    launch_program,
+)
 
 ROOT: Final = "root"
 
@@ -74,12 +81,13 @@ class ZoneTree:
     Args:
         spec: the root and, in it, all other zones.
         folder: the folder with a subfolder for each zone.
+        launch: starts the processes.
 
     Raises:
         InvalidInputError: two zones have the same name.
     """
 
-    def __init__(self, spec: ZoneSpec, folder: Path) -> None:
+    def __init__(self, spec: ZoneSpec, folder: Path, launch: Launch = launch_program) -> None:
         parents: dict[str, str] = {}
         specs = {spec.name: spec}
         for one in _below(spec):
@@ -95,7 +103,7 @@ class ZoneTree:
         self._zones: dict[str, ZoneProcess] = {}
         for port, (name, one) in zip(ports, specs.items(), strict=True):
             parent = self._zones.get(parents.get(name, ""))
-            self._zones[name] = ZoneProcess(one, folder / name, port, parent)
+            self._zones[name] = ZoneProcess(one, folder / name, port, parent, launch=launch)
 
     @property
     def root(self) -> ZoneProcess:
@@ -187,16 +195,19 @@ class ZoneTree:
 
 
 @contextmanager
-def made_tree(spec: ZoneSpec, folder: Path | None = None) -> Generator[ZoneTree]:
+def made_tree(
+    spec: ZoneSpec, folder: Path | None = None, launch: Launch = launch_program
+) -> Generator[ZoneTree]:
     """Create the files of a tree and yield it; end its processes at the end of the context.
 
     Args:
         spec: the root and, in it, all other zones.
         folder: the folder of the files, which remain; without it a temporary folder is used.
+        launch: starts the processes.
     """
     place = folder or Path(tempfile.mkdtemp(prefix="berth-zones-"))
     try:
-        tree = ZoneTree(spec, place)
+        tree = ZoneTree(spec, place, launch)
         try:
             yield tree
         finally:

@@ -27,6 +27,8 @@ from yarl import URL
 from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.cli.main import main
 from berth.lab import loopback
+from tests.e2e.conftest import forks
+from tests.forks import Fork
 
 WITHIN_S = 120.0
 """The longest wait; on an idle machine everything happens far sooner."""
@@ -50,7 +52,7 @@ name = "ResourcesFilter"
 class Running:
     """A process and its log."""
 
-    process: subprocess.Popen[bytes]
+    process: Fork
     log: Path
 
     def text(self) -> str:
@@ -124,13 +126,10 @@ class SeparateCloud:
         token = self.operate("host", "enroll", host).strip()
         folder = self.folder / host
         folder.mkdir(exist_ok=True)
-        subprocess.run(
-            [*_BERTH, "agent-enroll", *self._enrolment(host)],
-            env=_environ({"BERTH_ENROLL_TOKEN": token}),
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            check=True,
-        )
+        log = self.folder / f"enrolment-of-{host}.log"
+        settings = _environ({"BERTH_ENROLL_TOKEN": token})
+        enrolling = forks().start(["agent-enroll", *self._enrolment(host)], settings, folder, log)
+        assert enrolling.wait(WITHIN_S) == 0, log.read_text()
 
     def start_agent(self, host: str) -> None:
         """Start the agent of a host, which gets no setting of the ledger and of a broker."""
@@ -298,15 +297,8 @@ class SeparateCloud:
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         log = self.folder / f"{len(self.ended) + len(self.running)}-{name}.log"
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [*_BERTH, *words],
-                env=_environ(settings),
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-            )
+        log.touch()
+        process = forks().start(words, _environ(settings), folder, log)
         self.running[name] = Running(process, log)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,9 @@ from berth.domain.zones.zone import RemoteInstanceStage, Zone
 from berth.lab.zone_process import ZoneProcess, ZoneSpec
 from berth.lab.zone_snapshots import faults_of, read_snapshots
 from berth.lab.zone_tree import ZoneTree, made_tree
+from tests.e2e.conftest import forks
 from tests.e2e.zones.gate import Gate, gate_to
+from tests.forks import Fork
 
 WITHIN_S = 90.0
 """The longest wait; on an idle machine everything happens far sooner."""
@@ -38,6 +40,11 @@ SETTINGS: Mapping[str, object] = {
     "zones.settle_s": 60.0,
 }
 _BUSY = frozenset({"BUILD", "UNKNOWN"})
+
+
+def launch_fork(words: Sequence[str], environ: Mapping[str, str], log: Path) -> Fork:
+    """Start `berth WORDS…` as a fork of a process that has Berth loaded; see `Launch`."""
+    return forks().start(words, environ, log.parent, log)
 
 
 def zone(name: str, vcpus: int, *children: ZoneSpec, offset: float = 0.0) -> ZoneSpec:
@@ -268,7 +275,7 @@ def errands_of(one: ZoneProcess) -> list[RemoteInstanceStage]:
 @contextmanager
 def faulty_tree(spec: ZoneSpec, folder: Path) -> Generator[FaultyTree]:
     """Run a tree with a gate to each child of the root, and yield it."""
-    with made_tree(spec, folder) as zones, ExitStack() as stack:
+    with made_tree(spec, folder, launch_fork) as zones, ExitStack() as stack:
         gates = {
             child.name: stack.enter_context(gate_to(child.url))
             for child in zones.children_of(zones.root)

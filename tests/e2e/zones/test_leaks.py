@@ -13,6 +13,7 @@ import pytest
 from berth.adapters.virt.fake import FakeHost
 from berth.lab.zone_process import ZoneProcess, ZoneSpec
 from berth.lab.zone_tree import ZoneTree, made_tree
+from tests.e2e.zones.faulty_tree import launch_fork
 from tests.integration.zone_leaks.canaries import Canaries, leaks_in, planted
 from tests.relay import relaying
 
@@ -47,7 +48,7 @@ def spec() -> ZoneSpec:
 @pytest.mark.timeout(240)
 def test_a_parent_is_told_nothing_that_it_could_keep(spec: ZoneSpec, tmp_path: Path) -> None:
     """A child's names, addresses, uuids and amounts appear nowhere in what a parent receives."""
-    with made_tree(spec, tmp_path / "tree") as tree:
+    with made_tree(spec, tmp_path / "tree", launch_fork) as tree:
         root, west = tree.root, tree["west"]
         tree.start()
         with relaying(west.url, 0) as relay:

@@ -210,7 +210,7 @@ async def test_a_host_with_another_one_below_it_is_not_removed() -> None:
     world = await open_world(GPU, hosts=2)
     other = make_uuid("host", 2)
     await world.move(other, GPU_UUID)
-    with pytest.raises(ConflictError, match=r"cannot remove host .*host-2 is below it"):
+    with pytest.raises(ConflictError, match=r"cannot remove host .*host-2 is under its own"):
         await world.desk.hosts.remove("host-1")
     assert await world.desk.ledger.get(Service, "host-1") is not None
     await world.move(other, None)
