@@ -166,7 +166,7 @@ class RemoteAgent:
 
     async def run(self) -> None:
         """Keep the session open, until cancelled."""
-        await self.gateway.run(self.pool.register, self._take, self._console)
+        await self.gateway.run(self.pool.register, self._take, self.driver.console)
 
     def loops(self) -> list[Loop]:
         """Return the background loops of the agent."""
@@ -190,9 +190,6 @@ class RemoteAgent:
             # The first view tells which guests should run; those that do not are started.
             self._is_adopted = True
             asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(self.pool.adopt()))
-
-    async def _console(self, instance_uuid: str, bytes_max: int) -> str:
-        return await self.driver.console(instance_uuid, bytes_max=bytes_max)
 
     async def _audit(self, _: str) -> None:
         if self.gateway.is_connected:

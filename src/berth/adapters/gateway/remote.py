@@ -91,6 +91,14 @@ Connect = Callable[[], AbstractAsyncContextManager[FrameStream]]
 """Opens a connection to a gateway; raises UnavailableError if that fails."""
 
 
+class ReadConsole(Protocol):
+    """Reads a guest's console; see `VirtDriver.console`."""
+
+    def __call__(self, instance_uuid: str, *, bytes_max: int) -> Awaitable[str]:
+        """Return the last `bytes_max` bytes that the guest wrote."""
+        ...
+
+
 class RemoteGateway:
     """The gateway as the agent of one host reaches it over the network.
 
@@ -163,7 +171,7 @@ class RemoteGateway:
         self,
         prepare: Callable[[], Awaitable[None]],
         take: Callable[[HostView], None],
-        read_console: Callable[[str, int], Awaitable[str]],
+        read_console: ReadConsole,
     ) -> None:
         """Keep a session open until cancelled.
 
@@ -201,7 +209,7 @@ class RemoteGateway:
         stream: FrameStream,
         prepare: Callable[[], Awaitable[None]],
         take: Callable[[HostView], None],
-        read_console: Callable[[str, int], Awaitable[str]],
+        read_console: ReadConsole,
     ) -> None:
         """Serve one session until its connection is closed.
 
@@ -286,11 +294,11 @@ class RemoteGateway:
         self._own_reason = reason
         await stream.close()
 
-    async def _answer(
-        self, stream: FrameStream, ask: Ask, read_console: Callable[[str, int], Awaitable[str]]
-    ) -> None:
+    async def _answer(self, stream: FrameStream, ask: Ask, read_console: ReadConsole) -> None:
         try:
-            answer = Answer(ask.number, None, await read_console(ask.instance_uuid, ask.bytes_max))
+            answer = Answer(
+                ask.number, None, await read_console(ask.instance_uuid, bytes_max=ask.bytes_max)
+            )
         except BerthError as error:
             answer = Answer(ask.number, error_document_of(error))
         await stream.send(encode(answer))

@@ -54,15 +54,16 @@ class HostIdentities:
         self._ledger = ledger
         self._clock = clock
         self._random_bytes = random_bytes
-        self._identities: dict[str, HostIdentity] = {}
+        self.by_host: dict[str, HostIdentity] = {}
+        """The identity of each host, as this process knows it."""
         self.changed: Callable[[Collection[str]], None] = _nothing
         """Called with the names of the hosts whose identities have changed."""
 
     def load(self, snapshot: Snapshot) -> None:
         """See `Subscriber.load`."""
-        before = self._identities
-        self._identities = {one.host: one for one in snapshot.host_identities}
-        self.changed(before.keys() | self._identities.keys())
+        before = self.by_host
+        self.by_host = {one.host: one for one in snapshot.host_identities}
+        self.changed(before.keys() | self.by_host.keys())
 
     def apply(self, changes: Sequence[Change]) -> None:
         """See `Subscriber.apply`."""
@@ -70,32 +71,28 @@ class HostIdentities:
         for change in changes:
             event = change.event
             if isinstance(event, HostIdentity):
-                self._identities[event.host] = event
+                self.by_host[event.host] = event
                 changed.add(event.host)
             elif isinstance(event, RecordRemoved) and event.kind is Kind.HOST_IDENTITY:
-                self._identities.pop(event.key, None)
+                self.by_host.pop(event.key, None)
                 changed.add(event.key)
         if changed:
             self.changed(changed)
 
-    def get(self, host: str) -> HostIdentity | None:
-        """Return the identity of a host as this process knows it, or None if it has none."""
-        return self._identities.get(host)
-
     def all(self) -> list[HostIdentity]:
         """Return all identities as this process knows them, ordered by host."""
-        return [self._identities[host] for host in sorted(self._identities)]
+        return [self.by_host[host] for host in sorted(self.by_host)]
 
     def is_valid(self, host: str, public_key: str) -> bool:
         """Return whether a key is one of a host's keys now."""
-        found = self._identities.get(host)
+        found = self.by_host.get(host)
         if found is None or found.revoked_at_s is not None:
             return False
         return any(key.public_key == public_key for key in found.keys)
 
     def signer(self, host: str, message: bytes, signature: bytes) -> HostKey | None:
         """Return which of a host's keys has signed a message, or None if none has."""
-        found = self._identities.get(host)
+        found = self.by_host.get(host)
         if found is None or found.revoked_at_s is not None:
             return None
         # The newest key is tried first, because it is the one that stays.

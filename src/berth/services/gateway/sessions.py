@@ -59,12 +59,12 @@ class SessionServices:
 
     def wants_rotation(self, host: str, key: HostKey) -> bool:
         """See `HostSessions.wants_rotation`."""
-        identity = self._identities.get(host)
+        identity = self._identities.by_host.get(host)
         return identity is not None and identity.rotates and identity.keys[:1] == (key,)
 
     async def settle(self, host: str, key: HostKey) -> None:
         """See `HostSessions.settle`."""
-        identity = self._identities.get(host)
+        identity = self._identities.by_host.get(host)
         if identity is not None and identity.keys[:1] != (key,):
             await self._identities.settle(host, key)
 

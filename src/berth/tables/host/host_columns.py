@@ -265,7 +265,7 @@ class HostColumns(ColumnSet):
 
     def _release(self, row: int) -> None:
         if self.alive.item(row):
-            self.profiles.release(self.profile.item(row))
+            self.profiles.interned.release(self.profile.item(row))
             self._ratios.release(self.ratios.item(row))
 
     def _cell_number(self, cell: str) -> int:

@@ -55,18 +55,19 @@ class Profiles:
     every report of a host, and a table that kept all profiles would grow without bound.
 
     Attributes:
+        interned: the profiles, each with the number of its hosts.
         versions: the hypervisor version of each id, clipped to ±AMOUNT_MAX.
     """
 
     def __init__(self) -> None:
-        self._profiles = Interned(Profile())
+        self.interned = Interned(Profile())
         self._reported = [Reported("", 0, {}, (), {})]
         self.versions: NDArray[np.int64] = np.zeros(_FIRST, dtype=np.int64)
 
     @property
     def all(self) -> list[Profile | None]:
         """The profile of each id; None for ids that are not in use."""
-        return self._profiles.all
+        return self.interned.all
 
     def reported(self, number: int) -> Reported:
         """Return the reported attributes of the profile with the given id."""
@@ -75,7 +76,7 @@ class Profiles:
     def number(self, host: Host) -> int:
         """Return the id of a host's profile, and count one more host that has it.
 
-        Hosts with equal attributes get equal ids.
+        Hosts with equal attributes get equal ids. `interned.release` takes the count back.
         """
         profile = Profile(
             hypervisor_type=host.hypervisor_type,
@@ -84,14 +85,10 @@ class Profiles:
             supported_instances=tuple(host.supported_instances),
             stats=tuple(sorted(host.stats.items())) if host.stats else (),
         )
-        number = self._profiles.take(profile)
-        if self._profiles.row_count(number) == 1:
+        number = self.interned.take(profile)
+        if self.interned.row_count(number) == 1:
             self._write(number, host)
         return number
-
-    def release(self, number: int) -> None:
-        """Undo one `number`; the profile is dropped with its last host."""
-        self._profiles.release(number)
 
     def mask(self, numbers: NDArray[np.int32], test: Callable[[Profile], bool]) -> Mask:
         """Test each profile in use once, and spread the results over the rows.
@@ -107,7 +104,7 @@ class Profiles:
 
     def _verdicts(self, test: Callable[[Profile], bool]) -> list[bool]:
         return [
-            one is not None and self._profiles.row_count(number) > 0 and test(one)
+            one is not None and self.interned.row_count(number) > 0 and test(one)
             for number, one in enumerate(self.all)
         ]
 

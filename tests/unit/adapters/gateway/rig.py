@@ -45,7 +45,7 @@ class Agent:
         self.prepared += 1
 
     @staticmethod
-    async def _console(instance_uuid: str, bytes_max: int) -> str:
+    async def _console(instance_uuid: str, *, bytes_max: int) -> str:
         return f"{instance_uuid} {bytes_max}"
 
     async def run(self) -> None:

@@ -276,7 +276,7 @@ async def test_a_key_is_rotated_without_a_gap(plane: Plane) -> None:
         await asyncio.sleep(10)
         assert one.gateway.is_connected
         assert one.key.public_key != old
-        identity = plane.identities.get("host-1")
+        identity = plane.identities.by_host.get("host-1")
         assert identity is not None
         assert len(identity.keys) == 1
         assert not identity.rotates

@@ -24,7 +24,7 @@ def test_a_profile_is_forgotten_with_its_last_host() -> None:
     for report in range(100):
         number = profiles.number(Box("a", stats={"uptime": str(report)}).host)
         if report < 99:
-            profiles.release(number)
+            profiles.interned.release(number)
     assert len(profiles.all) == 2
     assert profiles.all[number] is not None
 
@@ -34,9 +34,9 @@ def test_a_profile_stays_while_another_host_has_it() -> None:
     profiles = Profiles()
     number = profiles.number(ONE.host)
     profiles.number(ONE.host)
-    profiles.release(number)
+    profiles.interned.release(number)
     assert profiles.all[number] is not None
-    profiles.release(number)
+    profiles.interned.release(number)
     assert profiles.all[number] is None
 
 
@@ -44,7 +44,7 @@ def test_each_profile_is_tested_once() -> None:
     """Each profile with hosts is tested once, and the result is spread over the rows."""
     profiles = Profiles()
     numbers = [profiles.number(box.host) for box in (ONE, Box("b"), Box("c"), ONE)]
-    profiles.release(profiles.number(Box("d", hypervisor_type="other").host))
+    profiles.interned.release(profiles.number(Box("d", hypervisor_type="other").host))
     asked: list[str] = []
 
     def has_stats(profile: Profile) -> bool:
