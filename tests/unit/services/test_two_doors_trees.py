@@ -222,7 +222,7 @@ async def test_nodes_of_a_host_go_together() -> None:
     """The nodes of a host are removed together, even if one is below another."""
     world = await open_world()
     node = replace(make_host(2), name="host-1", node="second")
-    await world.desk.hosts.register([HostReport(node, make_provider(2))])
+    await world.desk.hosts.register([HostReport(node, replace(make_provider(2), name="second"))])
     await world.move(make_uuid("host", 2), HOST)
     await world.desk.hosts.remove("host-1")
     assert await world.parents() == {}
