@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -14,17 +15,23 @@ import pytest
 from aio_pika.abc import AbstractChannel
 from aiormq.exceptions import AMQPError, ChannelAccessRefused
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from yarl import URL
 
 from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.adapters.gateway import wire
 from berth.adapters.gateway.broker_names import OPENINGS, GatewayNames, vhost_of
-from berth.adapters.gateway.rabbitmq import client, server
+from berth.adapters.gateway.control_pins import ControlPins, pins_path
+from berth.adapters.gateway.rabbitmq import broker_connector, client, server
 from berth.adapters.gateway.secure_channel import HostHandshake, accept, opening_of
 from berth.adapters.gateway.session import SessionList
+from berth.domain.errors import UnavailableError
+from berth.lab import loopback
 from tests.conformance.gateway.cloud import FarWay, put, until
 from tests.conformance.gateway.transports import RabbitTransport
+from tests.e2e.hosts.separate_cloud import write_certificate
+from tests.proxy import proxying
 from tests.rabbit import is_own, shell
-from tests.unit.adapters.gateway.rig import Plane, open_plane, vm
+from tests.unit.adapters.gateway.rig import Agent, Plane, open_plane, vm
 from tests.unit.services.wiring import running
 
 pytestmark = pytest.mark.rabbitmq
@@ -231,6 +238,58 @@ async def test_a_gateway_that_dies_is_noticed_by_the_next_message(
         await until(lambda: "gateway_lost" in plane.desk.told.events)
         await transport.start()
         await until(lambda: agent.gateway.is_connected)
+
+
+async def test_an_agent_says_when_no_gateway_is_there(
+    plane: Plane, broker: RabbitBroker, tmp_path: Path, names: GatewayNames
+) -> None:
+    """It does not wait for an answer, whether a gateway has ever been connected or not."""
+    agent = await plane.agent("host-1")
+    pins = ControlPins(tmp_path / "pins")
+    pins.save([bytes(32)])
+    connect = broker_connector(lambda: broker, "host-1", agent.key.sign, pins)
+    with pytest.raises(UnavailableError, match="no gateway is connected"):
+        await connect().__aenter__()
+    async with channel_of(broker) as channel:
+        await channel.declare_exchange(names.exchange, durable=True)
+        with pytest.raises(UnavailableError, match="no gateway is connected"):
+            await connect().__aenter__()
+        await channel.exchange_delete(names.exchange)
+
+
+async def test_a_wrong_password_is_not_in_the_error(
+    far: FarWay, transport: RabbitTransport, plane: Plane
+) -> None:
+    """The broker refuses the user, and the agent says so without the password."""
+    transport.logins["host-1"] = ("guest", "s3same")
+    agent = await far.enrolled("host-1")
+    with pytest.raises(UnavailableError) as caught:
+        await far.stream(agent).__aenter__()
+    assert "refused" in str(caught.value).lower()
+    assert "s3same" not in str(caught.value)
+    assert not plane.sessions.by_host
+
+
+async def test_tls_to_the_broker_is_verified(
+    far: FarWay, plane: Plane, broker: RabbitBroker, tmp_path: Path
+) -> None:
+    """An agent connects with the CA of the broker, and not with another one."""
+    right, wrong = tmp_path / "right.pem", tmp_path / "wrong.pem"
+    write_certificate(right, tmp_path / "right.key")
+    write_certificate(wrong, tmp_path / "wrong.key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(right, tmp_path / "right.key")
+    url, key = URL(broker.url), (await far.enrolled("host-1")).key
+    pins = ControlPins(pins_path(tmp_path / "host-1.key"))
+    async with proxying(url.host or "", url.port or 5672, context) as proxy:
+        near = url.with_scheme("amqps").with_host(loopback.HOST).with_port(proxy.port)
+        tls = replace(broker, url=str(near), ca_file=wrong)
+        with pytest.raises(UnavailableError, match="certificate verify failed"):
+            await broker_connector(lambda: tls, "host-1", key.sign, pins)().__aenter__()
+        trusting = replace(tls, ca_file=right)
+        connect = broker_connector(lambda: trusting, "host-1", key.sign, pins)
+        async with running(Agent(plane, "host-1", key, connect).run):
+            await until(lambda: plane.sessions.by_host)
 
 
 async def _nothing() -> None:

@@ -262,6 +262,7 @@ def test_settings_of_the_placement_api() -> None:
         ({"bus__url": "amqp://"}, "bus.url"),
         ({"bus__url": "amqp://user:s3same@host/", "bus__ca_file": "ca.pem"}, "bus.ca_file"),
         ({"bus__notifications": "true"}, "bus.notifications"),
+        ({"gateway__rabbitmq": "true"}, "gateway.rabbitmq"),
         ({"bus__prefix": "a.b"}, "option bus.prefix"),
     ],
 )

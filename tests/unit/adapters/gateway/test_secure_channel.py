@@ -208,6 +208,17 @@ def test_a_malformed_opening_is_refused(message: bytes) -> None:
         opening_of(message)
 
 
+@given(st.one_of(st.binary(max_size=200), st.lists(st.integers(0, 9)).map(msgspec.msgpack.encode)))
+def test_whatever_a_broker_sends_is_no_other_error(message: bytes) -> None:
+    """Arbitrary bytes are refused as malformed by each step of the handshake, and then ignored."""
+    with pytest.raises(InvalidInputError):
+        opening_of(message)
+    handshake = HostHandshake("host-1", HOST.sign, os.urandom)
+    with pytest.raises(InvalidInputError):
+        handshake.finish(message, PINNED, frame_bytes_max=MIB)
+    assert open_pair().host.open(message) is None
+
+
 @pytest.mark.parametrize("ephemeral", [b"", b"e" * 31, b"\0" * 32])
 def test_an_unusable_key_is_refused(ephemeral: bytes) -> None:
     """A key of another size, and one that would make the secret known, are refused."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from aiormq.abc import DeliveredMessage
 from aiormq.channel import Channel
-from aiormq.exceptions import AMQPError, DeliveryError, PublishError
+from aiormq.exceptions import AMQPError, ChannelNotFoundEntity, DeliveryError, PublishError
 
 from berth.adapters.bus.rabbitmq.broker import RabbitBroker
 from berth.adapters.bus.rabbitmq.connection import (
@@ -279,7 +279,8 @@ class _End:
                     mandatory=True,
                     wait=False,
                 )
-        except PublishError as error:
+        except (PublishError, ChannelNotFoundEntity) as error:
+            # The exchange itself is missing if no gateway has ever been connected.
             text = "no gateway is connected to the broker"
             if key != OPENINGS:
                 text = "the gateway has ended the session"
