@@ -22,7 +22,13 @@ from berth.adapters.gateway import wire
 from berth.adapters.gateway.broker_names import OPENINGS, GatewayNames, vhost_of
 from berth.adapters.gateway.control_pins import ControlPins, pins_path
 from berth.adapters.gateway.rabbitmq import broker_connector, client, server
-from berth.adapters.gateway.secure_channel import HostHandshake, accept, opening_of
+from berth.adapters.gateway.secure_channel import (
+    HostHandshake,
+    SecureChannel,
+    _Kind,
+    accept,
+    opening_of,
+)
 from berth.adapters.gateway.session import SessionList
 from berth.domain.errors import UnavailableError
 from berth.lab import loopback
@@ -121,6 +127,26 @@ async def test_forged_messages_are_ignored(
         assert link_of(transport, "host-1") is link
 
 
+async def test_a_flood_of_parts_ends_the_session(
+    far: FarWay, transport: RabbitTransport, broker: RabbitBroker, names: GatewayNames
+) -> None:
+    """Empty parts of a frame that never ends count like frames."""
+    agent = await far.enrolled("host-1")
+    async with far.stream(agent) as stream:
+        hello = wire.control_frame_of(await anext(aiter(stream)))
+        assert isinstance(hello, wire.Hello)
+        signature = agent.key.sign(wire.proof_text("host-1", "s", hello.nonce))
+        await stream.send(wire.encode(wire.Proof(wire.PROTOCOL, "host-1", "s", signature)))
+        await until(lambda: agent.plane.sessions.by_host)
+        secure: SecureChannel = stream._secure  # type: ignore[attr-defined] # the host is hostile
+        queue = link_of(transport, "host-1").queue
+        async with channel_of(broker) as channel:
+            for _ in range(2_500):
+                part = secure._sealed(_Kind.PART, b"")
+                await send(channel, names.exchange, queue, part)
+        await until(lambda: not agent.plane.sessions.by_host)
+
+
 async def test_a_stranger_can_not_act_as_the_control_plane(
     far: FarWay, transport: RabbitTransport, broker: RabbitBroker, plane: Plane
 ) -> None:
@@ -158,7 +184,7 @@ async def test_a_stranger_can_not_act_as_the_control_plane(
 async def test_a_flood_of_openings_costs_a_bounded_amount(
     far: FarWay, transport: RabbitTransport, broker: RabbitBroker, plane: Plane
 ) -> None:
-    """Openings that no host has signed leave nothing behind, and hosts get in meanwhile."""
+    """Openings that no host has signed leave nothing, and few lines in the log."""
     names = GatewayNames(broker.prefix)
     stranger = Ed25519PrivateKey.generate()
     async with channel_of(broker) as channel:
@@ -169,7 +195,7 @@ async def test_a_flood_of_openings_costs_a_bounded_amount(
         async with far.joined("host-1"):
             assert transport.brokered is not None
             assert len(transport.brokered._links) == 1
-    assert plane.desk.told.events.count("host_refused") == 300
+    assert 1 <= plane.desk.told.events.count("host_refused") < 60
 
 
 async def test_an_opening_is_good_for_one_session(

@@ -50,6 +50,7 @@ _STRANGERS_MAX: Final = 1_000
 _TOKEN_BYTES: Final = 16
 _PREFETCH: Final = 32
 _SWEEP_S: Final = 2.0
+_REPORT_S: Final = 1.0
 _FINISH_S: Final = 5.0
 _RESTARTING: Final = 1012
 
@@ -80,6 +81,8 @@ class BrokerSessions:
         self._links: dict[bytes, _Link] = {}
         self.strangers: set[bytes] = set()
         """The channels whose agents have not proven the identity of their hosts in this session."""
+        # The refused openings since the last report, and the time of the report.
+        self._unreported, self._reported_s = 0, float("-inf")
         self._publishing: Channel | None = None
         self._consuming: Channel | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -146,7 +149,7 @@ class BrokerSessions:
             # because the name of the queue contains the id of the channel.
             key = sessions.services.signer(opening.host, opening.signed, opening.signature)
             if key is None:
-                sessions.telemetry.event("host_refused", host=opening.host[:255])
+                self._note_refusal(opening.host[:255])
                 reason = "the signature is not that of a valid key of the host"
                 answer = refuse(body, opening, DENIED, reason, self._signer.sign)
                 await self._publish(self._host_queue(opening), answer)
@@ -162,7 +165,7 @@ class BrokerSessions:
                 frame_bytes_max=_STRANGER_FRAME_BYTES_MAX,
             )
         except InvalidInputError as error:
-            sessions.telemetry.failure("opening_unreadable", error)
+            self._note_refusal("", str(error))
             return
         host_queue = self._host_queue(opening)
         link = _Link(self, opening, secure, queue=queue, host_queue=host_queue)
@@ -178,6 +181,20 @@ class BrokerSessions:
             link.lost()
             raise
         link.begin(answer)
+
+    def _note_refusal(self, host: str, reason: str = "its key is not valid") -> None:
+        """Report a refused opening, unless one was reported within the last second.
+
+        Whoever has a user at the broker can send thousands in that time, and must not fill the log.
+        """
+        self._unreported += 1
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._reported_s >= _REPORT_S:
+            self._reported_s = now_s
+            self._sessions.telemetry.event(
+                "host_refused", host=host, reason=reason[:200], openings=self._unreported
+            )
+            self._unreported = 0
 
     @property
     def sessions(self) -> SessionList:
@@ -337,6 +354,8 @@ class _Link:
             self.lost()
             return
         if received is None:
+            # Parts of frames count as well, because each costs time.
+            self.session.receive_control(len(message.body))
             return
         self._received_s = asyncio.get_running_loop().time()
         if isinstance(received, Alive):
