@@ -95,12 +95,27 @@ class LibraryCases:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedLibraryCases:
+    """Placements through the library from several processes; `placements` are those of a turn.
+
+    `processes` includes 1. Each process has `in_flight` requests in flight.
+    """
+
+    hosts: tuple[int, ...]
+    processes: tuple[int, ...]
+    in_flight: int
+    turns: int
+    placements: int
+
+
+@dataclass(frozen=True, slots=True)
 class SchedulerCases:
-    """Several scheduler processes; `placements` counts those of a run with low contention."""
+    """Several scheduler processes; `placements` counts those of a turn with low contention."""
 
     hosts: tuple[int, ...]
     hot_hosts: int
     schedulers: tuple[int, ...]
+    turns: int
     placements: int
     in_flight: int
     subset: int
@@ -208,6 +223,7 @@ class Cases:
     pinned: PinnedCases
     memory: MemoryCases
     library: LibraryCases
+    shared_library: SharedLibraryCases
     schedulers: SchedulerCases
     agents: AgentCases
     zones: ZoneCases

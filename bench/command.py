@@ -28,6 +28,7 @@ from bench.placement.servers import UWSGI
 from bench.report import show
 from bench.results import Results, begin, measures_of, write
 from bench.schedulers import NoBrokerError, measure_schedulers
+from bench.shared_library import measure_shared_library
 from bench.zone_plans import measure_zone_plans
 from bench.zones import measure_zones
 from berth.adapters.system import keep_freed_memory
@@ -112,6 +113,15 @@ def _library(results: Results, options: Options) -> None:
     results.library = measure_library(load_policy(None), options.cases.library)
 
 
+def _shared_library(results: Results, options: Options) -> None:
+    cases = options.cases.shared_library
+    say(f"shared_library: {', '.join(map(str, cases.processes))} processes on one ledger")
+    try:
+        results.shared_library.extend(measure_shared_library(cases))
+    except NoDatabaseError as error:
+        say(f"shared_library: left out, {error}")
+
+
 def _http(results: Results, options: Options) -> None:
     say(f"http: {options.cases.http.rounds} rounds of server creates")
     results.http = measure_creates(options.cases.http)
@@ -185,6 +195,7 @@ PARTS: dict[str, Callable[[Results, Options], None]] = {
     "pinned": _pinned,
     "memory": _memory,
     "library": _library,
+    "shared_library": _shared_library,
     "http": _http,
     "schedulers": _schedulers,
     "agents": _agents,

@@ -87,15 +87,17 @@ async def _measure(folder: Path, policy: Policy, cases: LibraryCases) -> Library
     claimed: list[Round] = []
     flushed: list[float] = []
     rng = Random(0)
-    async with _desk(folder / "ledger.sqlite", policy, cases.hosts) as desk:
+    url = f"sqlite:///{folder / 'ledger.sqlite'}"
+    await fill(url, cases.hosts)
+    async with open_desk(url, policy) as desk:
         # Placements may fill a host, so claims go to hosts that have got none.
         untouched = {host_uuid(index): index for index in range(cases.hosts)}
-        await _place_round(desk, "warm-up", cases.placements // 4, cases.in_flight, untouched)
+        await place_round(desk, "warm-up", cases.placements // 4, cases.in_flight, untouched)
         for number in range(cases.rounds):
             flushed.append(flushes_per_s(folder, cases.flushes))
             name = f"place-{number}"
             placed.append(
-                await _place_round(desk, name, cases.placements, cases.in_flight, untouched)
+                await place_round(desk, name, cases.placements, cases.in_flight, untouched)
             )
             hosts = rng.choices(list(untouched.values()), k=cases.commits)
             claimed.append(await _claim_round(desk.ledger, f"claim-{number}", hosts, cases))
@@ -129,14 +131,14 @@ def flushes_per_s(folder: Path, count: int) -> float:
 
 
 @asynccontextmanager
-async def _desk(path: Path, policy: Policy, hosts: int) -> AsyncIterator[Desk]:
-    ledger = await open_ledger(f"sqlite:///{path}")
+async def open_desk(url: str, policy: Policy) -> AsyncIterator[Desk]:
+    """Open a ledger that has a fleet, follow it, and yield the desk."""
+    ledger = await open_ledger(url)
     clock = Standstill()
     replica = Replica()
     follower = Follower(ledger, clock, [replica])
     following: asyncio.Task[None] | None = None
     try:
-        await _fill(ledger, hosts)
         await follower.start()
         spare_the_collector()  # as every process of Berth does
         following = asyncio.create_task(follower.run())
@@ -156,8 +158,8 @@ async def _desk(path: Path, policy: Policy, hosts: int) -> AsyncIterator[Desk]:
         await ledger.close()
 
 
-async def _fill(ledger: Ledger, hosts: int) -> None:
-    """Register the fleet that Nova also gets, and claim the used amounts.
+async def fill(url: str, hosts: int) -> None:
+    """Register the fleet that Nova also gets in an empty ledger, and claim the used amounts.
 
     Raises:
         WrongDecisionError: the ledger rejected a unit.
@@ -166,10 +168,14 @@ async def _fill(ledger: Ledger, hosts: int) -> None:
     for index, member in enumerate(fleet(hosts)):
         units.append((Put(member.host), Put(member.provider), Put(member.service)))
         units.extend(_standing_load(index))
-    for first in range(0, len(units), _UNITS_AT_ONCE):
-        outcomes = await ledger.commit(units[first : first + _UNITS_AT_ONCE])
-        if not all(isinstance(outcome, Committed) for outcome in outcomes):
-            raise WrongDecisionError("the fleet could not be registered")
+    ledger = await open_ledger(url)
+    try:
+        for first in range(0, len(units), _UNITS_AT_ONCE):
+            outcomes = await ledger.commit(units[first : first + _UNITS_AT_ONCE])
+            if not all(isinstance(outcome, Committed) for outcome in outcomes):
+                raise WrongDecisionError("the fleet could not be registered")
+    finally:
+        await ledger.close()
 
 
 def _standing_load(index: int) -> Iterator[Unit]:
@@ -186,10 +192,14 @@ def _take(key: str, index: int, amounts: dict[str, int]) -> Take:
     return Take(Claim(key, (Allocation(key, host_uuid(index), amounts),)))
 
 
-async def _place_round(
+async def place_round(
     desk: Desk, name: str, count: int, in_flight: int, untouched: dict[str, int]
 ) -> Round:
-    """Place instances and return the round; hosts that get one are removed from `untouched`."""
+    """Place instances and return the round; hosts that get one are removed from `untouched`.
+
+    Raises:
+        WrongDecisionError: a request was refused.
+    """
     orders = [_order(request(f"{name}-{index}")) for index in range(count)]
 
     async def place(index: int) -> None:

@@ -17,6 +17,7 @@ from bench.pinned import PinnedTimes
 from bench.placement.measuring import SideTimes, SizeTimes, TrialTimes
 from bench.results import Results, batch_ratio, nova_size
 from bench.schedulers import SchedulerTimes
+from bench.shared_library import SharedTimes
 from bench.timing import Times
 from bench.turns import Ratio
 from bench.zone_plans import plan_lines
@@ -258,7 +259,7 @@ def _schedulers(results: Sequence[SchedulerTimes]) -> Iterator[Table]:
     table = Table(title="Schedulers on one PostgreSQL ledger, called over RabbitMQ")
     for heading in (
         "contention", "hosts", "schedulers", "placed", "refused", "for contention", "placements/s",
-        "CPU each", "conflicts/1,000", "retries/1,000",
+        "to an echo", "to one", "CPU each", "conflicts/1,000", "retries/1,000",
     ):  # fmt: skip
         table.add_column(heading, justify="right")
     for one in results:
@@ -270,6 +271,8 @@ def _schedulers(results: Sequence[SchedulerTimes]) -> Iterator[Table]:
             f"{one.refused:,}",
             f"{one.contended:,}",
             f"{one.placements_per_s:,.0f}",
+            f"{one.vs_echo:.2f}",
+            f"{one.vs_one:.2f}",
             "" if one.cpu_us is None else duration(one.cpu_us),
             f"{one.conflicts:,.1f}",
             f"{one.retries:,.1f}",
@@ -277,8 +280,30 @@ def _schedulers(results: Sequence[SchedulerTimes]) -> Iterator[Table]:
     yield table
 
 
+def _shared_library(results: Sequence[SharedTimes]) -> Iterator[Table]:
+    if not results:
+        return
+    table = Table(title="Processes that place through the library on one ledger, without a broker")
+    for heading in (
+        "ledger", "hosts", "processes", "placements/s", "CPU each", "to SQLite", "to one process",
+    ):  # fmt: skip
+        table.add_column(heading, justify="right")
+    for one in results:
+        table.add_row(
+            one.ledger,
+            f"{one.hosts:,}",
+            str(one.processes),
+            f"{one.placements_per_s:,.0f}",
+            duration(one.cpu_us),
+            f"{one.vs_sqlite:.2f}",
+            f"{one.vs_one:.2f}",
+        )
+    yield table
+
+
 def _processes(results: Results) -> Iterator[RenderableType]:
     """Yield the results of measurements with several Berth processes."""
+    yield from _shared_library(results.shared_library)
     yield from _schedulers(results.schedulers)
     yield from map(_agents, results.agents)
     if results.zones is not None:

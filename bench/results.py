@@ -28,6 +28,7 @@ from bench.pinned import PinnedTimes
 from bench.placement.measures import placement_measures
 from bench.placement.measuring import SizeTimes, TrialTimes
 from bench.schedulers import SchedulerTimes
+from bench.shared_library import SharedTimes
 from bench.timing import Times
 from bench.turns import Ratio
 from bench.zone_plans import PlanQuality, plan_measures
@@ -69,6 +70,7 @@ class Results:
     pinned: PinnedTimes | None = None
     memory: MemoryUse | None = None
     library: LibraryTimes | None = None
+    shared_library: list[SharedTimes] = field(default_factory=list[SharedTimes])
     http: CreateTimes | None = None
     schedulers: list[SchedulerTimes] = field(default_factory=list[SchedulerTimes])
     agents: list[AgentTimes] = field(default_factory=list[AgentTimes])
@@ -113,11 +115,18 @@ def measures_of(results: Results) -> dict[str, float]:
         measures["http.p99_ms"] = http.p99_ms
         if http.server_cpu_us is not None:
             measures["http.creates_per_cpu_s"] = round(1e6 / http.server_cpu_us, 1)
+    for shared in results.shared_library:
+        key = f"shared_library.{shared.ledger}.{shared.hosts}.{shared.processes}"
+        measures[f"{key}.placements_per_s"] = shared.placements_per_s
+        measures[f"{key}.vs_sqlite"] = shared.vs_sqlite
+        measures[f"{key}.vs_one"] = shared.vs_one
     for one in results.schedulers:
         key = f"schedulers.{one.contention}.{one.hosts}.{one.schedulers}"
         measures[f"{key}.placements_per_s"] = one.placements_per_s
         measures[f"{key}.conflicts_per_1000"] = one.conflicts
         measures[f"{key}.contended"] = one.contended
+        measures[f"{key}.vs_echo"] = one.vs_echo
+        measures[f"{key}.vs_one"] = one.vs_one
     for each in results.agents:
         measures[f"agents.{each.source}.cores"] = each.cores
     if results.zones is not None:

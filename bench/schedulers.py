@@ -8,10 +8,11 @@ the same small host, then the next, until not enough is left.
 import asyncio
 import os
 import secrets
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +25,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.bus_signing import key_file, signer
 from bench.cases import SchedulerCases
+from bench.echo import measure_echo
 from bench.errors import BenchError
 from bench.fleet import FLAVOR, host_uuid
 from bench.placement.database import fresh_database
 from bench.service import Service, running
+from berth.adapters.bus.message_codec import MessageCodec
 from berth.adapters.bus.rabbitmq import BrokerConnection, RabbitBroker, RabbitBus
 from berth.adapters.ledger import open_ledger
 from berth.adapters.system import LogTelemetry, NoMetrics
@@ -41,6 +44,7 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import Committed, Put, Unit
 from berth.lab.loopback import free_port
+from berth.ports.bus import Context
 from berth.ports.ledger import Ledger
 from berth.services.requests.orders import PLACE, PlaceOrder
 
@@ -50,6 +54,7 @@ _POLL_S: Final = 0.1
 _ANSWER_S: Final = 120.0
 _CONNECT_S: Final = 10.0
 _UNITS_AT_ONCE: Final = 500
+_BODY_BYTES_MAX: Final = 1 << 20
 _IN_VAIN: Final = frozenset({"short", "stale", "changed"})
 _HOT_INSTANCES: Final = 4
 """The number of instances that fit on a host if contention is hot."""
@@ -78,6 +83,9 @@ class SchedulerTimes:
 
     `conflicts` are claims that the ledger rejected and `retries` the plans that were made again,
     both per 1,000 placements. `refused` orders got no host, `contended` of them after all tries.
+    `echo_per_s` are the calls per second of a plain echo over the same broker (`bench/echo.py`).
+    `vs_echo` is the ratio to it, `vs_one` the ratio to one scheduler under the same contention. All
+    are medians over the turns, and ratios are those within a turn.
     """
 
     contention: str
@@ -88,6 +96,22 @@ class SchedulerTimes:
     refused: int
     contended: int
     placements_per_s: float
+    cpu_us: float | None
+    conflicts: float
+    retries: float
+    echo_per_s: float
+    vs_echo: float
+    vs_one: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The results of one turn; see `SchedulerTimes`."""
+
+    placed: int
+    refused: int
+    contended: int
+    per_s: float
     cpu_us: float | None
     conflicts: float
     retries: float
@@ -107,21 +131,60 @@ def broker_url() -> str:
 
 
 def measure_schedulers(cases: SchedulerCases) -> Iterator[SchedulerTimes]:
-    """Yield the times of each load and number of schedulers, with a new ledger and queues each.
+    """Yield the times of each load and number of schedulers; every turn has its own ledger.
 
     Raises:
         NoDatabaseError: there is no PostgreSQL server.
         NoBrokerError: there is no RabbitMQ server.
         BrokenError: an order was lost or duplicated, or a host holds more than its capacity.
     """
-    for contention, hosts in (("low", one) for one in cases.hosts):
+    for contention, hosts in (*(("low", one) for one in cases.hosts), ("hot", cases.hot_hosts)):
+        yield from _measure(cases, contention, hosts)
+
+
+def _measure(cases: SchedulerCases, contention: str, hosts: int) -> Iterator[SchedulerTimes]:
+    turns: dict[int, list[_Turn]] = {count: [] for count in cases.schedulers}
+    echoes: list[float] = []
+    for _ in range(cases.turns):
+        echoes.append(_echo(cases))
         for count in cases.schedulers:
-            yield _measure(cases, contention, hosts, count)
-    for count in cases.schedulers:
-        yield _measure(cases, "hot", cases.hot_hosts, count)
+            turns[count].append(_one_turn(cases, contention, hosts, count))
+    for count, mine in turns.items():
+        cpu_us = [one.cpu_us for one in mine if one.cpu_us is not None]
+        yield SchedulerTimes(
+            contention=contention,
+            hosts=hosts,
+            schedulers=count,
+            subset=cases.subset,
+            placed=mine[-1].placed,
+            refused=mine[-1].refused,
+            contended=max(one.contended for one in mine),
+            placements_per_s=_median(one.per_s for one in mine),
+            cpu_us=_median(cpu_us) if cpu_us else None,
+            conflicts=_median(one.conflicts for one in mine),
+            retries=_median(one.retries for one in mine),
+            echo_per_s=_median(echoes),
+            vs_echo=_ratio([one.per_s for one in mine], echoes),
+            vs_one=_ratio([one.per_s for one in mine], [one.per_s for one in turns[1]]),
+        )
 
 
-def _measure(cases: SchedulerCases, contention: str, hosts: int, count: int) -> SchedulerTimes:
+def _median(values: Iterable[float]) -> float:
+    return round(statistics.median(values), 1)
+
+
+def _ratio(rates: Sequence[float], to: Sequence[float]) -> float:
+    return round(statistics.median(one / other for one, other in zip(rates, to, strict=True)), 3)
+
+
+def _echo(cases: SchedulerCases) -> float:
+    """Return the rate of a plain echo whose messages are as large as an order."""
+    body = MessageCodec(_BODY_BYTES_MAX).command(PLACE, _order("req-echo"), Context())
+    queue = f"berth_bench_echo_{os.getpid()}_{secrets.token_hex(4)}"
+    return measure_echo(broker_url(), queue, body, cases.placements, cases.in_flight)
+
+
+def _one_turn(cases: SchedulerCases, contention: str, hosts: int, count: int) -> _Turn:
     with ExitStack() as stack:
         database = stack.enter_context(fresh_database())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="berth-bench-")))
@@ -148,15 +211,11 @@ def _measure(cases: SchedulerCases, contention: str, hosts: int, count: int) -> 
     spent_s = None if None in cpu_s else sum(one or 0.0 for one in cpu_s) - sum(before_s)
     placed = sum(one.verdict is Verdict.PLACED for one in load.decisions)
     conflicts = sum(counts.get(f"berth_claims:{outcome}", 0.0) for outcome in _IN_VAIN)
-    return SchedulerTimes(
-        contention=contention,
-        hosts=hosts,
-        schedulers=count,
-        subset=cases.subset,
+    return _Turn(
         placed=placed,
         refused=len(load.decisions) - placed,
         contended=int(counts.get("berth_refusals:contention", 0)),
-        placements_per_s=round(placed / load.seconds, 1),
+        per_s=placed / load.seconds,
         cpu_us=None if spent_s is None else round(spent_s * 1e6 / placed, 1),
         conflicts=round(conflicts * _PER_1000 / placed, 1),
         retries=round(counts.get("berth_claim_retries:", 0.0) * _PER_1000 / placed, 1),

@@ -16,7 +16,7 @@ from berth.adapters.system import NoMetrics
 from berth.domain.errors import BerthError, UnavailableError
 from berth.ports.bus import Command
 from berth.ports.measures import BUS_REFUSALS
-from berth.testing.bus_conformance.letters import ASK, Keeping, Letter, Reply, answering
+from berth.testing.bus_conformance.letters import ASK, BATCHED, Keeping, Letter, Reply, answering
 from tests.proxy import Proxy, proxying
 from tests.rabbit import bus_signer, riding, until
 from tests.unit.services.telemetry.test_observers import Counts
@@ -139,6 +139,100 @@ async def test_what_a_server_dies_at_is_given_to_another(
             proxy.is_closed = True
             await proxy.cut()
             assert await call == Reply("other x")
+
+
+async def test_calls_that_share_a_message_survive_their_server(
+    broker: RabbitBroker, proxy: Proxy
+) -> None:
+    """If a server dies after it has answered one call of a message, another answers the rest."""
+    begun, told = asyncio.Event(), Told()
+
+    async def answer_one(letter: Letter) -> Reply:
+        if letter.text == "0":
+            return Reply("first")
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with riding(broker, told) as caller, riding(behind(proxy, broker), told) as mortal:
+        mortal.serve(BATCHED, answer_one)
+        await mortal.apply_changes()
+        calls = [
+            asyncio.create_task(caller.call(BATCHED, Letter(f"{n}"), timeout_s=_PATIENCE_S))
+            for n in range(3)
+        ]
+        await asyncio.wait_for(begun.wait(), _PATIENCE_S)
+        assert await calls[0] == Reply("first")
+        async with riding(broker, told) as other:
+            other.serve(BATCHED, answering("other "))
+            await other.apply_changes()
+            proxy.is_closed = True
+            await proxy.cut()
+            assert await asyncio.gather(*calls[1:]) == [Reply("other 1"), Reply("other 2")]
+
+
+async def test_calls_made_at_the_same_time_share_a_message(broker: RabbitBroker) -> None:
+    """The queue of a batched command has fewer messages than calls."""
+    told = Told()
+    async with riding(broker, told) as caller:
+        async with riding(broker, told) as server:
+            server.serve(BATCHED, answering(""))
+            await server.apply_changes()
+        calls = [
+            asyncio.create_task(caller.call(BATCHED, Letter(f"{n}"), timeout_s=_PATIENCE_S))
+            for n in range(32)
+        ]
+        connection = await aio_pika.connect(broker.url)
+        queue = await (await connection.channel()).get_queue(broker.queue_of(BATCHED))
+        message = await queue.get(timeout=_PATIENCE_S)
+        assert message is not None
+        assert message.type == "shared"
+        await message.reject(requeue=True)
+        await connection.close()
+        async with riding(broker, told) as server:
+            server.serve(BATCHED, answering("re: "))
+            replies = await asyncio.gather(*calls)
+        assert replies == [Reply(f"re: {n}") for n in range(32)]
+
+
+async def test_late_calls_of_a_message_are_dropped(broker: RabbitBroker) -> None:
+    """A call whose deadline passes in the queue is not executed, but those beside it are."""
+    told, kept = Told(), Keeping()
+    async with riding(broker, told) as caller:
+        async with riding(broker, told) as server:
+            server.serve(BATCHED, kept)
+            await server.apply_changes()
+        patient = asyncio.create_task(
+            caller.call(BATCHED, Letter("patient"), timeout_s=_PATIENCE_S)
+        )
+        with pytest.raises(UnavailableError, match="did not answer"):
+            await caller.call(BATCHED, Letter("late"), timeout_s=0.3)
+        async with riding(broker, told) as server:
+            server.serve(BATCHED, kept)
+            assert await patient == Reply("patient")
+    assert kept.texts == ["patient"]
+
+
+async def test_strange_messages_for_a_batched_command_do_no_harm(broker: RabbitBroker) -> None:
+    """Garbage in the queue of a batched command is refused, and a forged call beside others too."""
+    told, counts = Told(), Counts()
+    async with riding(broker, told) as caller, riding(broker, told, metrics=counts) as server:
+        server.serve(BATCHED, answering("re: "))
+        await server.apply_changes()
+        connection = await aio_pika.connect(broker.url)
+        inner = await (await connection.channel()).get_underlay_channel()
+        for body in (b"", b"rubbish", b"\x92\x01\x91\x92\xa1x\xc0"):
+            await inner.basic_publish(
+                body,
+                exchange=broker.commands,
+                routing_key="post.batched",
+                properties=Basic.Properties(reply_to="nobody", message_type="shared"),
+            )
+        # Two messages cannot be split, and the third has a part without a code.
+        await until(lambda: counts.of(BUS_REFUSALS) == {("unsigned",): 3})
+        assert told.failed == ["bus_message_refused"]
+        assert await caller.call(BATCHED, Letter("x"), timeout_s=_PATIENCE_S) == Reply("re: x")
+        await connection.close()
 
 
 async def test_nobody_waits_long_for_servers_that_are_gone(broker: RabbitBroker) -> None:

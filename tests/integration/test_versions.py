@@ -20,13 +20,13 @@ from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import LedgerError
 from berth.domain.ledger.change import HostsAlive
-from berth.services.requests.orders import PLACE
+from berth.services.requests.orders import PLACE_BEFORE
 from berth.services.servers.consoles import CONSOLE
 from berth.testing.builders import make_decision, make_fleet, make_instance
 from berth.testing.ledger_conformance.fixtures import commit
 
 _BEFORE: dict[str, Any] = json.loads(Path(__file__).with_name("said_before.json").read_text())
-_COMMANDS = {f"{one.topic}.{one.name}": one for one in (PLACE, CONSOLE)}
+_COMMANDS = {f"{one.topic}.{one.name}": one for one in (PLACE_BEFORE, CONSOLE)}
 _NOTHING = HostsAlive((), 0.0)
 _ONLY_ADDS = {"create_table", "create_index", "add_column", "f", "get_context"}
 _LAST_OF_BEFORE = "0004"

@@ -10,7 +10,7 @@ from berth.services.decisions.contention import Backoff
 from berth.services.fleet.attestation import AttestationService
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
-from berth.services.requests.orders import PLACE, PlaceOrder, Placer, check_order
+from berth.services.requests.orders import PLACE, PLACE_BEFORE, PlaceOrder, Placer, check_order
 from berth.services.telemetry.notifications import ChangeNotifications, NotifyingPlacer
 from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
 
@@ -80,7 +80,8 @@ def scheduler_loops(
         loops += scheduler.serve()
         withdrawn = scheduler.withdrawn
     # The bus serves the outermost placer, so that notifications and zones apply to every order.
-    core.messaging.bus.serve(PLACE, lambda order: _place_checked(places, order))
+    for command in (PLACE, PLACE_BEFORE):
+        core.messaging.bus.serve(command, lambda order: _place_checked(places, order))
     if tracker is not None:
         tracker.serve(core.messaging.bus, core.ids.uuid())
         loops.append(("instances", tracker.run))

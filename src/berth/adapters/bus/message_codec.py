@@ -6,9 +6,10 @@ code, which newer writers may append, and rejects messages of another version. A
 its type names, message and fields, never as code; the types come from a fixed list.
 """
 
+from collections.abc import Sequence
 from inspect import getattr_static
 from types import FunctionType
-from typing import Any, Final, NamedTuple, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 
@@ -29,6 +30,9 @@ MESSAGE_ID_BYTES: Final = 16
 # What the code of a message covers besides its text, so that a reply is never valid as a command.
 _COMMAND: Final = b"command "
 _REPLY: Final = b"reply "
+
+PARTS_MAX: Final = 64
+"""The maximum number of calls or replies that share a message."""
 
 
 class ErrorDocument(msgspec.Struct, array_like=True):
@@ -144,6 +148,20 @@ class _SignedReply(_ReplyMessage, array_like=True):
     code: bytes = BLANK_CODE
 
 
+Part = tuple[str, bytes]
+"""The id of a call, and the encoded command or reply."""
+
+
+class _SharedMessage(msgspec.Struct, array_like=True):
+    """Several calls, or several replies to one caller, each with the id of its call.
+
+    The message has no code, because each of its parts has one.
+    """
+
+    version: int
+    parts: Annotated[list[tuple[str, msgspec.Raw]], msgspec.Meta(max_length=PARTS_MAX)]
+
+
 class MessageCodec:
     """Encodes and decodes messages, up to a maximum size.
 
@@ -158,6 +176,7 @@ class MessageCodec:
         self._encoder = msgspec.msgpack.Encoder()
         self._messages = msgspec.msgpack.Decoder(CommandMessage)
         self._answers = msgspec.msgpack.Decoder(_ReplyMessage)
+        self._shared = msgspec.msgpack.Decoder(_SharedMessage)
         self._decoders: dict[type, msgspec.msgpack.Decoder[Any]] = {}
 
     def command(
@@ -277,6 +296,26 @@ class MessageCodec:
             return self._checked(self._encoder.encode(_ReplyMessage(VERSION, failure, value)))
         body = self._checked(self._encoder.encode(_SignedReply(VERSION, failure, value)))
         return signer.signed(body, _REPLY + message_id)
+
+    def join(self, parts: Sequence[Part]) -> bytes:
+        """Encode calls or replies as one message; there are at most `PARTS_MAX`.
+
+        Raises:
+            UnavailableError: the message exceeds the size limit.
+        """
+        raw = [(call_id, msgspec.Raw(body)) for call_id, body in parts]
+        return self._checked(self._encoder.encode(_SharedMessage(VERSION, raw)))
+
+    def split(self, body: bytes) -> list[Part]:
+        """Decode a message that several calls or replies share.
+
+        Raises:
+            UnavailableError: the body is too large, is no such message, or has another version.
+        """
+        self._check_size(body)
+        message: _SharedMessage = self._read(self._shared, body)
+        _check_version(message.version)
+        return [(call_id, bytes(raw)) for call_id, raw in message.parts]
 
     def _encode(self, value: object) -> msgspec.Raw:
         try:

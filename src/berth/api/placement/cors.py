@@ -59,8 +59,8 @@ class Cors:
             (b"access-control-allow-methods", method.encode()),
         ]
         if wanted:
-            wanted_names = ",".join(wanted).encode("latin-1")
-            headers.append((b"access-control-allow-headers", wanted_names))
+            told = ",".join(wanted).encode("latin-1")
+            headers.append((b"access-control-allow-headers", told))
         return tuple(headers)
 
     def _allowed(self, scope: Scope) -> tuple[Header, ...]:

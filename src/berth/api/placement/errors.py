@@ -74,10 +74,10 @@ def refusal_of(error: BerthError) -> PlacementError | None:
     """Return an error as a `PlacementError`, or None if the client must not see it."""
     if isinstance(error, PlacementError):
         return error
-    http_error = translate(error)
-    if http_error is None:
+    told = translate(error)
+    if told is None:
         return None
-    return PlacementError(http_error.status, http_error.message, Code.UNDEFINED, http_error.headers)
+    return PlacementError(told.status, told.message, Code.UNDEFINED, told.headers)
 
 
 def detail_of(error: HttpError, *, method: str, accept: str, content_type: str) -> str:
@@ -112,8 +112,8 @@ def error_body(error: HttpError, detail: str, about: Mapping[str, str]) -> bytes
         detail: the text of `detail_of`.
         about: additional fields, such as the request id.
     """
-    body = {"status": error.status, "title": _title(error.status), "detail": detail, **about}
-    return encode({"errors": [body]})
+    told = {"status": error.status, "title": _title(error.status), "detail": detail, **about}
+    return encode({"errors": [told]})
 
 
 def unauthorized_body(error: HttpError) -> bytes:

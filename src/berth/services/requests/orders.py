@@ -38,8 +38,17 @@ class PlaceOrder:
     may_leave: bool = False
 
 
-PLACE: Command[PlaceOrder, Decision] = Command("scheduler", "place", PlaceOrder, Decision)
-"""Place an order. The reply is the decision that the ledger has committed."""
+PLACE: Command[PlaceOrder, Decision] = Command(
+    "scheduler", "place_order", PlaceOrder, Decision, by_one=True, batched=True
+)
+"""Place an order. The reply is the decision that the ledger has committed.
+
+The ledger commits one batch at a time, so a second scheduler would add conflicts, but no speed. One
+scheduler therefore places all orders until it stops (docs/adr/0034-placing-at-full-speed.md).
+"""
+
+PLACE_BEFORE: Command[PlaceOrder, Decision] = Command("scheduler", "place", PlaceOrder, Decision)
+"""The same command as processes of the previous version send it."""
 
 
 def check_order(order: PlaceOrder) -> None:

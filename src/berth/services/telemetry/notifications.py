@@ -84,10 +84,10 @@ class ChangeNotifications:
             self._instances.pop(instance.uuid, None)
         else:
             self._instances[instance.uuid] = _seen(instance)
-        notifications = [*_happened(before, instance)]
-        if notifications:
+        told = [*_happened(before, instance)]
+        if told:
             data = InstanceData.of(instance, version)
-            for what in notifications:
+            for what in told:
                 self._notify(f"instance.{what}", "Instance", data, instance.uuid)
 
     def _tell_host(self, host: Host, version: int) -> None:

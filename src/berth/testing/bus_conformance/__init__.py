@@ -19,6 +19,7 @@ from typing import ClassVar
 import pytest
 
 from berth.ports.bus import Bus
+from berth.testing.bus_conformance.batches import BatchTests
 from berth.testing.bus_conformance.calls import CallTests
 from berth.testing.bus_conformance.casts import CastTests
 from berth.testing.bus_conformance.contexts import ContextTests
@@ -28,7 +29,7 @@ from berth.testing.bus_conformance.letters import ASK, OTHER, PATIENCE_S, Letter
 __all__ = ["BusConformance"]
 
 
-class BusConformance(CallTests, CastTests, ContextTests, FailureTests):
+class BusConformance(BatchTests, CallTests, CastTests, ContextTests, FailureTests):
     """All conformance tests of a bus."""
 
     knows_all_servers: ClassVar[bool] = True

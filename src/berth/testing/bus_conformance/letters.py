@@ -34,6 +34,7 @@ class Reply:
 
 ASK: Command[Letter, Reply] = Command("post", "ask", Letter, Reply)
 BY_ONE: Command[Letter, Reply] = Command("post", "by_one", Letter, Reply, by_one=True)
+BATCHED: Command[Letter, Reply] = Command("post", "batched", Letter, Reply, batched=True)
 OTHER: Command[Letter, Reply] = Command("post", "other", Letter, Reply)
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from berth.adapters.bus.message_codec import (
+    PARTS_MAX,
     VERSION,
     ErrorDocument,
     MessageCodec,
@@ -134,3 +135,29 @@ def test_a_mistake_of_the_sender_is_no_trouble_of_the_bus() -> None:
     """An argument that cannot be encoded raises a TypeError, as on the local bus."""
     with pytest.raises(TypeError):
         MessageCodec(1_000).command(_ASK, {"odd": object()}, Context())
+
+
+def test_parts_that_share_a_message_arrive_one_by_one() -> None:
+    """Joined commands are split into the same commands, in order and with their ids."""
+    codec = MessageCodec(10_000)
+    parts = [(f"{n}", codec.command(_ASK, {"n": n}, Context(f"req-{n}"))) for n in range(PARTS_MAX)]
+    assert codec.split(codec.join(parts)) == parts
+    assert codec.read_command(parts[1][1]).context == Context("req-1")
+
+
+def test_a_shared_message_has_limits() -> None:
+    """A shared message that is too large or has too many parts is refused at both ends."""
+    codec, generous = MessageCodec(100), MessageCodec(100_000)
+    body = generous.command(_ASK, {"text": "x" * 60}, Context())
+    with pytest.raises(UnavailableError, match="cannot send a message"):
+        codec.join([("1", body), ("2", body)])
+    with pytest.raises(UnavailableError, match="received a message"):
+        codec.split(generous.join([("1", body), ("2", body)]))
+    with pytest.raises(UnavailableError, match="cannot decode"):
+        generous.split(msgspec.msgpack.encode([VERSION, [["1", 2]] * (PARTS_MAX + 1)]))
+
+
+def test_a_shared_message_of_another_version_is_refused() -> None:
+    """The parts of a message of an unknown version are not read."""
+    with pytest.raises(UnavailableError, match=f"version {VERSION + 1}"):
+        MessageCodec(100).split(msgspec.msgpack.encode([VERSION + 1, []]))

@@ -18,6 +18,9 @@ QUEUE_LENGTH_MAX: Final = 100_000
 DELIVERIES_MAX: Final = 5
 """The number of deliveries after which the broker drops a command that was never acknowledged."""
 
+SHARED: Final = "shared"
+"""The AMQP type of a message that several calls or replies share."""
+
 _HEARTBEAT_S = 10
 _SERVER_BYTES_MAX = 128
 

@@ -3,15 +3,17 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
+from aiormq.abc import DeliveredMessage
 from aiormq.channel import Channel
 from aiormq.exceptions import DeliveryError, PublishError
 from pamqp.commands import Basic
 
 from berth.adapters.bus.message_codec import MESSAGE_ID_BYTES, MessageCodec
-from berth.adapters.bus.rabbitmq.broker import routing_key
+from berth.adapters.bus.rabbitmq.broker import SHARED, routing_key
 from berth.adapters.bus.rabbitmq.command_consumers import CommandConsumers
 from berth.adapters.bus.rabbitmq.command_handlers import CommandHandlers
 from berth.adapters.bus.rabbitmq.connection import (
@@ -19,6 +21,7 @@ from berth.adapters.bus.rabbitmq.connection import (
     BrokerSession,
     broken_not_cancelled,
 )
+from berth.adapters.bus.rabbitmq.outbox import Outbox, OutgoingCall
 from berth.adapters.bus.rabbitmq.pending_calls import PendingCall, PendingCalls, QueueWatch
 from berth.adapters.bus.rabbitmq.refusals import Refusals
 from berth.adapters.bus.signing import MessageSigner, RefusedMessageError
@@ -79,6 +82,7 @@ class RabbitBus:
         )
         self._calls = PendingCalls()
         self._queue_watch = QueueWatch(self._calls, now_s)
+        self._outboxes: dict[Command[Any, Any], Outbox] = {}
         self._channel: Channel | None = None
         self._session: BrokerSession | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -99,7 +103,10 @@ class RabbitBus:
         with self._calls.begin(queue) as call:
             try:
                 async with asyncio.timeout(timeout_s):
-                    await self._send(command, body, timeout_s, server, call)
+                    if command.batched and server is None:
+                        self._outbox_of(command).add(OutgoingCall(call, body, timeout_s))
+                    else:
+                        await self._send(command, body, _sent_with(timeout_s, server, call), server)
                     answer = await call.answer
             except TimeoutError as error:
                 raise UnavailableError(
@@ -120,7 +127,7 @@ class RabbitBus:
         context = CONTEXT.get().until(self._now_s() + timeout_s)
         message_id = secrets.token_bytes(MESSAGE_ID_BYTES)
         body = self._codec.command(command, args, context, server=server, message_id=message_id)
-        await self._send(command, body, timeout_s, server, None)
+        await self._send(command, body, _sent_with(timeout_s, server), server)
 
     async def fanout(self, command: Command[A, R], args: A) -> None:
         """See `Bus.fanout`."""
@@ -165,7 +172,7 @@ class RabbitBus:
     async def on_connected(self, session: BrokerSession) -> None:
         """See `SessionListener.on_connected`."""
         channel = await session.channel(confirms=True)
-        await channel.basic_consume(_REPLIES, self._calls.on_message, no_ack=True)
+        await channel.basic_consume(_REPLIES, self._on_reply, no_ack=True)
         await self._consumers.connect(session)
         self._spawn(self._queue_watch.run(session))
         self._channel, self._session = channel, session
@@ -173,6 +180,7 @@ class RabbitBus:
     def on_disconnected(self, reason: str) -> None:
         """See `SessionListener.on_disconnected`."""
         self._channel = self._session = None
+        self._outboxes.clear()
         self._consumers.disconnect()
         for task in self._tasks:
             task.cancel()
@@ -180,6 +188,41 @@ class RabbitBus:
             f"the connection to the broker broke ({reason}); the command may still be carried "
             "out, so repeat it with the same request id"
         )
+
+    async def _on_reply(self, message: DeliveredMessage) -> None:
+        properties = message.header.properties
+        if properties.message_type != SHARED:
+            self._calls.answer(properties.correlation_id or "", message.body)
+            return
+        try:
+            replies = self._codec.split(message.body)
+        except UnavailableError:
+            self._refusals.note(RefusedMessageError("unsigned"))
+            return
+        for call_id, body in replies:
+            self._calls.answer(call_id, body)
+
+    def _outbox_of(self, command: Command[Any, Any]) -> Outbox:
+        outbox = self._outboxes.get(command)
+        if outbox is None:
+            outbox = self._outboxes[command] = Outbox(
+                partial(self._send_together, command), self._spawn, self._broker.body_bytes_max
+            )
+        return outbox
+
+    async def _send_together(
+        self, command: Command[Any, Any], calls: Sequence[OutgoingCall]
+    ) -> None:
+        """Publish a message that calls share.
+
+        Raises:
+            UnavailableError: no queue is bound for it, or publishing failed.
+        """
+        body = self._codec.join([(one.call.call_id, one.body) for one in calls])
+        # The message expires with the last of its calls. Each call also has its own deadline.
+        properties = _sent_with(max(one.timeout_s for one in calls), None)
+        properties.reply_to, properties.message_type = _REPLIES, SHARED
+        await self._send(command, body, properties, None)
 
     def _queue_of(self, command: Command[Any, Any], server: str | None) -> str | None:
         """Return the shared queue of a command, or None for a named server.
@@ -192,21 +235,14 @@ class RabbitBus:
         self,
         command: Command[Any, Any],
         body: bytes,
-        timeout_s: float,
+        properties: Basic.Properties,
         server: str | None,
-        call: PendingCall | None,
     ) -> None:
         """Publish a command.
 
         Raises:
             UnavailableError: no queue is bound for it, or publishing failed.
         """
-        properties = Basic.Properties(
-            expiration=str(max(1, int(timeout_s * 1000))),
-            delivery_mode=_PERSISTENT if server is None else None,
-            reply_to=_REPLIES if call else None,
-            correlation_id=call.call_id if call else None,
-        )
         key = routing_key(command.topic, command.name, server)
         try:
             await self._publish(body, self._broker.commands, key, properties, mandatory=True)
@@ -287,10 +323,22 @@ class RabbitBus:
         if self._channel is not None:
             self._spawn(self._apply_changes())
 
-    def _spawn(self, work: Any) -> None:  # noqa: ANN401 - a coroutine without a result
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _sent_with(
+    timeout_s: float, server: str | None, call: PendingCall | None = None
+) -> Basic.Properties:
+    """Return the properties of the message for a command; `call` is None for a cast."""
+    return Basic.Properties(
+        expiration=str(max(1, int(timeout_s * 1000))),
+        delivery_mode=_PERSISTENT if server is None else None,
+        reply_to=_REPLIES if call else None,
+        correlation_id=call.call_id if call else None,
+    )
 
 
 class _NotRoutedError(Exception):

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -10,11 +12,12 @@ from aiormq.channel import Channel
 from aiormq.exceptions import AMQPError
 from pamqp.commands import Basic
 
-from berth.adapters.bus.message_codec import MessageCodec
+from berth.adapters.bus.message_codec import MessageCodec, Part
 from berth.adapters.bus.rabbitmq.broker import (
     DELIVERIES_MAX,
     QUEUE_LENGTH_MAX,
     QUEUE_UNUSED_MS,
+    SHARED,
     RabbitBroker,
     routing_key,
 )
@@ -22,7 +25,7 @@ from berth.adapters.bus.rabbitmq.command_handlers import CommandHandlers, Key
 from berth.adapters.bus.rabbitmq.connection import BrokerSession, broken_not_cancelled
 from berth.adapters.bus.rabbitmq.refusals import Refusals
 from berth.adapters.bus.signing import RefusedMessageError
-from berth.domain.errors import BerthError
+from berth.domain.errors import BerthError, UnavailableError
 from berth.ports.bus import Command
 from berth.ports.telemetry import Telemetry
 
@@ -35,15 +38,19 @@ _COMMAND_QUEUE: Final[ArgumentsType] = {
     "x-delivery-limit": DELIVERIES_MAX,
 }
 _BY_ONE_QUEUE: Final[ArgumentsType] = {**_COMMAND_QUEUE, "x-single-active-consumer": True}
+# The number of calls that a message of a batched command has on average when a process is busy. It
+# may have up to four times as many.
+_CALLS_A_MESSAGE: Final = 16
 _OWN_QUEUE: Final[ArgumentsType] = {"x-max-length": QUEUE_LENGTH_MAX}
 
 
 class CommandConsumers:
     """Consumes the commands for this process.
 
-    Commands for any server come from a quorum queue that all servers of the command share.
-    Commands for a named server of this process, and fanouts, come from the process's own queue,
-    which the broker deletes when the connection ends.
+    Commands for any server come from a quorum queue that all servers of the command share. Each
+    message in the queue of a batched command has several calls. Commands for a named server of this
+    process, and fanouts, come from the process's own queue, which the broker deletes when the
+    connection ends.
     """
 
     def __init__(
@@ -147,7 +154,7 @@ class CommandConsumers:
             arguments = _BY_ONE_QUEUE if command.by_one else _COMMAND_QUEUE
             await channel.queue_declare(queue, durable=True, arguments=arguments)
             await channel.queue_bind(queue, exchange, to_key)
-            self._consumed[key] = await self._consume(channel, queue)
+            self._consumed[key] = await self._consume(channel, queue, is_shared=command.batched)
         else:
             await channel.queue_bind(self._own, exchange, to_key, nowait=True)
         self._bound[key] = command
@@ -175,69 +182,142 @@ class CommandConsumers:
     async def _declare(self, channel: Channel, exchange: str) -> None:
         await channel.exchange_declare(exchange, exchange_type="direct", durable=True)
 
-    async def _consume(self, channel: Channel, queue: str) -> str:
-        consumed = await channel.basic_consume(queue, partial(self._on_message, channel))
+    async def _consume(self, channel: Channel, queue: str, *, is_shared: bool = False) -> str:
+        prefetch = self._broker.prefetch
+        # The broker applies the prefetch to the consumers that are added after it.
+        if is_shared:
+            await channel.basic_qos(prefetch_count=max(1, prefetch // _CALLS_A_MESSAGE))
+        take = self._take_shared if is_shared else self._take
+        consumed = await channel.basic_consume(queue, partial(self._on_message, channel, take))
+        if is_shared:
+            await channel.basic_qos(prefetch_count=prefetch)
         assert consumed.consumer_tag is not None  # noqa: S101 - the broker gives every one a tag
         return consumed.consumer_tag
 
-    async def _on_message(self, channel: Channel, message: DeliveredMessage) -> None:
+    async def _on_message(
+        self,
+        channel: Channel,
+        take: Callable[[Channel, DeliveredMessage], Coroutine[Any, Any, None]],
+        message: DeliveredMessage,
+    ) -> None:
         # The command does not run in the channel's own task, which is cancelled when the channel
         # closes, because a command in progress must not be interrupted.
-        task = asyncio.create_task(self._take(channel, message))
+        task = asyncio.create_task(take(channel, message))
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
+    async def _take_shared(self, channel: Channel, message: DeliveredMessage) -> None:
+        """Carry out the calls in a message, and reply to those that are done at the same time."""
+        try:
+            calls = self._codec.split(message.body)
+        except UnavailableError:
+            # Only the parts of a message have codes, and this one has no part that can be checked.
+            self._refusals.note(RefusedMessageError("unsigned"))
+            await self._acknowledge(channel, message)
+            return
+        # Each call runs in its own task, with its own context variables.
+        running = {
+            asyncio.create_task(self._answer(body, message)): call_id for call_id, body in calls
+        }
+        is_refused = False
+        while running:
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            replies: list[Part] = []
+            for task in done:
+                call_id, reply = running.pop(task), task.result()
+                is_refused = is_refused or reply is None
+                if reply:
+                    replies.append((call_id, reply))
+            await self._reply_together(channel, message, replies)
+        if is_refused:
+            await self._requeue(channel, message)
+        else:
+            await self._acknowledge(channel, message)
+
     async def _take(self, channel: Channel, message: DeliveredMessage) -> None:
+        """Carry out the command in a message, and reply to its caller."""
+        answer = await self._answer(message.body, message)
+        if answer is None:
+            await self._requeue(channel, message)
+            return
+        # The reply is published first. If the process dies in between, the command is delivered
+        # again, which callers and handlers tolerate. A command that was acknowledged without a
+        # reply would leave its caller waiting.
+        if answer:
+            properties = Basic.Properties(
+                correlation_id=message.header.properties.correlation_id, message_id="-"
+            )
+            await self._reply(channel, message, answer, properties)
+        await self._acknowledge(channel, message)
+
+    async def _answer(self, body: bytes, message: DeliveredMessage) -> bytes | None:
+        """Carry out a command that came in a message, and return the encoded reply.
+
+        It is empty if nobody waits for it, and None if this process no longer serves the command.
+        """
         try:
             command_message = self._codec.read_command(
-                message.body, is_redelivered=bool(message.redelivered)
+                body, is_redelivered=bool(message.redelivered)
             )
         except RefusedMessageError as error:
             # The reply has no code, because anyone may have sent the message.
             self._refusals.note(error)
-            await self._reply(channel, message, self._codec.failure(error))
-            return
+            return self._codec.failure(error)
         except BerthError as error:
             self._telemetry.failure("command_unreadable", error)
-            await self._reply(channel, message, self._codec.failure(error))
-            return
+            return self._codec.failure(error)
         if self._handlers.is_late(command_message):
             self._telemetry.event(
                 "command_expired", command=f"{command_message.topic}.{command_message.name}"
             )
-            await self._reply(channel, message, b"")
-            return
-        await self._reply(channel, message, await self._handlers.carry_out(command_message))
+            return b""
+        return await self._handlers.carry_out(command_message)
 
-    async def _reply(
-        self, channel: Channel, message: DeliveredMessage, answer: bytes | None
+    async def _reply_together(
+        self, channel: Channel, message: DeliveredMessage, replies: Sequence[Part]
     ) -> None:
-        """Publish the reply and acknowledge the command.
-
-        An empty reply is not published. If the reply is None, the command is requeued for another
-        server instead.
-        """
-        properties, tag = message.header.properties, message.delivery_tag
-        if tag is None:
+        """Publish replies to the caller of a message as one message if its size allows that."""
+        if not replies:
             return
         try:
+            body = self._codec.join(replies)
+        except UnavailableError:
+            for one in replies if len(replies) > 1 else ():
+                await self._reply_together(channel, message, [one])
+            return
+        properties = Basic.Properties(message_type=SHARED, message_id="-")
+        await self._reply(channel, message, body, properties)
+
+    async def _reply(
+        self,
+        channel: Channel,
+        message: DeliveredMessage,
+        body: bytes,
+        properties: Basic.Properties,
+    ) -> None:
+        to_key = message.header.properties.reply_to
+        if to_key:
+            with self._answering():
+                await channel.basic_publish(
+                    body, routing_key=to_key, properties=properties, wait=False
+                )
+
+    async def _acknowledge(self, channel: Channel, message: DeliveredMessage) -> None:
+        if message.delivery_tag is not None:
+            with self._answering():
+                await channel.basic_ack(message.delivery_tag, wait=False)
+
+    async def _requeue(self, channel: Channel, message: DeliveredMessage) -> None:
+        """Return a message to its queue, for another server."""
+        if message.delivery_tag is not None:
+            with self._answering():
+                await channel.basic_reject(message.delivery_tag, requeue=True, wait=False)
+
+    @contextmanager
+    def _answering(self) -> Generator[None]:
+        """Report an error of the connection; the broker then delivers the command again."""
+        try:
             with broken_not_cancelled():
-                if answer is None:
-                    await channel.basic_reject(tag, requeue=True, wait=False)
-                    return
-                # The reply is published first. If the process dies in between, the command is
-                # delivered again, which callers and handlers tolerate. A command that was
-                # acknowledged without a reply would leave its caller waiting.
-                if answer and properties.reply_to:
-                    await channel.basic_publish(
-                        answer,
-                        routing_key=properties.reply_to,
-                        properties=Basic.Properties(
-                            correlation_id=properties.correlation_id, message_id="-"
-                        ),
-                        wait=False,
-                    )
-                await channel.basic_ack(tag, wait=False)
+                yield
         except (AMQPError, OSError, RuntimeError) as error:
-            # The command is unacknowledged, so the broker delivers it again.
             self._telemetry.event("answer_lost", reason=type(error).__name__)

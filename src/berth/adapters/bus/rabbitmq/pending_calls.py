@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 
-from aiormq.abc import DeliveredMessage
 from aiormq.channel import Channel
 from aiormq.exceptions import AMQPError, ChannelNotFoundEntity
 
@@ -35,6 +34,14 @@ class PendingCall:
     queue: str | None
     answer: asyncio.Future[bytes]
 
+    def fail(self, error: UnavailableError) -> None:
+        """Raise an error in the caller, unless it has its answer already."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+            # The exception is retrieved here, because asyncio would otherwise log it as never
+            # retrieved if the caller is cancelled at this moment.
+            self.answer.exception()
+
 
 class PendingCalls:
     """The calls of this process that wait for a reply."""
@@ -55,20 +62,17 @@ class PendingCalls:
             del self._calls[call.call_id]
             answer.cancel()
 
-    async def on_message(self, message: DeliveredMessage) -> None:
+    def answer(self, call_id: str, body: bytes) -> None:
         """Pass a reply to its call; ignore late and repeated replies."""
-        call = self._calls.get(message.header.properties.correlation_id or "")
+        call = self._calls.get(call_id)
         if call is not None and not call.answer.done():
-            call.answer.set_result(message.body)
+            call.answer.set_result(body)
 
     def fail(self, reason: str, queue: str | None = None) -> None:
         """Fail all calls, or only those that were sent to `queue`."""
         for call in self._calls.values():
-            if queue in (None, call.queue) and not call.answer.done():
-                call.answer.set_exception(UnavailableError(reason))
-                # The exception is retrieved here, because asyncio would otherwise log it as never
-                # retrieved if the caller is cancelled at this moment.
-                call.answer.exception()
+            if queue in (None, call.queue):
+                call.fail(UnavailableError(reason))
 
     @property
     def queues(self) -> set[str]:

@@ -2,12 +2,13 @@
 
 Every writer first locks the row of `head`, so only one transaction at a time, across all processes,
 writes to the ledger, and versions become visible in order (docs/adr/0003-change-feed-order.md).
-Loading a batch takes one round trip, or two if it checks a quota; writing it takes one for each
-table.
+Loading a batch takes one round trip, or two if it checks a quota. Writing it takes one as well,
+another if it removes something, and another if it has heartbeats.
 """
 
+import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import asyncpg
@@ -21,7 +22,7 @@ from berth.adapters.ledger.engine.working_set import RequiredKeys, WorkingSet
 from berth.adapters.ledger.sql import schema
 from berth.adapters.ledger.sql.loading import keys_in_order, loading_statement, working_set_of
 from berth.adapters.ledger.sql.quota_queries import counting_statement
-from berth.adapters.ledger.sql.row_batch import Row, RowBatch, row_batch_of
+from berth.adapters.ledger.sql.row_batch import Row, RowBatch, Value, row_batch_of
 from berth.domain.errors import LedgerError
 from berth.domain.ledger.write import Outcome, Unit
 
@@ -52,6 +53,8 @@ DELETE FROM counters WHERE starts_with(kind, $1) AND last < (
 # store the same one.
 _BEGIN_TIMELINE: Final = """
 INSERT INTO counters (kind, last) VALUES ($1::text || gen_random_uuid(), $2)"""
+
+_PARAMETER: Final = re.compile(r"\$(\d+)")
 
 _ARRAYS: Final[tuple[tuple[type[TypeEngine[Any]], str], ...]] = (
     (BigInteger, "bigint"),
@@ -119,48 +122,87 @@ async def _load(connection: asyncpg.Connection, required: RequiredKeys) -> Worki
 async def _write(connection: asyncpg.Connection, batch: RowBatch) -> None:
     """Write a batch, except its version, in the one order that satisfies every constraint.
 
+    Most batches take one statement; one with removals takes two, and one with heartbeats another.
+
     Raises:
         LedgerError: an inventory lacks the capacity that the batch was granted.
     """
+    # Rows are deleted before others with the same keys are inserted. PostgreSQL checks references
+    # at the end of a statement, so their order within a statement does not matter.
+    deleted = _deletions(batch)
+    if deleted:
+        statement = _together(tuple(_deletion(table, column) for table, column, _ in deleted))
+        await connection.execute(statement, *(keys for *_, keys in deleted))
+    await _write_rows(connection, batch)
+    # The services may have been written by the statement before.
+    if batch.seen:
+        await connection.execute(_SEE, *_columns(batch.seen))
+
+
+async def _write_rows(connection: asyncpg.Connection, batch: RowBatch) -> None:
     pairs = zip(batch.spent, batch.generations, strict=True)
     spent = [(*row[:3], generation) for row, generation in pairs]
-    changed = await _run(connection, _SPEND, spent)
-    if changed != len(batch.spent):
+    tables = schema.metadata.tables
+    written: list[tuple[str, Sequence[Row]]] = [
+        (_SPEND, spent),
+        *((_upsert(tables[name]), rows) for name, rows in batch.upserts.items()),
+        *((_insert(tables[name]), rows) for name, rows in batch.inserts.items()),
+    ]
+    written = [(statement, rows) for statement, rows in written if rows]
+    if not written:
+        return
+    changed = await connection.fetchval(
+        _together(tuple(statement for statement, _ in written)),
+        *(column for _, rows in written for column in _columns(rows)),
+    )
+    if spent and changed != len(spent):
         raise LedgerError(
-            f"only {changed} of {len(batch.spent)} inventories still have the capacity that was "
+            f"only {changed} of {len(spent)} inventories still have the capacity that was "
             "just checked; another program has changed the database (stop it), or the database is "
             "damaged (restore it from a backup)"
         )
-    # Allocations are deleted before the providers that they refer to, and before the new
-    # allocations of the same consumers are inserted.
-    await _delete(connection, schema.allocations, "consumer_uuid", batch.freed)
-    await _delete(connection, schema.inventories, "provider_uuid", batch.emptied)
-    for kind, keys in batch.removed.items():
-        table = schema.RECORD_TABLES[kind]
-        await _delete(connection, table, schema.key_column(table).name, keys)
-    for name, rows in batch.upserts.items():
-        await _run(connection, _upsert(schema.metadata.tables[name]), rows)
-    for name, rows in batch.inserts.items():
-        await _run(connection, _insert(schema.metadata.tables[name]), rows)
-    await _run(connection, _SEE, batch.seen)
 
 
-async def _delete(
-    connection: asyncpg.Connection, table: Table, column: str, keys: list[str]
-) -> None:
-    if keys:
-        await connection.execute(_deletion(table, column), keys)
+def _deletions(batch: RowBatch) -> list[tuple[Table, str, list[str]]]:
+    """Return the rows to delete: their tables, the columns that select them, and the keys."""
+    found = [
+        (schema.allocations, "consumer_uuid", batch.freed),
+        (schema.inventories, "provider_uuid", batch.emptied),
+        *(
+            (schema.RECORD_TABLES[kind], schema.key_column(schema.RECORD_TABLES[kind]).name, keys)
+            for kind, keys in batch.removed.items()
+        ),
+    ]
+    return [one for one in found if one[-1]]
 
 
-async def _run(connection: asyncpg.Connection, statement: str, rows: Sequence[Row]) -> int:
-    """Run a statement on rows; return the number of rows that it changed."""
-    if not rows:
-        return 0
-    # With one array for each column, any number of rows takes one statement and one round trip.
-    status = await connection.execute(
-        statement, *(list(column) for column in zip(*rows, strict=True))
-    )
-    return int(status.rpartition(" ")[2])
+def _columns(rows: Sequence[Row]) -> list[list[Value]]:
+    """Return the values of the rows by column.
+
+    With one array for each column, any number of rows takes one statement.
+    """
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+@cache
+def _together(statements: tuple[str, ...]) -> str:
+    """Return one statement that does the same as several statements that change different rows.
+
+    It takes one round trip. Its result is the number of rows that the first statement has changed.
+    The parameters of all statements follow one another.
+    """
+    parts: list[str] = []
+    first = 0
+    for number, statement in enumerate(statements):
+        found = [int(one) for one in _PARAMETER.findall(statement)]
+        moved = _PARAMETER.sub(partial(_moved, by=first), statement)
+        parts.append(f"s{number} AS ({moved} RETURNING 1)")
+        first += max(found)
+    return f"WITH {', '.join(parts)} SELECT count(*) FROM s0"  # noqa: S608 - own statements
+
+
+def _moved(parameter: "re.Match[str]", by: int) -> str:
+    return f"${int(parameter[1]) + by}"
 
 
 @cache

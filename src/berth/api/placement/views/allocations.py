@@ -46,22 +46,22 @@ def provider_allocations_view(
     """
     allocations: dict[str, dict[str, Any]] = {}
     for holding in holdings:
-        view: dict[str, Any] = {"resources": holding.allocations[uuid]}
+        told: dict[str, Any] = {"resources": holding.allocations[uuid]}
         if minor >= _SHOWS_GENERATION:
-            view["consumer_generation"] = holding.consumer.generation
-        allocations[holding.consumer.uuid] = view
+            told["consumer_generation"] = holding.consumer.generation
+        allocations[holding.consumer.uuid] = told
     return {"allocations": allocations, "resource_provider_generation": generation}
 
 
 def _consumer(consumer: Consumer, minor: int) -> dict[str, Any]:
-    view: dict[str, Any] = {}
+    told: dict[str, Any] = {}
     if minor >= _SHOWS_OWNER:
-        view |= {"project_id": consumer.project_id, "user_id": consumer.user_id}
+        told |= {"project_id": consumer.project_id, "user_id": consumer.user_id}
     if minor >= _SHOWS_GENERATION:
-        view["consumer_generation"] = consumer.generation
+        told["consumer_generation"] = consumer.generation
     if minor >= _SHOWS_TYPE:
-        view["consumer_type"] = type_of(consumer)
-    return view
+        told["consumer_type"] = type_of(consumer)
+    return told
 
 
 def type_of(consumer: Consumer) -> str:

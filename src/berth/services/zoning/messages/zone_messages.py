@@ -251,8 +251,8 @@ class OutcomesMessage:
     @classmethod
     def of(cls, reservation_id: str, outcomes: tuple[BuildOutcome, ...]) -> "OutcomesMessage":
         """Return the message for outcomes."""
-        messages = tuple(OutcomeMessage(one.instance_uuid, one.flaw) for one in outcomes)
-        return cls(reservation_id, messages)
+        told = tuple(OutcomeMessage(one.instance_uuid, one.flaw) for one in outcomes)
+        return cls(reservation_id, told)
 
     @property
     def outcomes(self) -> tuple[BuildOutcome, ...]:
