@@ -89,6 +89,7 @@ def run_api(settings: Settings) -> None:
             loops = [*zone_loops(zone), *common_loops(core), *agents.loops]
             async with running_core(core, loops):
                 await _serve_http(core, providers, zone, agents)
+                await core.messaging.finish()
 
     run_process(settings.log, main)
 

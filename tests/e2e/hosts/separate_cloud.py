@@ -38,11 +38,11 @@ HOSTS = ("rack1-01", "rack1-02", "rack1-03")
 _BERTH: Final = (sys.executable, "-m", "berth.cli.main")
 _STOP_S = 30.0
 _PASSWORD = "correct horse"
-_POLICY = f"""
+_POLICY = """
 name = "separate"
 [[filters]]
 name = "ComputeFilter"
-service_down_time_s = {DOWN_TIME_S}
+service_down_time_s = {down_time_s}
 [[filters]]
 name = "ResourcesFilter"
 """
@@ -79,6 +79,7 @@ class SeparateCloud:
     broker: RabbitBroker | None = None
     """Through it the agents reach the API, if it is given."""
     url: str = field(default_factory=lambda: f"https://{loopback.HOST}:{loopback.free_port()}")
+    down_time_s: float = DOWN_TIME_S
     running: dict[str, Running] = field(default_factory=dict[str, Running])
     ended: list[Running] = field(default_factory=list[Running])
     relays: dict[str, str] = field(default_factory=dict[str, str])
@@ -94,7 +95,7 @@ class SeparateCloud:
         control = self.folder / "control"
         control.mkdir()
         write_certificate(self.certificate, control / "api.key")
-        (control / "policy.toml").write_text(_POLICY)
+        (control / "policy.toml").write_text(_POLICY.format(down_time_s=self.down_time_s))
         subprocess.run(
             [*_BERTH, "user", "add", "--htpasswd", "users", "--password-stdin", "admin"],
             env=_environ({}),
@@ -106,8 +107,12 @@ class SeparateCloud:
             (control / "host.password").write_text(f"{URL(self.broker.url).password}\n")
             (control / "host.password").chmod(0o600)
         self.start_api()
-        self._start("scheduler", ["scheduler"], self._control_settings())
+        self.start_scheduler()
         self.wait_until(self.answers, "the API answers")
+
+    def start_scheduler(self) -> None:
+        """Start the scheduler."""
+        self._start("scheduler", ["scheduler"], self._control_settings())
 
     def start_api(self) -> None:
         """Start the API, at the same address each time."""
@@ -170,13 +175,25 @@ class SeparateCloud:
         self.operate("server", "create", name, "--flavor", "small", "--wait")
         return self.host_of(name)
 
+    def flavor(self, name: str) -> str:
+        """Return the id of a flavor."""
+        found = self.ask("flavor", "list")["flavors"]
+        return str(next(one["id"] for one in found if one["name"] == name))
+
+    def client(self) -> httpx.Client:
+        """Return an administrator's HTTP client of the API."""
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        auth = ("admin", _PASSWORD)
+        return httpx.Client(
+            base_url=self.url, verify=context, auth=auth, trust_env=False, timeout=30
+        )
+
     def has_console(self, name: str) -> bool:
         """Return whether the agent of a server's host shows its console; False while it is away."""
         uuid = self.server(name)["id"]
-        context = ssl.create_default_context(cafile=str(self.certificate))
-        with httpx.Client(verify=context, auth=("admin", _PASSWORD), trust_env=False) as http:
+        with self.client() as http:
             body: dict[str, object] = {"os-getConsoleOutput": {}}
-            answer = http.post(f"{self.url}/v2.1/servers/{uuid}/action", json=body)
+            answer = http.post(f"/v2.1/servers/{uuid}/action", json=body)
         if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
             return False
         return f"uuid={uuid}" in answer.raise_for_status().json()["output"]
@@ -308,9 +325,13 @@ def separate_cloud(
     ledger: str,
     broker: RabbitBroker | None = None,
     relays: Mapping[str, str] | None = None,
+    *,
+    down_time_s: float = DOWN_TIME_S,
 ) -> Generator[SeparateCloud]:
     """Yield a cloud with three hosts that are up, and flavors; kill its processes afterwards."""
-    cloud = SeparateCloud(folder, ledger, broker, relays=dict(relays or {}))
+    cloud = SeparateCloud(
+        folder, ledger, broker, relays=dict(relays or {}), down_time_s=down_time_s
+    )
     try:
         cloud.set_up()
         for host in HOSTS:

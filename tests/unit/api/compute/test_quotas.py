@@ -7,7 +7,7 @@ import pytest
 
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.ledger.write import Free, Put
-from tests.unit.api.cloud import Json, Stack
+from tests.unit.api.cloud import Answer, Json, Stack
 
 NEWEST = "2.96"
 WEB = "/v2.1/os-quota-sets/web"
@@ -28,6 +28,20 @@ async def ask_for(stack: Stack, caller: str = "alice:web", **fields: object) -> 
     body = {"server": server}
     answer = await stack.ask("POST", "/v2.1/servers", body, version="2.90", token=caller)
     return answer.status, answer.body
+
+
+async def keyed(stack: Stack, **counts: int) -> Answer:
+    """Request so many servers with an Idempotency-Key, which is always the same."""
+    server = {"name": "vm", "flavorRef": "small", "networks": "none", **counts}
+    headers = {"Idempotency-Key": "one"}
+    return await stack.ask(
+        "POST",
+        "/v2.1/servers",
+        {"server": server},
+        version="2.90",
+        token="alice:web",
+        headers=headers,
+    )
 
 
 async def used(stack: Stack) -> tuple[int, int, int]:
@@ -74,6 +88,17 @@ async def test_as_many_as_may_be_between_min_and_max(stack: Stack) -> None:
     assert (await ask_for(stack, min_count=2, max_count=5))[0] == 202
     assert await used(stack) == (3, 6, 12288)
     assert (await ask_for(stack, min_count=1, max_count=5))[0] == 403
+
+
+async def test_a_repeated_request_gets_as_many_as_the_quota_allowed(stack: Stack) -> None:
+    """With an Idempotency-Key, fewer servers than max_count are those of the same request."""
+    await limit(stack, cores=6)
+    answers = [await keyed(stack, min_count=2, max_count=5) for _ in range(2)]
+    assert [one.status for one in answers] == [202, 202]
+    assert answers[0].body["server"]["id"] == answers[1].body["server"]["id"]
+    assert await used(stack) == (3, 6, 12288)
+    for other in ({"min_count": 4, "max_count": 5}, {"min_count": 1, "max_count": 2}):
+        assert (await keyed(stack, **other)).status == 409
 
 
 async def test_servers_that_are_asked_for_at_once_do_not_pass_a_limit(stack: Stack) -> None:

@@ -138,8 +138,10 @@ def _check_same(asked: Asked, accepted: AcceptedCreate) -> None:
     """
     order, first = asked.order, accepted.instances[0]
     image_id = order.image.image_id if order.image else None
+    # The quota may have allowed fewer servers than `max_count`.
+    count_min = order.count if order.count_min is None else order.count_min
     same = (
-        len(accepted.instances) == order.count
+        count_min <= len(accepted.instances) <= order.count
         and first.flavor.flavor_id == order.flavor_id
         and (first.image.image_id if first.image else None) == image_id
     )
