@@ -15,7 +15,7 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import check_name
 from berth.domain.uuids import is_uuid
 from berth.ports.ledger import RecordReader
-from berth.ports.virt import HostReport
+from berth.ports.virt import ChildReport, HostReport
 from berth.tables.provider.sharing import SHARES
 
 NODES_MAX: Final = 256
@@ -126,7 +126,8 @@ def _check_provider(report: HostReport) -> None:
         raise InvalidInputError("provider", "must have no values besides inventories and traits")
     for name in (*root.inventories, *root.traits):
         check_name(name, "provider")
-    for one in (root, *report.children):
+    parts: tuple[Provider | ChildReport, ...] = (root, *report.children)
+    for one in parts:
         if len(one.inventories) > CLASSES_MAX or len(one.traits) > TRAITS_MAX:
             reason = (
                 f"{one.name[:80]!r} may have at most {CLASSES_MAX} resource classes and "
