@@ -224,10 +224,12 @@ async def test_parts_of_several_hosts_have_names_of_their_own() -> None:
 
 
 async def test_a_name_that_is_taken_is_told_apart() -> None:
-    """A host whose name is taken registers under an extended name and keeps it."""
+    """A provider whose name is taken is registered under an extended name and keeps it."""
     desk, _ = await open_both(0)
     await desk.ledger.write(Put(Provider("mine", "host-1")))
-    twin = HostReport(replace(make_host(2), node="twin"), replace(make_provider(2), name="host-1"))
+    twin = HostReport(
+        replace(make_host(2), name="host-1", node="twin"), replace(make_provider(2), name="host-1")
+    )
     for _ in range(2):
         await desk.hosts.register([report(), twin])
         assert await names_of(desk) == [
@@ -238,9 +240,11 @@ async def test_a_name_that_is_taken_is_told_apart() -> None:
 
 
 async def test_two_hosts_that_register_one_name_at_once() -> None:
-    """Two hosts that register one name simultaneously get distinct names."""
+    """Two nodes that register one name simultaneously get distinct names."""
     desk, _ = await open_both(0)
-    twin = HostReport(make_host(2), replace(make_provider(2), name="host-1"))
+    twin = HostReport(
+        replace(make_host(2), name="host-1", node="twin"), replace(make_provider(2), name="host-1")
+    )
     await asyncio.gather(desk.hosts.register([report()]), desk.hosts.register([twin]))
     assert len(set(await names_of(desk))) == 2
 
@@ -276,11 +280,11 @@ async def test_a_node_that_comes_to_a_host_is_in_its_aggregates() -> None:
 
     desk.ledger.before_commit = add
     node = replace(make_host(2), name="host-1", node="second")
-    await desk.hosts.register([HostReport(node, make_provider(2))])
+    await desk.hosts.register([HostReport(node, replace(make_provider(2), name="second"))])
     for number in (1, 2):
         assert (await stored(desk, make_uuid("host", number))).aggregates == (gold.uuid,)
     third = replace(make_host(3), name="host-1", node="third")
-    await desk.hosts.register([HostReport(third, make_provider(3))])
+    await desk.hosts.register([HostReport(third, replace(make_provider(3), name="third"))])
     assert (await stored(desk, make_uuid("host", 3))).aggregates == (gold.uuid,)
 
 
