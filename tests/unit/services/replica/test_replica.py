@@ -294,3 +294,19 @@ def test_flavors_and_pending_requests_follow_the_feed(replica: Replica) -> None:
     )
     assert (replica.flavors, replica.pending) == ({}, {})
     assert replica.hosts.version == 7
+
+
+def test_a_heartbeat_outside_the_feed_outlives_the_record_and_the_table() -> None:
+    """A service keeps its last heartbeat when the feed or a snapshot delivers its older record."""
+    replica = Replica()
+    replica.load(snapshot_of())
+    old = make_service(1).last_seen_s
+    replica.note_alive(["host-1"], old + 60.0)
+    for renew in (
+        lambda: replica.apply([Change(6, replace(make_service(1), disabled=True))]),
+        lambda: replica.load(snapshot_of(version=7)),
+    ):
+        renew()
+        service = replica.hosts.services.get("host-1")
+        assert service is not None
+        assert service.last_seen_s == old + 60.0
