@@ -182,11 +182,19 @@ class SeparateCloud:
 
     def client(self) -> httpx.Client:
         """Return an administrator's HTTP client of the API."""
-        context = ssl.create_default_context(cafile=str(self.certificate))
         auth = ("admin", _PASSWORD)
         return httpx.Client(
-            base_url=self.url, verify=context, auth=auth, trust_env=False, timeout=30
+            base_url=self.url, verify=self.tls(), auth=auth, trust_env=False, timeout=30
         )
+
+    def tls(self) -> ssl.SSLContext:
+        """Return the context of a client that trusts the API's certificate."""
+        return ssl.create_default_context(cafile=str(self.certificate))
+
+    def metrics(self) -> str:
+        """Return the metrics of the API."""
+        with self.client() as http:
+            return http.get("/metrics").raise_for_status().text
 
     def has_console(self, name: str) -> bool:
         """Return whether the agent of a server's host shows its console; False while it is away."""

@@ -12,7 +12,7 @@ from berth.domain.inventory.resources import Inventory
 from berth.ports.virt import HostReport
 from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
-from berth.services.fleet.report_checks import check_uuid
+from berth.services.fleet.report_checks import check_report, check_uuid
 from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
@@ -49,6 +49,8 @@ class HostReports:
             ConflictError: see `Hosts.register`; or the UUID in a report is another host's.
             UnavailableError: the ledger cannot be reached; the report must be repeated.
         """
+        for one in reports:
+            check_report(one)
         news = [one for one in reports if self._is_news(one)]
         if news:
             await self._hosts.register(news)
