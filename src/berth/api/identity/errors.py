@@ -28,5 +28,7 @@ async def send_refusal(scope: Scope, send: Send, error: HttpError) -> None:
     headers = [(name.lower().encode(), text.encode()) for name, text in error.headers.items()]
     # The title is the standard phrase of the status, as in Keystone.
     title = HTTPStatus(error.status).phrase
-    told = RefusalAnswer(error=IdentityFault(code=error.status, message=error.message, title=title))
-    await send_bytes(scope, send, error.status, encode(told), headers)
+    answer = RefusalAnswer(
+        error=IdentityFault(code=error.status, message=error.message, title=title)
+    )
+    await send_bytes(scope, send, error.status, encode(answer), headers)

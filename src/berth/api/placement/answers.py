@@ -116,13 +116,13 @@ def _about(scope: Scope, error: HttpError) -> dict[str, str]:
 async def _send(
     scope: Scope, send: Send, status: int, body: bytes, headers: Iterable[Header]
 ) -> None:
-    told = [*headers, *version_headers(scope), *scope.get(_CORS_KEY, ())]
-    told.append((b"x-openstack-request-id", request_id_of(scope).encode()))
+    sent_headers = [*headers, *version_headers(scope), *scope.get(_CORS_KEY, ())]
+    sent_headers.append((b"x-openstack-request-id", request_id_of(scope).encode()))
     # HTTP forbids a content-length in a 204 response.
     if body or status != 204:  # noqa: PLR2004 - No Content
-        told.append((b"content-length", b"%d" % len(body)))
+        sent_headers.append((b"content-length", b"%d" % len(body)))
     mark_begun(scope)
-    await send({"type": "http.response.start", "status": status, "headers": told})
+    await send({"type": "http.response.start", "status": status, "headers": sent_headers})
     await send({"type": "http.response.body", "body": body})
 
 

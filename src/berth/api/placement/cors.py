@@ -59,8 +59,8 @@ class Cors:
             (b"access-control-allow-methods", method.encode()),
         ]
         if wanted:
-            told = ",".join(wanted).encode("latin-1")
-            headers.append((b"access-control-allow-headers", told))
+            wanted_names = ",".join(wanted).encode("latin-1")
+            headers.append((b"access-control-allow-headers", wanted_names))
         return tuple(headers)
 
     def _allowed(self, scope: Scope) -> tuple[Header, ...]:

@@ -74,10 +74,10 @@ def refusal_of(error: BerthError) -> PlacementError | None:
     """Return an error as a `PlacementError`, or None if the client must not see it."""
     if isinstance(error, PlacementError):
         return error
-    told = translate(error)
-    if told is None:
+    http_error = translate(error)
+    if http_error is None:
         return None
-    return PlacementError(told.status, told.message, Code.UNDEFINED, told.headers)
+    return PlacementError(http_error.status, http_error.message, Code.UNDEFINED, http_error.headers)
 
 
 def detail_of(error: HttpError, *, method: str, accept: str, content_type: str) -> str:
@@ -112,8 +112,8 @@ def error_body(error: HttpError, detail: str, about: Mapping[str, str]) -> bytes
         detail: the text of `detail_of`.
         about: additional fields, such as the request id.
     """
-    told = {"status": error.status, "title": _title(error.status), "detail": detail, **about}
-    return encode({"errors": [told]})
+    body = {"status": error.status, "title": _title(error.status), "detail": detail, **about}
+    return encode({"errors": [body]})
 
 
 def unauthorized_body(error: HttpError) -> bytes:

@@ -122,7 +122,7 @@ def _view(zone: Zone, state: ChildZoneState | None) -> ChildZoneView:
     # Just after a record was created, the watch may not have read it yet, so it has no state.
     info = None if state is None else state.info
     seen_s = None if state is None else state.seen_s
-    told = () if info is None else info.capabilities.items()
+    reported = () if info is None else info.capabilities.items()
     return ChildZoneView(
         id=zone.zone_id,
         name=zone.name,
@@ -136,7 +136,7 @@ def _view(zone: Zone, state: ChildZoneState | None) -> ChildZoneView:
         weight_scale=zone.weight_scale,
         failures=0 if state is None else state.failures,
         seen_at=None if seen_s is None else datetime.fromtimestamp(seen_s, UTC).isoformat(),
-        capabilities={name: list(values) for name, values in told},
+        capabilities={name: list(values) for name, values in reported},
         ranges={} if info is None else dict(info.ranges),
     )
 

@@ -129,9 +129,9 @@ class AuditService:
             if len(found) >= DISCREPANCIES_MAX:
                 is_cut = True
                 break
-            told = await _LOOKS[suspicion.kind](self._ledger, snapshot, suspicion)
-            if told is not None:
-                found.append(told)
+            discrepancy = await _LOOKS[suspicion.kind](self._ledger, snapshot, suspicion)
+            if discrepancy is not None:
+                found.append(discrepancy)
         # Notices of agents are part of the service records, so there is nothing to recheck.
         found += islice(agent_discrepancies(snapshot, host), DISCREPANCIES_MAX)
         if mends:
@@ -184,16 +184,16 @@ class AuditService:
         for uuid in unknown_consumers(snapshot):
             if len(found) >= DISCREPANCIES_MAX:
                 return found, others, True
-            told = await recheck_consumer(self._ledger, snapshot, uuid)
-            if isinstance(told, ConsumerAllocations):
-                others.append(told)
-            elif told is not None and told.since_s is None:
+            outcome = await recheck_consumer(self._ledger, snapshot, uuid)
+            if isinstance(outcome, ConsumerAllocations):
+                others.append(outcome)
+            elif outcome is not None and outcome.since_s is None:
                 # The ledger does not record the age of these allocations, so they are dated by when
                 # this process first saw them.
                 seen_s = self._first_seen_s.setdefault(uuid, snapshot.now_s)
-                found.append(_dated(snapshot, told, seen_s))
-            elif told is not None:
-                found.append(told)
+                found.append(_dated(snapshot, outcome, seen_s))
+            elif outcome is not None:
+                found.append(outcome)
         return found, others, False
 
     async def _repair_all(

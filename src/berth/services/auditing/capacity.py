@@ -92,7 +92,7 @@ def _capacity(provider: Provider, name: str) -> int:
 
 
 def _over(snapshot: AuditSnapshot, provider: Provider, above: Mapping[str, int]) -> Discrepancy:
-    told = "; ".join(
+    excess = "; ".join(
         f"{name} {used:,} of {_capacity(provider, name):,}: "
         f"{_cause(snapshot, provider, name, used)}"
         for name, used in above.items()
@@ -101,7 +101,7 @@ def _over(snapshot: AuditSnapshot, provider: Provider, above: Mapping[str, int])
         code=DiscrepancyCode.OVER_CAPACITY,
         kind=Kind.PROVIDER,
         key=provider.uuid,
-        text=f"the usage of provider {provider.name} exceeds its capacity: {told}",
+        text=f"the usage of provider {provider.name} exceeds its capacity: {excess}",
         advice="move instances away, or restore the capacity that it had",
         host=snapshot.host_of(provider.uuid),
     )
@@ -131,8 +131,8 @@ def _cause(snapshot: AuditSnapshot, provider: Provider, name: str, used: int) ->
 
 def _ratio(snapshot: AuditSnapshot, host: Host, name: str, *, with_aggregates: bool) -> Ratio:
     """Return a host's ratio for a resource class, with or without those of its aggregates."""
-    mine = [one for one in snapshot.aggregates if host.name in one.hosts]
-    return resolve_ratio(name, host, aggregates=mine if with_aggregates else ())
+    own = [one for one in snapshot.aggregates if host.name in one.hosts]
+    return resolve_ratio(name, host, aggregates=own if with_aggregates else ())
 
 
 def _with_ratio(inventory: Inventory, ratio: float) -> int:

@@ -36,8 +36,8 @@ def suspect_group(group: ServerGroup, members: Sequence[Instance]) -> Iterator[D
     most = group.max_server_per_host
     crowded = {host: count for (host, _), count in sorted(counts.items()) if count > most}
     if crowded:
-        told = ", ".join(f"{count} are on {host}" for host, count in crowded.items())
-        yield _broken(group, f"at most {most} of its members may be on one host, but {told}")
+        where = ", ".join(f"{count} are on {host}" for host, count in crowded.items())
+        yield _broken(group, f"at most {most} of its members may be on one host, but {where}")
 
 
 async def recheck_group(

@@ -84,8 +84,8 @@ class AllocationRatios:
         own = {name: inventory.allocation_ratio for name, inventory in reported.items()}
         own.update(report.host.allocation_ratios)
         initial = self._settings.initial if earlier is None else earlier.initial_ratios
-        mine = [one for one in aggregates if report.host.name in one.hosts]
-        operators = {} if earlier is None else self._operators(earlier, mine, stored)
+        own_aggregates = [one for one in aggregates if report.host.name in one.hosts]
+        operators = {} if earlier is None else self._operators(earlier, own_aggregates, stored)
         host = replace(
             report.host,
             allocation_ratios=own,
@@ -93,10 +93,12 @@ class AllocationRatios:
             operator_ratios=operators,
             initial_ratios=dict(initial),
         )
-        return replace(report, host=host, provider=self.with_ratios(report.provider, host, mine))
+        return replace(
+            report, host=host, provider=self.with_ratios(report.provider, host, own_aggregates)
+        )
 
     def _operators(
-        self, earlier: Host, mine: Collection[Aggregate], stored: Provider | None
+        self, earlier: Host, own_aggregates: Collection[Aggregate], stored: Provider | None
     ) -> dict[str, float]:
         """Return the overrides of a host, including those made through the Placement API."""
         found = dict(earlier.operator_ratios)
@@ -106,7 +108,7 @@ class AllocationRatios:
         # changed, so it is not taken as an operator's override.
         free = replace(earlier, forced_ratios={})
         for name, inventory in stored.inventories.items():
-            ratio, was = inventory.allocation_ratio, self.of(earlier, mine, name)
+            ratio, was = inventory.allocation_ratio, self.of(earlier, own_aggregates, name)
             owned = stored.owned_classes is None or name in stored.owned_classes
             is_theirs = was != self.of(free, (), name) or bool(self._settings.own.get(name))
             if ratio == was.value or is_theirs or name in NEVER or not owned:
@@ -133,21 +135,21 @@ class AllocationRatios:
         seen = await self._ledger.version()
         hosts = self._replica.hosts
         concerned = [
-            (host, mine)
+            (host, own_aggregates)
             for name in sorted(names)
-            for mine in [_aggregates_of(hosts, name, changed)]
+            for own_aggregates in [_aggregates_of(hosts, name, changed)]
             for row in sorted(hosts.host_names.of_name(name))
             for host in [hosts.host(row)]
             # Only hosts with wrong ratios are written, because an aggregate may have thousands.
-            if name in moved or self._is_wrong(hosts, row, host, mine)
+            if name in moved or self._is_wrong(hosts, row, host, own_aggregates)
         ]
         providers = await self._providers([host.uuid for host, _ in concerned])
         writes: list[Write] = []
-        for host, mine in concerned:
+        for host, own_aggregates in concerned:
             old = providers.get(host.uuid)
             if old is None:
                 continue
-            new = self.with_ratios(old, host, mine)
+            new = self.with_ratios(old, host, own_aggregates)
             if changed is not None and host.name in moved:
                 new = _mirrored(new, changed.uuid, is_member=host.name in changed.hosts)
             if new != old:
@@ -196,12 +198,12 @@ def _mirrored(provider: Provider, aggregate_uuid: str, *, is_member: bool) -> Pr
 
 def _aggregates_of(hosts: HostTable, name: str, changed: Aggregate | None) -> list[Aggregate]:
     """Return the aggregates of a host, ordered by id, as they are after a change of one."""
-    mine = {one.aggregate_id: one for one in hosts.memberships.of_host(name)}
+    own_aggregates = {one.aggregate_id: one for one in hosts.memberships.of_host(name)}
     if changed is not None:
-        mine.pop(changed.aggregate_id, None)
+        own_aggregates.pop(changed.aggregate_id, None)
         if name in changed.hosts:
-            mine[changed.aggregate_id] = changed
-    return [mine[number] for number in sorted(mine)]
+            own_aggregates[changed.aggregate_id] = changed
+    return [own_aggregates[number] for number in sorted(own_aggregates)]
 
 
 class RatioOverrides:
@@ -231,7 +233,7 @@ class RatioOverrides:
             rows = sorted(table.host_names.of_name(name))
             if not rows:
                 raise NotFoundError("host", name)
-            mine = table.memberships.of_host(name)
+            own_aggregates = table.memberships.of_host(name)
             writes: list[Write] = []
             for uuid in (table.uuid(row) for row in rows):
                 host = await self._ledger.get(Host, uuid)
@@ -242,7 +244,7 @@ class RatioOverrides:
                 after = {**host.operator_ratios, **ratios}
                 kept = {one: ratio for one, ratio in after.items() if ratio}
                 host = replace(host, operator_ratios=kept)
-                provider = self._ratios.with_ratios(provider, host, mine)
+                provider = self._ratios.with_ratios(provider, host, own_aggregates)
                 writes += (Guard(provider_guard(uuid), seen), Put(host), Put(provider))
             return tuple(writes)
 

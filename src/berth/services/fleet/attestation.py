@@ -101,7 +101,9 @@ class AttestationService:
         for name, node in asked:
             if node in found:
                 by_host.setdefault(name, {})[node] = found[node]
-        units = [unit for name, mine in by_host.items() for unit in self._units(name, mine)]
+        units = [
+            unit for name, own_nodes in by_host.items() for unit in self._units(name, own_nodes)
+        ]
         if not units:
             return 0
         outcomes = await self._ledger.commit(units)

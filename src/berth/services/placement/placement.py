@@ -327,7 +327,7 @@ class PlacementService:
             report(outcome)
         return outcome
 
-    async def _first_decision(self, mine: Decision) -> Decision:
+    async def _first_decision(self, own_decision: Decision) -> Decision:
         """Return the recorded decision of another scheduler or of an earlier attempt.
 
         Raises:
@@ -336,12 +336,12 @@ class PlacementService:
         """
         if self._on_overtaken is not None:
             self._on_overtaken()
-        stored = await self._ledger.get(Decision, mine.request_id)
+        stored = await self._ledger.get(Decision, own_decision.request_id)
         if stored is None:
             # Without a decision, the unit was rejected because an instance has changed; its owner
             # may have deleted it.
             raise ConflictError(
-                f"request {mine.request_id}: an instance has changed; read it again"
+                f"request {own_decision.request_id}: an instance has changed; read it again"
             )
         return stored
 
@@ -357,13 +357,13 @@ def _as_offered(order: PlaceOrder, decision: Decision) -> Decision:
     if offered is None or decision.placements[0].provider_uuid != offered.provider_uuid:
         return decision
     (placed,) = decision.placements
-    told = replace(
+    shown = replace(
         placed,
         candidates=offered.candidates,
         chosen=offered.chosen,
         runners_up=offered.runners_up,
     )
-    return replace(decision, placements=(told,))
+    return replace(decision, placements=(shown,))
 
 
 def _hold_of(placement: Placement, decision: Decision, request: Request) -> Hold:

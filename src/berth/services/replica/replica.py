@@ -318,18 +318,18 @@ class Replica:
         The table keeps the amounts, now as usage. The version that placed the instance also reports
         that usage, so removing and adding the amounts would be wasted work.
         """
-        mine = held.hold
-        is_same = held.occupies and mine.resident == resident_of(instance)
+        own_hold = held.hold
+        is_same = held.occupies and own_hold.resident == resident_of(instance)
         if not is_same or instance.status is Status.DELETED:
             return False
-        row = self.hosts.row_of(mine.host_uuid)
-        is_here = self._find(instance.host or "", instance.node) == mine.host_uuid
+        row = self.hosts.row_of(own_hold.host_uuid)
+        is_here = self._find(instance.host or "", instance.node) == own_hold.host_uuid
         # The assignment of a hold is not part of its resident in the table, so the table must
         # change.
-        if row is None or not is_here or mine.resident.assignment is not None:
+        if row is None or not is_here or own_hold.resident.assignment is not None:
             return False
-        self.hosts.confirm_hold(row, mine.amounts)
-        self._handed_over.setdefault(mine.host_uuid, []).append(mine)
+        self.hosts.confirm_hold(row, own_hold.amounts)
+        self._handed_over.setdefault(own_hold.host_uuid, []).append(own_hold)
         del self._held[instance.uuid]
         return True
 
@@ -350,10 +350,10 @@ class Replica:
         """
         if not self._handed_over:
             return
-        for mine in chain.from_iterable(self._handed_over.values()):
-            row = self.hosts.row_of(mine.host_uuid)
+        for own_hold in chain.from_iterable(self._handed_over.values()):
+            row = self.hosts.row_of(own_hold.host_uuid)
             if row is not None:
-                self.hosts.undo_confirm_hold(row, mine.amounts)
+                self.hosts.undo_confirm_hold(row, own_hold.amounts)
         self._handed_over.clear()
 
     def _count_on(self, host_uuid: str) -> None:
@@ -367,26 +367,26 @@ class Replica:
                 self._forget(held)
 
     def _count(self, held: _Held) -> None:
-        mine = held.hold
-        row = self.hosts.row_of(mine.host_uuid)
+        own_hold = held.hold
+        row = self.hosts.row_of(own_hold.host_uuid)
         if row is None:
             return
-        hold(self.hosts, row, mine.amounts, mine.resident.assignment)
+        hold(self.hosts, row, own_hold.amounts, own_hold.resident.assignment)
         held.takes_room = True
-        if self.hosts.occupants.by_uuid.get(mine.instance_uuid) is None:
-            resident = mine.resident
+        if self.hosts.occupants.by_uuid.get(own_hold.instance_uuid) is None:
+            resident = own_hold.resident
             if resident.assignment is not None:
                 resident = replace(resident, assignment=None)
-            self.hosts.put_instance(mine.host_uuid, resident)
+            self.hosts.put_instance(own_hold.host_uuid, resident)
             held.occupies = True
 
     def _forget(self, held: _Held) -> None:
-        mine = held.hold
-        row = self.hosts.row_of(mine.host_uuid)
+        own_hold = held.hold
+        row = self.hosts.row_of(own_hold.host_uuid)
         if held.takes_room and row is not None:
-            release_hold(self.hosts, row, mine.amounts, mine.resident.assignment)
+            release_hold(self.hosts, row, own_hold.amounts, own_hold.resident.assignment)
         if held.occupies:
-            self.hosts.remove_instance(mine.instance_uuid)
+            self.hosts.remove_instance(own_hold.instance_uuid)
         held.takes_room = held.occupies = False
 
 

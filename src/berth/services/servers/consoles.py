@@ -61,7 +61,7 @@ async def read_console(bus: Bus, instance: Instance, lines: int | None) -> str:
         raise InstanceStateError("get console output", instance.uuid, "host", "none")
     asked = ConsoleAsked(instance.uuid, BYTES_MAX)
     try:
-        told = await bus.call(CONSOLE, asked, timeout_s=_TIMEOUT_S, server=instance.host)
+        console = await bus.call(CONSOLE, asked, timeout_s=_TIMEOUT_S, server=instance.host)
     except UnavailableError as error:
         # The message of the bus names the host, which owners must not learn.
         text = (
@@ -70,5 +70,5 @@ async def read_console(bus: Bus, instance: Instance, lines: int | None) -> str:
         )
         raise UnavailableError(text) from error
     if lines is None:
-        return told.text
-    return "".join(told.text.splitlines(keepends=True)[-lines:]) if lines else ""
+        return console.text
+    return "".join(console.text.splitlines(keepends=True)[-lines:]) if lines else ""

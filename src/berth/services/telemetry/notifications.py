@@ -84,10 +84,10 @@ class ChangeNotifications:
             self._instances.pop(instance.uuid, None)
         else:
             self._instances[instance.uuid] = _seen(instance)
-        told = [*_happened(before, instance)]
-        if told:
+        notifications = [*_happened(before, instance)]
+        if notifications:
             data = InstanceData.of(instance, version)
-            for what in told:
+            for what in notifications:
                 self._notify(f"instance.{what}", "Instance", data, instance.uuid)
 
     def _tell_host(self, host: Host, version: int) -> None:

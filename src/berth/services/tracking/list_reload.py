@@ -165,8 +165,8 @@ async def read_list(ledger: Ledger, host: str) -> list[LocatedResident]:
     """
     records: list[Instance | Migration] = [*await _instances(ledger, host)]
     records += await _moves(ledger, host)
-    told = map(located_resident, records)
-    return [one for one in told if one is not None and one.name == host]
+    located = map(located_resident, records)
+    return [one for one in located if one is not None and one.name == host]
 
 
 async def read_group(ledger: Ledger, group_uuid: str) -> list[LocatedResident]:
@@ -184,8 +184,8 @@ async def read_group(ledger: Ledger, group_uuid: str) -> list[LocatedResident]:
             move = None
             if member.migration_uuid is not None:
                 move = await ledger.get(Migration, member.migration_uuid)
-            told = [located_resident(one) for one in (member, move) if one is not None]
-            found += [one for one in told if one is not None]
+            located = [located_resident(one) for one in (member, move) if one is not None]
+            found += [one for one in located if one is not None]
         if len(members) < _PAGE:
             return found
         marker = members[-1].uuid

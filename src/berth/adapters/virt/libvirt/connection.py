@@ -212,9 +212,9 @@ class LibvirtConnection:
         def on_event(_: Connect, domain: Domain, event: int, detail: int, __: object) -> None:
             name, hint = domain.name(), states.hint_of(event, detail)
             if hint is not None and name.startswith(domain_xml.NAME_PREFIX):
-                told = GuestEvent(domain.UUIDString(), *hint)
+                guest_event = GuestEvent(domain.UUIDString(), *hint)
                 with contextlib.suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(self._publish, told)
+                    loop.call_soon_threadsafe(self._publish, guest_event)
 
         def on_close(_: Connect, __: int, ___: object) -> None:
             with contextlib.suppress(RuntimeError):

@@ -54,8 +54,8 @@ class ObservedGuest:
         power, reason = states.power_of(
             self.state, self.reason, is_saved=self.is_saved, known=known
         )
-        told = "" if self.record is None or power is not known else self.record.reason
-        return power, reason or told
+        recorded = "" if self.record is None or power is not known else self.record.reason
+        return power, reason or recorded
 
     @property
     def has_arrived(self) -> bool:
@@ -174,9 +174,9 @@ class LibvirtGuestRegistry:
         """Return all guests of this host and all orphans, except those with unfinished folders."""
         await self._adopt()
         found = await self._connection.call(_list)
-        mine = [one for one in found if self._is_mine(one)]
-        await asyncio.to_thread(self._trim_consoles, mine)
-        return mine
+        own = [one for one in found if self._is_mine(one)]
+        await asyncio.to_thread(self._trim_consoles, own)
+        return own
 
     async def find(self, instance_uuid: str) -> ObservedGuest | None:
         """Return a guest of this host, or None if it has no persistent domain or no record.

@@ -199,5 +199,5 @@ async def _loaded(machine: Machine) -> None:
         DriverError: QEMU ended before that.
     """
     if not await machine.wait_for(_LOADING):
-        told = machine.folder.last_error() or "QEMU has ended"
-        raise DriverError(f"cannot load the saved memory of guest {machine.spec.uuid}: {told}")
+        why = machine.folder.last_error() or "QEMU has ended"
+        raise DriverError(f"cannot load the saved memory of guest {machine.spec.uuid}: {why}")

@@ -374,8 +374,8 @@ class QemuDriver:
                 raise DriverError(f"cannot change guest {instance_uuid}: {IS_TARGET}")
             power, reason = await machine.power()
             if powers and power not in powers:
-                told = f" ({reason})" if reason else ""
+                why = f" ({reason})" if reason else ""
                 wanted = " or ".join(powers)
-                raise DriverError(f"guest {instance_uuid} is {power}{told}; it must be {wanted}")
+                raise DriverError(f"guest {instance_uuid} is {power}{why}; it must be {wanted}")
             with os_errors_as_driver_errors():
                 yield machine

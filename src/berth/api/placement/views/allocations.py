@@ -46,22 +46,22 @@ def provider_allocations_view(
     """
     allocations: dict[str, dict[str, Any]] = {}
     for holding in holdings:
-        told: dict[str, Any] = {"resources": holding.allocations[uuid]}
+        view: dict[str, Any] = {"resources": holding.allocations[uuid]}
         if minor >= _SHOWS_GENERATION:
-            told["consumer_generation"] = holding.consumer.generation
-        allocations[holding.consumer.uuid] = told
+            view["consumer_generation"] = holding.consumer.generation
+        allocations[holding.consumer.uuid] = view
     return {"allocations": allocations, "resource_provider_generation": generation}
 
 
 def _consumer(consumer: Consumer, minor: int) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    view: dict[str, Any] = {}
     if minor >= _SHOWS_OWNER:
-        told |= {"project_id": consumer.project_id, "user_id": consumer.user_id}
+        view |= {"project_id": consumer.project_id, "user_id": consumer.user_id}
     if minor >= _SHOWS_GENERATION:
-        told["consumer_generation"] = consumer.generation
+        view["consumer_generation"] = consumer.generation
     if minor >= _SHOWS_TYPE:
-        told["consumer_type"] = type_of(consumer)
-    return told
+        view["consumer_type"] = type_of(consumer)
+    return view
 
 
 def type_of(consumer: Consumer) -> str:

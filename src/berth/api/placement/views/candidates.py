@@ -70,12 +70,12 @@ class CandidateWriter:
         if not shown.size:
             return b'{"allocation_requests":[],"provider_summaries":{}}'
         requests = _Requests(query, minor, page.uuids(used))
-        told = (*requests.alone(found), *map(requests.composed, found.composed))
+        allocation_requests = (*requests.alone(found), *map(requests.composed, found.composed))
         summaries = page.summaries(shown)
         return b"".join(
             (
                 b'{"allocation_requests":[',
-                b",".join(told),
+                b",".join(allocation_requests),
                 b'],"provider_summaries":{',
                 summaries,
                 b"}}",
@@ -252,13 +252,13 @@ class _Page:
             # `inventory.capacity` is clamped, whereas Placement reports the exact number.
             capacity = int((inventory.total - inventory.reserved) * inventory.allocation_ratio)
             resources.append(_plain(name) + b':{"capacity":%d,"used":%%d}' % capacity)
-        told = _plain(provider.uuid) + b':{"resources":{' + b",".join(resources) + b"}"
+        summary = _plain(provider.uuid) + b':{"resources":{' + b",".join(resources) + b"}"
         if self._layout.has_traits:
-            told += b',"traits":' + _plain(self._vocabulary.traits.in_order(provider.traits))
+            summary += b',"traits":' + _plain(self._vocabulary.traits.in_order(provider.traits))
         if self._layout.has_place:
-            told += b',"parent_provider_uuid":' + _plain(provider.parent_uuid)
-            told += b',"root_provider_uuid":' + _plain(root_uuid)
-        return told + b"}"
+            summary += b',"parent_provider_uuid":' + _plain(provider.parent_uuid)
+            summary += b',"root_provider_uuid":' + _plain(root_uuid)
+        return summary + b"}"
 
 
 def _plain(value: object) -> bytes:

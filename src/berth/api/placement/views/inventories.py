@@ -16,7 +16,7 @@ _GENERATION = "resource_provider_generation"
 
 def inventory_view(inventory: Inventory, generation: int = 0) -> dict[str, Any]:
     """Return one inventory, with its provider's `generation` unless that is 0."""
-    told: dict[str, Any] = {
+    view: dict[str, Any] = {
         "total": inventory.total,
         "reserved": inventory.reserved,
         "min_unit": inventory.min_unit,
@@ -24,7 +24,7 @@ def inventory_view(inventory: Inventory, generation: int = 0) -> dict[str, Any]:
         "step_size": inventory.step_size,
         "allocation_ratio": inventory.allocation_ratio,
     }
-    return {**told, _GENERATION: generation} if generation else told
+    return {**view, _GENERATION: generation} if generation else view
 
 
 def inventories_view(provider: Provider) -> dict[str, Any]:
@@ -67,8 +67,8 @@ def usages_by_type(
         kind = ALL_TYPES if wanted == ALL_TYPES else type_of(holding.consumer)
         if wanted in (None, kind):
             groups.setdefault(kind, []).append(holding)
-    told = {kind: {**_sums(group, order), _COUNT: len(group)} for kind, group in groups.items()}
-    return {"usages": told}
+    usages = {kind: {**_sums(group, order), _COUNT: len(group)} for kind, group in groups.items()}
+    return {"usages": usages}
 
 
 def _sums(holdings: Iterable[ConsumerAllocations], order: _Order) -> dict[str, int]:

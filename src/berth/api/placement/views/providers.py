@@ -129,12 +129,12 @@ def _template(prefix: str, provider: Provider, root_uuid: str, minor: int) -> by
     url = f"{prefix}/resource_providers/{provider.uuid}"
     links = [{"rel": "self", "href": url}]
     links += [{"rel": name, "href": f"{url}/{name}"} for since, name in _LINKS if since <= minor]
-    told: dict[str, object] = {"uuid": provider.uuid, "name": provider.name, "links": links}
+    view: dict[str, object] = {"uuid": provider.uuid, "name": provider.name, "links": links}
     if minor >= _NESTED_SINCE:
-        told |= {"parent_provider_uuid": provider.parent_uuid, "root_provider_uuid": root_uuid}
+        view |= {"parent_provider_uuid": provider.parent_uuid, "root_provider_uuid": root_uuid}
     # The placeholder replaces the opening brace of the object. Names may contain `%`, so it is
     # escaped.
-    return b'{"generation":%d,' + encode(told)[1:].replace(b"%", b"%%")
+    return b'{"generation":%d,' + encode(view)[1:].replace(b"%", b"%%")
 
 
 def newest(times_s: Iterable[float]) -> float | None:

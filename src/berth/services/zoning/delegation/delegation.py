@@ -143,11 +143,11 @@ class Delegator:
             marked, OfferRefusalReason.WITHDRAWN
         )
         if left:
-            told = await self._send(request, group, zone, left)
+            refusals = await self._send(request, group, zone, left)
             if withdrawn is not None:
                 left = [one for one in left if await self._is_latest(one)]
-            await self._note(left, zone.zone_id, told, earlier or {})
-            flaws |= told
+            await self._note(left, zone.zone_id, refusals, earlier or {})
+            flaws |= refusals
         return flaws
 
     async def _record(
@@ -206,8 +206,8 @@ class Delegator:
             # The child may have built the instances, so their records stay. Requests about them go
             # to the child until a release clarifies whether they exist.
             return dict.fromkeys(uuids, OfferRefusalReason.UNSETTLED)
-        told = {one.instance_uuid: one.flaw for one in outcomes}
-        return {uuid: told.get(uuid, OfferRefusalReason.UNSETTLED) for uuid in uuids}
+        flaw_by_uuid = {one.instance_uuid: one.flaw for one in outcomes}
+        return {uuid: flaw_by_uuid.get(uuid, OfferRefusalReason.UNSETTLED) for uuid in uuids}
 
     async def _forget(self, uuid: str) -> None:
         try:
@@ -254,11 +254,11 @@ class Delegator:
             keeps_built=keeps_built,
         )
         try:
-            told = await self._children.release(zone, order, timeout_s=self._timeout_s)
+            kept = await self._children.release(zone, order, timeout_s=self._timeout_s)
         except UnavailableError as error:
             self._telemetry.failure("zone_unsettled", error, zone=zone.name, instances=len(uuids))
             return _UNSETTLED
-        there = told & uuids
+        there = kept & uuids
         writes: list[Write] = [
             Put(replace(one, stage=RemoteInstanceStage.THERE))
             if one.instance_uuid in there

@@ -180,11 +180,13 @@ class TreePlacement:
         group = await self._group_of(order.request)
         if len(selection.choices) == len(order.request.instance_uuids):
             group = await self._homes.bind(group, selection.choices[0].where)
-        told = replace(order, told=_told(selection), told_operators=_told_operators(selection))
+        with_notes = replace(
+            order, told=_told(selection), told_operators=_told_operators(selection)
+        )
         if home_of(group):
             # The group's home is a child that has too little room, so this zone must refuse.
-            told = replace(told, request=replace(order.request, destination=_NOWHERE))
-        return await self._local.place(told)
+            with_notes = replace(with_notes, request=replace(order.request, destination=_NOWHERE))
+        return await self._local.place(with_notes)
 
     async def _may_leave(self, order: PlaceOrder) -> bool:
         """Return whether a request may go to other zones.

@@ -251,8 +251,8 @@ class OutcomesMessage:
     @classmethod
     def of(cls, reservation_id: str, outcomes: tuple[BuildOutcome, ...]) -> "OutcomesMessage":
         """Return the message for outcomes."""
-        told = tuple(OutcomeMessage(one.instance_uuid, one.flaw) for one in outcomes)
-        return cls(reservation_id, told)
+        messages = tuple(OutcomeMessage(one.instance_uuid, one.flaw) for one in outcomes)
+        return cls(reservation_id, messages)
 
     @property
     def outcomes(self) -> tuple[BuildOutcome, ...]:
