@@ -137,6 +137,24 @@ class AgentCases:
 
 
 @dataclass(frozen=True, slots=True)
+class HostCases:
+    """Agents of several numbers of hosts at one control plane, with TLS (True) and without.
+
+    Idle windows last `window_s` seconds. The cost of a heartbeat is measured with `beats_per_s`.
+    `pushes` are commits whose arrival at an agent is timed, `restarts` says whether the control
+    plane is restarted, and `builds` are built on as many hosts.
+    """
+
+    hosts: tuple[int, ...]
+    tls: tuple[bool, ...]
+    window_s: float
+    beats_per_s: float
+    pushes: int
+    restarts: bool
+    builds: int
+
+
+@dataclass(frozen=True, slots=True)
 class ZoneCases:
     """Trees of zones: one of a root and `zones` below it, and a chain of `depth` further levels.
 
@@ -226,6 +244,7 @@ class Cases:
     shared_library: SharedLibraryCases
     schedulers: SchedulerCases
     agents: AgentCases
+    hosts: HostCases
     zones: ZoneCases
     http: HttpCases
     packing: PackingCases

@@ -13,6 +13,7 @@ from bench.decisions import measure_decisions
 from bench.errors import BenchError
 from bench.floors import all_hold, judge, load_floors
 from bench.grouped import measure_grouped
+from bench.hosts import measure_hosts
 from bench.kernel import measure_kernel
 from bench.library import measure_library
 from bench.memory import measure_memory
@@ -149,6 +150,17 @@ def _agents(results: Results, options: Options) -> None:
         say(f"agents: left out, {error}")
 
 
+def _hosts(results: Results, options: Options) -> None:
+    cases = options.cases.hosts
+    say(f"hosts: {', '.join(f'{count:,}' for count in cases.hosts)} agents at one control plane")
+    try:
+        for one in measure_hosts(cases):
+            results.hosts.append(one)
+            say(f"hosts: {'with' if one.tls else 'without'} TLS is done")
+    except NoDatabaseError as error:
+        say(f"hosts: left out, {error}")
+
+
 def _zones(results: Results, options: Options) -> None:
     cases = options.cases.zones
     say(f"zones: 1 + {cases.zones} zones, and {cases.depth} further levels")
@@ -199,6 +211,7 @@ PARTS: dict[str, Callable[[Results, Options], None]] = {
     "http": _http,
     "schedulers": _schedulers,
     "agents": _agents,
+    "hosts": _hosts,
     "zones": _zones,
     "packing": _packing,
     "placement": _placement,

@@ -10,6 +10,7 @@ from bench.agents import AgentTimes
 from bench.decisions import DecisionTimes
 from bench.floors import Verdict
 from bench.grouped import GroupedTimes
+from bench.hosts import host_lines
 from bench.kernel import KernelTimes
 from bench.memory import MemoryUse
 from bench.packing import PackingResult
@@ -306,6 +307,8 @@ def _processes(results: Results) -> Iterator[RenderableType]:
     yield from _shared_library(results.shared_library)
     yield from _schedulers(results.schedulers)
     yield from map(_agents, results.agents)
+    for fleet in results.hosts:
+        yield from host_lines(fleet)
     if results.zones is not None:
         yield from zone_lines(results.zones)
     yield from plan_lines(results.zone_plans)

@@ -18,6 +18,7 @@ from bench.creates import CreateTimes
 from bench.decisions import DecisionTimes
 from bench.floors import Verdict
 from bench.grouped import GroupedTimes
+from bench.hosts import HostTimes, host_measures
 from bench.kernel import KernelTimes
 from bench.library import LibraryTimes
 from bench.memory import MemoryUse
@@ -34,7 +35,7 @@ from bench.turns import Ratio
 from bench.zone_plans import PlanQuality, plan_measures
 from bench.zones import ZoneTimes, zone_measures
 
-SCHEMA = 5
+SCHEMA = 6
 FOLDER = ROOT / "bench" / "results"
 _PLAIN = 10_000
 """The size of the fleet with which the warm decisions of other fleets are compared."""
@@ -74,6 +75,7 @@ class Results:
     http: CreateTimes | None = None
     schedulers: list[SchedulerTimes] = field(default_factory=list[SchedulerTimes])
     agents: list[AgentTimes] = field(default_factory=list[AgentTimes])
+    hosts: list[HostTimes] = field(default_factory=list[HostTimes])
     zones: ZoneTimes | None = None
     zone_plans: list[PlanQuality] = field(default_factory=list[PlanQuality])
     packing: list[PackingResult] = field(default_factory=list[PackingResult])
@@ -129,6 +131,8 @@ def measures_of(results: Results) -> dict[str, float]:
         measures[f"{key}.vs_one"] = one.vs_one
     for each in results.agents:
         measures[f"agents.{each.source}.cores"] = each.cores
+    for fleet in results.hosts:
+        measures |= host_measures(fleet)
     if results.zones is not None:
         measures |= zone_measures(results.zones)
     measures |= plan_measures(results.zone_plans)

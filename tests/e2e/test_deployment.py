@@ -17,7 +17,7 @@ import pytest
 
 from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.lab import loopback
-from tests.e2e.hosts.separate_cloud import write_certificate
+from berth.lab.certificates import write_certificate
 from tests.unit.config.test_deployment import COMMANDS, DEPLOY, SERVICES, UNITS, unit_of
 
 pytestmark = [pytest.mark.postgres, pytest.mark.rabbitmq]

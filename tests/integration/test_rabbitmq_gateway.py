@@ -32,9 +32,9 @@ from berth.adapters.gateway.secure_channel import (
 from berth.adapters.gateway.session import SessionList
 from berth.domain.errors import UnavailableError
 from berth.lab import loopback
+from berth.lab.certificates import write_certificate
 from tests.conformance.gateway.cloud import FarWay, put, until
 from tests.conformance.gateway.transports import RabbitTransport
-from tests.e2e.hosts.separate_cloud import write_certificate
 from tests.proxy import proxying
 from tests.rabbit import is_own, shell
 from tests.unit.adapters.gateway.rig import Agent, Plane, open_plane, vm

@@ -1,10 +1,12 @@
-"""The clock, random ids, logging and memory settings of a process, and a sink for metrics."""
+"""The clock, random ids, logging and limits of a process, and a sink for metrics."""
 
 import asyncio
 import ctypes
 import gc
 import os
+import resource
 import time
+from contextlib import suppress
 
 import structlog
 
@@ -123,3 +125,17 @@ def spare_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
+
+
+def raise_file_limit() -> int:
+    """Allow this process as many open files as it may have, and return their number.
+
+    Each connected agent is one open file, and the usual limit of 1,024 exists only for programs
+    that use `select`.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        # The hard limit may be higher than what the system accepts as the soft one.
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -20,6 +20,7 @@ from berth.adapters.system import (
     RandomIds,
     SystemClock,
     keep_freed_memory,
+    raise_file_limit,
     spare_the_collector,
 )
 from berth.api.auth.authentication import Auth, HttpBasic, NoAuth, NoAuth2
@@ -45,6 +46,7 @@ def run_process(log: LogSettings, main: Callable[[], Awaitable[None]]) -> None:
     set_up_logging(log)
     # This comes before the first large allocation, since it affects only memory freed later.
     keep_freed_memory()
+    raise_file_limit()
 
     async def wrapped() -> None:
         await main()

@@ -31,7 +31,7 @@ from berth.adapters.http_server import TlsFiles, config_of, listening
 from berth.config.control_keys import ControlKeyFile
 from berth.domain.errors import UnavailableError
 from berth.lab import loopback
-from tests.e2e.hosts.separate_cloud import write_certificate
+from berth.lab.certificates import write_certificate
 from tests.proxy import Proxy, proxying
 from tests.unit.adapters.gateway.pipe import connect_pipe
 

@@ -10,23 +10,18 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from io import StringIO
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
 import httpx
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from yarl import URL
 
 from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.cli.main import main
 from berth.lab import loopback
+from berth.lab.certificates import write_certificate
 from tests.e2e.conftest import forks
 from tests.forks import Fork
 
@@ -357,27 +352,3 @@ def separate_cloud(
 def _environ(settings: Mapping[str, str]) -> dict[str, str]:
     kept = {name: text for name, text in os.environ.items() if not name.startswith("BERTH_")}
     return {**kept, **settings}
-
-
-def write_certificate(certificate: Path, key_file: Path) -> None:
-    """Write a certificate for the loopback address, which signs itself, and its private key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, loopback.HOST)])
-    now = datetime.now(UTC)
-    alternatives = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address(loopback.HOST))])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(alternatives, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    certificate.write_bytes(made.public_bytes(pem))
-    plain = serialization.NoEncryption()
-    key_file.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))

@@ -17,6 +17,15 @@ def test_quick_cases_differ_only_where_they_say_so() -> None:
     assert full.peer.decisions == quick.peer.decisions
 
 
+def test_the_agents_of_a_whole_cloud_are_measured() -> None:
+    """The full cases have the sizes, the restart and the builds that the floors are about."""
+    hosts = load_cases(quick=False).hosts
+    assert hosts.hosts == (20, 200, 2_000, 10_000)
+    assert hosts.tls == (True, False)
+    assert hosts.restarts
+    assert hosts.builds == 1_000
+
+
 def test_the_peer_is_spared_the_largest_fleet() -> None:
     """Nova is measured on at most 10,000 hosts, since larger fleets would take hours."""
     cases = load_cases(quick=False)
