@@ -310,7 +310,7 @@ class MessageCodec:
         """Decode a message that several calls or replies share.
 
         Raises:
-            UnavailableError: the body is too large, is no such message, or has another version.
+            UnavailableError: the body is too large, is not such a message, or has another version.
         """
         self._check_size(body)
         message: _SharedMessage = self._read(self._shared, body)

@@ -1,8 +1,8 @@
 """Checks of the reports of hosts: what a host may claim about itself, and how much of it.
 
-A report comes from a machine that runs the guests of strangers. It may describe the host, its root
-provider and its children, and nothing that belongs to another host or to clients of the Placement
-API. Names and UUIDs are first come, first served, except names of enrolled hosts.
+A report comes from a machine that runs guests of untrusted owners. It may describe the host, its
+root provider and its children, and nothing that belongs to another host or to clients of the
+Placement API. Names and UUIDs are first come, first served, except names of enrolled hosts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -74,14 +74,14 @@ def check_uuid(report: HostReport, known: Host | None) -> None:
 
 
 def check_provider_is_free(report: HostReport, stored: Provider | None) -> None:
-    """Reject a new host under the UUID of a provider that is not a host's.
+    """Reject a new host under the UUID of a provider that serves another purpose.
 
     Args:
         report: the report of a host that is not registered.
         stored: the provider with the host's UUID, or None if there is none.
 
     Raises:
-        ConflictError: the provider is part of a tree, or has inventories or traits of others.
+        ConflictError: the provider has a parent, is part of a host, is in use, or is shared.
     """
     # An empty root may have been prepared for the host by a client of the Placement API.
     is_free = stored is None or (
@@ -98,10 +98,10 @@ def check_provider_is_free(report: HostReport, stored: Provider | None) -> None:
 
 
 async def check_node(report: HostReport, reader: RecordReader) -> None:
-    """Reject a node with the name of another host, which would be taken for that host.
+    """Reject a node with the name of another host, for which it could be mistaken.
 
     Raises:
-        ConflictError: there is or was enrolled another host with that name.
+        ConflictError: another host is registered or enrolled under that name.
         UnavailableError: the ledger cannot be reached.
     """
     name, node = report.host.name, report.host.node
@@ -110,7 +110,8 @@ async def check_node(report: HostReport, reader: RecordReader) -> None:
     taken = await reader.get(Service, node) is not None
     if taken or await reader.get(HostIdentity, node) is not None:
         raise ConflictError(
-            f"cannot register host {name}: its node {node!r} has the name of another host"
+            f"cannot register host {name}: its node {node!r} has the name of another host; give "
+            "it a name of its own"
         )
 
 
@@ -136,7 +137,7 @@ def _check_provider(report: HostReport) -> None:
             raise InvalidInputError("provider", reason)
         # Sharing providers serve other hosts, so only operators make them.
         if SHARES in one.traits:
-            raise InvalidInputError("provider.traits", f"{SHARES} is not for hosts to report")
+            raise InvalidInputError("provider.traits", f"{SHARES} must not be reported by hosts")
 
 
 def _check_machine_name(name: str, field: str) -> None:
@@ -146,7 +147,7 @@ def _check_machine_name(name: str, field: str) -> None:
 
 
 def _check_document(document: object, field: str) -> None:
-    """Bound the number, the depth and the length of the values of a document."""
+    """Limit the number, the depth and the length of a document's values."""
     items, level = 0, [document]
     for _ in range(_DEPTH_MAX):
         items += len(level)
@@ -159,10 +160,10 @@ def _check_document(document: object, field: str) -> None:
 
 
 def _below(value: object, field: str) -> list[object]:
-    """Return the values within a value; a text has none, but a limit."""
+    """Return the values within a value; a text contains none, but its length is limited."""
     if isinstance(value, str):
         if len(value) > _TEXT_MAX:
-            raise InvalidInputError(field, f"has a text above {_TEXT_MAX:,} characters")
+            raise InvalidInputError(field, f"has a text of more than {_TEXT_MAX:,} characters")
         return []
     if isinstance(value, Mapping):
         pairs = cast("Mapping[object, object]", value)

@@ -59,11 +59,11 @@ OWN: Final = report_of(1)
             replace(
                 OWN, provider=replace(OWN.provider, traits=frozenset({"MISC_SHARES_VIA_AGGREGATE"}))
             ),
-            "not for hosts",
+            "must not be reported",
         ),
         (
             report_of(1, replace(_GPU, traits=frozenset({"MISC_SHARES_VIA_AGGREGATE"}))),
-            "not for hosts",
+            "must not be reported",
         ),
         (replace(OWN, host=replace(OWN.host, uuid="../../etc")), "must be a UUID"),
         (replace(OWN, host=replace(OWN.host, node="a/b")), "without a slash"),

@@ -134,7 +134,7 @@ async def _write(connection: asyncpg.Connection, batch: RowBatch) -> None:
         statement = _together(tuple(_deletion(table, column) for table, column, _ in deleted))
         await connection.execute(statement, *(keys for *_, keys in deleted))
     await _write_rows(connection, batch)
-    # The services may have been written by the statement before.
+    # The services may have been written by the previous statement.
     if batch.seen:
         await connection.execute(_SEE, *_columns(batch.seen))
 

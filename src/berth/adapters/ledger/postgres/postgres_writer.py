@@ -48,7 +48,7 @@ _SETTINGS: Final = {
     "enable_mergejoin": "off",
 }
 
-# PostgreSQL compresses bodies above 2 kB. Its default, `pglz`, takes as much CPU time as all else
+# PostgreSQL compresses bodies above 2 kB. Its default, `pglz`, takes as much CPU time as the rest
 # of an insert. Servers without LZ4, and those before PostgreSQL 14, keep their default.
 _COMPRESS: Final = """
 SELECT set_config('default_toast_compression', 'lz4', false) FROM pg_settings
