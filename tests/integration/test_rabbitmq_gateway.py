@@ -250,17 +250,26 @@ async def test_a_silent_agent_is_given_up(
         transport.proxy.is_silent = False
 
 
+@pytest.mark.parametrize("is_idle", [True, False])
 async def test_a_gateway_that_dies_is_noticed_by_the_next_message(
-    far: FarWay, transport: RabbitTransport, plane: Plane
+    far: FarWay,
+    transport: RabbitTransport,
+    plane: Plane,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_idle: bool,
 ) -> None:
-    """The broker returns messages to a queue that is gone, so no call waits for its timeout."""
+    """The broker returns heartbeats and signs of life to a queue that is gone."""
+    monkeypatch.setattr(client, "SILENT_S_MAX", 1_000.0)
+    monkeypatch.setattr(client, "ALIVE_S", 0.2 if is_idle else 1_000.0)
     agent = await far.enrolled("host-1")
     async with far.running(agent):
         assert transport.brokered is not None
         transport.brokered.finish = _nothing  # type: ignore[method-assign] # it dies without a word
         await transport.stop()
-        with suppress(Exception):
-            await agent.gateway.heartbeat(["host-1"])
+        if not is_idle:
+            with suppress(UnavailableError):
+                await agent.gateway.heartbeat(["host-1"])
         await until(lambda: "gateway_lost" in plane.desk.told.events)
         await transport.start()
         await until(lambda: agent.gateway.is_connected)

@@ -111,12 +111,14 @@ class _Stream:
 
     async def stay_alive(self) -> None:
         """Send keep-alive messages, which the control plane answers, until cancelled."""
-        while not self._is_closed:
+        while True:
             await asyncio.sleep(ALIVE_S)
-            if not self._is_closed:
-                await asyncio.gather(
-                    self._publish(self._secure.seal_alive()), return_exceptions=True
-                )
+            if self._is_closed:
+                return
+            try:
+                await self._publish(self._secure.seal_alive())
+            except UnavailableError as error:
+                self._end(str(error))
 
     def _open(self, message: bytes) -> bytes | None:
         """Return the frame that a message completes, or None."""
