@@ -1,5 +1,6 @@
 """Tests for the replica: the ledger's state plus this process's own decisions."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -302,10 +303,11 @@ def test_a_heartbeat_outside_the_feed_outlives_the_record_and_the_table() -> Non
     replica.load(snapshot_of())
     old = make_service(1).last_seen_s
     replica.note_alive(["host-1"], old + 60.0)
-    for renew in (
+    renewals: list[Callable[[], None]] = [
         lambda: replica.apply([Change(6, replace(make_service(1), disabled=True))]),
         lambda: replica.load(snapshot_of(version=7)),
-    ):
+    ]
+    for renew in renewals:
         renew()
         service = replica.hosts.services.get("host-1")
         assert service is not None
