@@ -1,0 +1,83 @@
+"""What idle hosts cost the ledger: the same for a few and for many."""
+
+import asyncio
+import time
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import asyncpg
+import pytest
+
+from tests.e2e.hosts.separate_cloud import HOSTS, SeparateCloud, separate_cloud
+
+pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.timeout(600)]
+
+_WINDOW_S = 15.0
+# New hosts are audited in full once; that is over after this time.
+_CALM_S = 5.0
+
+
+class Cost(NamedTuple):
+    """The connections of all processes to the ledger, and what happened in a window."""
+
+    connections: int
+    transactions: int
+    versions: int
+
+
+async def _read(url: str) -> Cost:
+    connection = await asyncpg.connect(url)
+    try:
+        row = await connection.fetchrow(
+            "select (select count(*) from pg_stat_activity where datname = current_database()), "
+            "xact_commit + xact_rollback, (select version from head) "
+            "from pg_stat_database where datname = current_database()"
+        )
+    finally:
+        await connection.close()
+    assert row is not None
+    return Cost(*row)
+
+
+def cost_of_window(cloud: SeparateCloud) -> Cost:
+    """Return the cost of a window in which nothing happens."""
+    before = asyncio.run(_read(cloud.ledger))
+    time.sleep(_WINDOW_S)
+    after = asyncio.run(_read(cloud.ledger))
+    return Cost(
+        after.connections,
+        after.transactions - before.transactions,
+        after.versions - before.versions,
+    )
+
+
+def has_up(cloud: SeparateCloud, count: int) -> bool:
+    """Return whether so many hosts are up."""
+    return len(cloud.hosts_up()) == count
+
+
+def test_idle_hosts_cost_the_ledger_the_same_whatever_their_number(
+    fresh_postgres_url: str, tmp_path: Path
+) -> None:
+    """Sixteen agents cause no more connections and transactions than four, and no versions.
+
+    Before, four caused 16 transactions per second and sixteen 146, with four connections each.
+    """
+    more = [f"rack2-{number:02}" for number in range(1, 14)]
+    with separate_cloud(tmp_path, fresh_postgres_url) as cloud:
+        costs: list[Cost] = []
+        for added in (more[:1], more[1:]):
+            for host in added:
+                cloud.enroll(host)
+                cloud.start_agent(host)
+            count = len(HOSTS) + more.index(added[-1]) + 1
+            cloud.wait_until(partial(has_up, cloud, count), "all are up")
+            time.sleep(_CALM_S)
+            costs.append(cost_of_window(cloud))
+        four, sixteen = costs
+        assert (four.versions, sixteen.versions) == (0, 0)
+        # The pools of the two processes grow and shrink by themselves.
+        assert sixteen.connections <= four.connections + 2
+        # A window may contain one round more of each process than another one.
+        assert sixteen.transactions <= 1.25 * four.transactions + 5, costs
