@@ -18,6 +18,7 @@ from berth.services.fleet.hosts import Hosts
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
+from berth.services.replica.liveness import Liveness
 from berth.services.replica.replica import Replica
 from berth.services.requests.orders import PLACE
 from berth.services.servers.instances import Instances
@@ -117,12 +118,15 @@ class Process:
             ids=SeededIds(rng),
         )
         self.instances = self._instances()
+        gateway_id = SeededIds(rng).uuid()
+        self.liveness = Liveness(line, self.replica, self.clock, journal, gateway_id)
         self.placer = PlacementService(
             ledger=line,
             follower=self.follower,
             replica=self.replica,
             decision_service=DecisionService(self.replica, flaw, self.clock),
             clock=self.clock,
+            liveness=self.liveness,
         )
         self.pending = PendingRequests(
             ledger=line,
@@ -138,6 +142,7 @@ class Process:
             replica=self.replica,
             telemetry=journal,
             alternates=make_alternates(self.follower, self.replica, self.clock),
+            liveness=self.liveness,
         )
         self.pool = AgentPool(
             {name: self._agent(name, machine) for name, machine in role.machines.items()},
@@ -151,6 +156,7 @@ class Process:
             replica=self.replica,
             clock=self.clock,
             resizes_in_place=role.resizes_in_place,
+            liveness=self.liveness,
         )
         self.is_up = False
 
@@ -190,6 +196,8 @@ class Process:
             await self._insist(self.pool.register)
             loops += [("agents", self.pool.run), ("hints", self.pool.listen)]
         await self._insist(self.follower.start)
+        await self._insist(self.liveness.share)
+        loops.append(("heartbeats", self.liveness.run))
         if role.machines:
             await self.pool.adopt()
         if role.schedules:
