@@ -2,9 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.resources import AMOUNT_MAX
+
+SIZE_MAX: Final = 2**31 - 1
+"""Largest VCPUs, memory (MiB), disk (GiB) and swap (MiB) of a flavor from another process."""
+_PAIRS_MAX: Final = 1_024
+_NAME_MAX: Final = 255
+_TEXT_MAX: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +65,42 @@ class Image:
     def traits(self) -> dict[str, str]:
         """The `trait:NAME` properties, in the syntax of flavor extra specs."""
         return {k: v for k, v in self.properties.items() if k.startswith("trait:")}
+
+
+def check_received(flavor: Flavor, image: Image | None) -> None:
+    """Reject a flavor or an image whose size no client could have set.
+
+    Orders of parent zones and of other processes contain flavors and images as a whole.
+
+    Raises:
+        InvalidInputError: a value is too large; the error names the field.
+    """
+    for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap_mb"):
+        if (value := getattr(flavor, name)) > SIZE_MAX:
+            raise InvalidInputError(f"flavor.{name}", f"{value} must be at most {SIZE_MAX}")
+    _check_pairs("flavor.extra_specs", flavor.extra_specs, _NAME_MAX)
+    texts = {"flavor.flavor_id": flavor.flavor_id, "flavor.name": flavor.name}
+    _check_text("flavor.description", flavor.description or "", _TEXT_MAX)
+    if image is not None:
+        _check_pairs("image.properties", image.properties, _TEXT_MAX)
+        texts |= {"image.image_id": image.image_id, "image.name": image.name}
+        for name in ("min_memory_mb", "min_disk_gb"):
+            if not 0 <= (value := getattr(image, name)) <= SIZE_MAX:
+                raise InvalidInputError(f"image.{name}", f"must be between 0 and {SIZE_MAX}")
+    for name, text in texts.items():
+        _check_text(name, text, _NAME_MAX)
+
+
+def _check_pairs(field_name: str, pairs: Mapping[str, str], longest: int) -> None:
+    if len(pairs) > _PAIRS_MAX:
+        reason = f"has {len(pairs)} entries; at most {_PAIRS_MAX} are allowed"
+        raise InvalidInputError(field_name, reason)
+    for key, value in pairs.items():
+        _check_text(field_name, key, _NAME_MAX)
+        _check_text(f"{field_name}.{key[:80]}", value, longest)
+
+
+def _check_text(field_name: str, text: str, longest: int) -> None:
+    if len(text) > longest:
+        reason = f"has {len(text)} characters; at most {longest} are allowed"
+        raise InvalidInputError(field_name, reason)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from berth.domain.compute.decision import Decision, Placement
+from berth.domain.compute.flavor import check_received
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
@@ -58,9 +59,14 @@ def check_order(order: PlaceOrder) -> None:
     place.
 
     Raises:
-        InvalidInputError: an instance is not identified by a uuid, or the instances are not those
-            of the request.
+        InvalidInputError: an instance is not identified by a uuid, the instances are not those of
+            the request, or a flavor or image is too large.
     """
+    flavor, image = order.request.flavor, order.request.image
+    check_received(flavor, image)
+    for instance in order.instances:
+        if instance.flavor != flavor or instance.image != image:
+            check_received(instance.flavor, instance.image)
     uuids = tuple(instance.uuid for instance in order.instances)
     for one in uuids:
         if not is_uuid(one):

@@ -15,6 +15,7 @@ from berth.api.compute.schemas.servers import Description, Metadata, ShortText, 
 from berth.api.errors import HttpError
 from berth.api.routing import Call
 from berth.api.values import Text
+from berth.domain.compute.flavor import check_received
 from berth.domain.compute.request import COUNT_MAX
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import InvalidInputError
@@ -142,6 +143,7 @@ async def _check_request(call: Call, request: RequestMessage, group: GroupMessag
             "request.project_id and request.user_id must be those of X-Berth-Zone-Statement.",
         )
     _match(ID, request.request_id, "request.request_id")
+    check_received(request.flavor, request.image)
     naming = host_naming_field(request)
     if naming is not None:
         reason = "selects hosts by name, address or uuid, which a parent must not do; leave it out"
