@@ -34,7 +34,12 @@ async def test_a_host_registers_itself(way: Way, plane: Plane) -> None:
         report = await FakeDriver(FakeHost("host-3"), plane.desk.clock).report()
         await agent.gateway.register([report])
         await agent.gateway.report(report)
-        forged = replace(report, host=replace(report.host, uuid=make_uuid("host", 2)))
+        other = make_uuid("host", 2)
+        forged = replace(
+            report,
+            host=replace(report.host, uuid=other),
+            provider=replace(report.provider, uuid=other),
+        )
         with pytest.raises(ConflictError, match="belongs to another host"):
             await agent.gateway.report(forged)
     names = {host.name for host in await plane.desk.ledger.all(Host)}
