@@ -156,15 +156,15 @@ def running_pair() -> Generator[Pair]:
     primary, replica = Server(binaries, folder / "a"), Server(binaries, folder / "b")
     try:
         # Tests kill servers, not machines, so the files need not be on the disk before they start.
-        words = ("--no-sync", "-A", "trust", "-U", "postgres", "-D", str(primary.folder))
-        _run(binaries / "initdb", *words)
+        new = ("--no-sync", "-A", "trust", "-U", "postgres", "-D", str(primary.folder))
+        _run(binaries / "initdb", *new)
         with (primary.folder / "postgresql.conf").open("a") as settings:
             settings.write(_SETTINGS)
         primary.start()
         primary.ask("CREATE DATABASE berth")
         source = f"host=127.0.0.1 port={primary.port} user=postgres application_name={_SLOT}"
-        words = ("--no-sync", "-d", source, "-D", str(replica.folder), "-R", "-C", "-S", _SLOT)
-        _run(binaries / "pg_basebackup", *words, "-c", "fast")
+        copy = ("--no-sync", "-d", source, "-D", str(replica.folder), "-R", "-C", "-S", _SLOT)
+        _run(binaries / "pg_basebackup", *copy, "-c", "fast")
         replica.start()
         yield Pair(primary, replica)
     finally:

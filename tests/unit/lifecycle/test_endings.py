@@ -11,7 +11,7 @@ from berth.domain.compute.migration import Stage
 from berth.domain.compute.request import Request
 from berth.domain.compute.turns import has_turn
 from berth.domain.errors import ConflictError
-from berth.domain.ledger.write import Put
+from berth.domain.ledger.write import Free, Put
 from berth.ports.virt import DriverFeature
 from berth.services.servers.moves import MoveTarget
 from berth.services.servers.teardown import delete_instance, without_move
@@ -196,3 +196,13 @@ async def test_a_move_that_only_a_newer_version_knows_is_left_to_it() -> None:
             attempt(vm, move, 7.0)
     for task in (None, Task.DELETING, Task.REBUILDING):
         assert not has_turn(move.source.host, replace(vm, task=task), move)
+
+
+def test_a_delete_during_a_resize_in_place_frees_both_sizes() -> None:
+    """No agent has to clean up after a move within one host, so its room is freed at once."""
+    move = make_migration(1)
+    move = replace(move, destination=replace(move.destination, host=move.source.host))
+    vm = replace(make_instance(1), host=move.source.host, migration_uuid=move.uuid)
+    unit = delete_instance(vm, move, 7.0)
+    assert [one for one in unit if isinstance(one, Free)] == [Free(vm.uuid), Free(move.uuid)]
+    assert Put(replace(move, stage=Stage.FAILED, updated_at_s=7.0)) in unit
