@@ -116,7 +116,7 @@ async def test_the_broker_reads_nothing(
 async def test_forged_messages_are_ignored(
     far: FarWay, transport: RabbitTransport, broker: RabbitBroker
 ) -> None:
-    """Whoever may publish to both queues of a session can do nothing in it."""
+    """A client that may publish to both queues of a session can do nothing in it."""
     agent = await far.enrolled("host-1")
     async with far.running(agent), channel_of(broker) as channel:
         link = link_of(transport, "host-1")
@@ -265,7 +265,7 @@ async def test_a_gateway_that_dies_is_noticed_by_the_next_message(
     agent = await far.enrolled("host-1")
     async with far.running(agent):
         assert transport.brokered is not None
-        transport.brokered.finish = _nothing  # type: ignore[method-assign] # it dies without a word
+        transport.brokered.finish = _nothing  # type: ignore[method-assign] # it dies without closing sessions
         await transport.stop()
         if not is_idle:
             with suppress(UnavailableError):

@@ -70,7 +70,7 @@ async def test_a_host_sees_its_own_instances_and_no_others(way: Way, plane: Plan
         last = await put(plane, replace(vm(1, "host-1"), name="renamed"))
         await until(lambda: agent.seen[vm(1).uuid] == last)
         assert set(agent.seen) == {vm(1).uuid, vm(3).uuid}
-        assert agent.seen[vm(3).uuid].host == "host-2", "it is told of a departure"
+        assert agent.seen[vm(3).uuid].host == "host-2", "it learns of a departure"
         versions = [view.version for view in agent.views]
         assert versions == sorted(versions)
 
@@ -160,7 +160,7 @@ async def test_leftovers_are_judged(way: Way, plane: Plane) -> None:
 
 
 async def test_notices_are_saved_with_the_service(way: Way, plane: Plane) -> None:
-    """A finding is kept until a pass ends without it; a repair is told once."""
+    """A finding is stored in the record of the service of the host."""
     note = HostNote("guest_missing", vm(1).uuid, "the guest is gone")
     async with way.joined("host-1") as agent:
         await agent.gateway.save_notes("host-1", [note], begins_pass=True)

@@ -63,7 +63,7 @@ async def raw(far: FarWay, agent: Agent) -> AsyncGenerator[Raw]:
 
 
 def call_of_size(size: int) -> bytes:
-    """Return a frame of exactly so many bytes, which calls a method that there is not."""
+    """Return a frame of exactly `size` bytes, which calls an unknown method."""
     room = size - len(wire.encode(wire.Call(1, "none", wire.raw(b"x" * _MIB)))) + _MIB
     data = wire.encode(wire.Call(1, "none", wire.raw(b"x" * room)))
     assert len(data) == size

@@ -50,7 +50,7 @@ class Transport(Protocol):
         ...
 
     async def cut(self) -> None:
-        """Break all connections without a word."""
+        """Break all connections without closing them."""
         ...
 
     def connect(self, host: str, key: HostKeyFile) -> Connect:

@@ -86,7 +86,7 @@ def test_agents_find_the_next_api(cloud: SeparateCloud) -> None:
 
 
 def test_keys_are_replaced_and_revoked(cloud: SeparateCloud) -> None:
-    """A rotation keeps the host up; a revocation cuts it off, and it is told why."""
+    """A rotation keeps the host up; a revocation cuts it off, and its log says why."""
     host = HOSTS[1]
     before = cloud.keys_of(host)
     cloud.operate("host", "rotate-key", host)

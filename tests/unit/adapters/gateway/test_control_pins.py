@@ -40,7 +40,7 @@ def test_a_wrong_file_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_a_file_that_others_can_change_is_refused(tmp_path: Path) -> None:
-    """Whoever could change it could act as the control plane."""
+    """A user that can change it could act as the control plane."""
     path = tmp_path / "pins"
     ControlPins(path).save(KEYS)
     path.chmod(0o620)

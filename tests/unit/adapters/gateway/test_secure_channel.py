@@ -157,7 +157,7 @@ def test_only_a_pinned_key_can_answer() -> None:
 
 
 def test_a_refusal_is_signed_as_well() -> None:
-    """A refusal by the control plane ends the attempt; one by anyone else, or altered, does not."""
+    """A refusal by the control plane ends the attempt; one by another key, or altered, does not."""
     handshake = HostHandshake("host-1", HOST.sign, os.urandom)
     opening = opening_of(handshake.opening)
     own = Ed25519PrivateKey.generate()
@@ -209,7 +209,7 @@ def test_a_malformed_opening_is_refused(message: bytes) -> None:
 
 
 @given(st.one_of(st.binary(max_size=200), st.lists(st.integers(0, 9)).map(msgspec.msgpack.encode)))
-def test_whatever_a_broker_sends_is_no_other_error(message: bytes) -> None:
+def test_arbitrary_bytes_are_refused_as_malformed(message: bytes) -> None:
     """Arbitrary bytes are refused as malformed by each step of the handshake, and then ignored."""
     with pytest.raises(InvalidInputError):
         opening_of(message)

@@ -185,7 +185,7 @@ class BrokerSessions:
     def _note_refusal(self, host: str, reason: str = "its key is not valid") -> None:
         """Report a refused opening, unless one was reported within the last second.
 
-        Whoever has a user at the broker can send thousands in that time, and must not fill the log.
+        A client of the broker can send thousands in that time, and must not fill the log.
         """
         self._unreported += 1
         now_s = asyncio.get_running_loop().time()
