@@ -46,9 +46,9 @@ class HostKeyFile:
 
     @classmethod
     def enrolling(cls, path: Path) -> "HostKeyFile":
-        """Create a new key beside a file; `replace` or `discard` follows.
+        """Create a new key next to a key file; the caller must then call `replace` or `discard`.
 
-        The key that the file may have is never enrolled again, because it may have been revoked.
+        A key that is already in the file is never enrolled again, because it may have been revoked.
 
         Raises:
             InvalidInputError: the file cannot be written.

@@ -183,8 +183,9 @@ class SecureChannel:
         Too many of them end the channel, because each costs time.
 
         Raises:
-            InvalidInputError: messages were lost, repeated or reordered, a frame is too large, or
-                there were too many forgeries. The channel must not be used afterwards.
+            InvalidInputError: messages were lost, repeated or reordered; a message is of an unknown
+                kind or cannot be decoded; a frame is too large; or there were too many forgeries.
+                The channel must not be used afterwards.
         """
         content = self._content_of(message)
         if content is None:

@@ -76,7 +76,7 @@ class AgentSocket(asyncio.Protocol):
             self._session.ended()
 
     def eof_received(self) -> bool | None:
-        """Close the connection when the agent has."""
+        """Close the connection after the agent has closed its side; see `asyncio.Protocol`."""
         self._protocol.receive_eof()
         self._flush()
         return None

@@ -148,7 +148,8 @@ async def _repair_here(
             "the guest was stopped",
         )
     text = await context.gateway.report_power(context.host, instance.uuid, instance.revision, power)
-    # Nothing was recorded when the instance has changed; that change takes precedence.
+    # None means that nothing was recorded, for example because the instance had changed meanwhile;
+    # such a change takes precedence.
     if text is None:
         return None
     return HostFinding(ENDED, f"the guest of instance {instance.uuid} {text}")

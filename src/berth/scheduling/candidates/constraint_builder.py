@@ -171,7 +171,7 @@ def subtree_of(
 
 
 def later_bits(depths: Sequence[bool], choices: RowsBySlot, bits: Mapping[int, int]) -> list[int]:
-    """Return, for each depth, the combined bits of all choices at later depths in `depths`."""
+    """Return, for each depth, the bits of all choices at later depths that `depths` marks."""
     later = [0] * len(choices)
     found = 0
     for depth in range(len(choices) - 1, -1, -1):

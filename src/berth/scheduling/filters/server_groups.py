@@ -1,8 +1,8 @@
 """ServerGroupAffinityFilter and ServerGroupAntiAffinityFilter: the hard policies of groups.
 
 A member on a host that is missing from the table is still a member: under affinity, no other host
-fits until that host is back. A member that is moving between two hosts may end on either, so no
-host fits another member under affinity until the move has ended (docs/adr/0007-guards.md).
+fits until that host is back. A member that is moving between two hosts may end up on either, so
+no host fits another member under affinity until the move has ended (docs/adr/0007-guards.md).
 """
 
 from collections.abc import Sequence

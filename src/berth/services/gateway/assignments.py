@@ -62,8 +62,9 @@ class Assignments:
         self._changed: dict[str, Instance] = {}
         # The instances on no host whose stored disks are to be deleted.
         self._nowhere: dict[str, Instance] = {}
-        # By the uuid of an instance, the hosts whose agents were told that they have it; they must
-        # learn when it leaves. They may be several, since a first view may be ahead of the feed.
+        # By the uuid of an instance, the hosts whose agents were told that it is on them; these
+        # agents must learn when it leaves. There may be several, since a first view may be ahead of
+        # the feed.
         # Entries of disconnected agents stay until the instance changes, which does no harm.
         self._where: dict[str, tuple[str, ...]] = {}
 

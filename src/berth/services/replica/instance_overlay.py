@@ -65,9 +65,10 @@ class InstanceOverlay:
         return True
 
     def expect(self, hosts: HostTable, located: LocatedResident) -> None:
-        """Keep an instance of this process's claim after the feed has reported the claim.
+        """Put a claimed instance back into the table after the feed has the claim.
 
-        If the table has the instance on a host, nothing changes.
+        It stays there as expected until an agent reports it. If the table already has the instance
+        on a host, nothing changes.
         """
         if place_of(hosts, located.uuid) is None:
             put_located(hosts, located)

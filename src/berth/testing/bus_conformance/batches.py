@@ -1,6 +1,6 @@
 """Conformance tests of batched commands, several calls of which may share a message."""
 
-# ruff: noqa: S101 - a conformance suite is made of asserts about numbers
+# ruff: noqa: S101 - a conformance suite is made of asserts
 
 import asyncio
 

@@ -1,6 +1,6 @@
 """Conformance tests of calls, which exactly one server answers."""
 
-# ruff: noqa: S101 - a conformance suite is made of asserts about numbers
+# ruff: noqa: S101 - a conformance suite is made of asserts
 # ruff: noqa: ARG001 - a handler takes its letter, whatever it does with it
 
 import asyncio

@@ -1,6 +1,6 @@
 """Conformance tests of casts and fanouts, whose senders do not wait for replies."""
 
-# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
+# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,6 +1,6 @@
 """Conformance tests of contexts: the metadata that accompanies a command's arguments."""
 
-# ruff: noqa: S101 - a conformance suite is made of asserts about numbers
+# ruff: noqa: S101 - a conformance suite is made of asserts
 # ruff: noqa: TID251 - deadlines are times of the system clock
 
 import time

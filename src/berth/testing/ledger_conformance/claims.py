@@ -1,6 +1,6 @@
 """Claims: none exceeds the free capacity, each is all or nothing, and each key is claimed once."""
 
-# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
+# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts
 
 import asyncio
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """Conformance tests of ledgers whose store outlives the process and may be opened repeatedly."""
 
-# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
+# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts
 
 import asyncio
 from dataclasses import replace

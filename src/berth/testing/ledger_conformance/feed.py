@@ -1,6 +1,6 @@
 """The change feed: gapless, in whole versions, and equal to the snapshot when replayed."""
 
-# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
+# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts
 
 import asyncio
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """Guards: of two units that decided on the same state, the second is refused as stale."""
 
-# ruff: noqa: S101 - a conformance suite is made of asserts about numbers
+# ruff: noqa: S101 - a conformance suite is made of asserts
 
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.write import Committed, Guard, Rejected

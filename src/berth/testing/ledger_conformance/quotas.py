@@ -1,6 +1,6 @@
 """Quotas: no unit makes the usage of a project exceed its limits, whichever process writes."""
 
-# ruff: noqa: S101 - a conformance suite is made of asserts about numbers
+# ruff: noqa: S101 - a conformance suite is made of asserts
 
 import asyncio
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """Reallocations, which replace everything that consumers hold, whichever API allocated it."""
 
-# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
+# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts
 
 from dataclasses import replace
 

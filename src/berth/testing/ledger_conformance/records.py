@@ -1,6 +1,6 @@
 """Records: saving, removing, reading, listing, counting."""
 
-# ruff: noqa: S101 - a conformance suite is made of asserts about numbers
+# ruff: noqa: S101 - a conformance suite is made of asserts
 
 import asyncio
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """Replacing a provider at the generation that the caller has read."""
 
-# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
+# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts
 
 from dataclasses import replace
 

@@ -1,6 +1,6 @@
 """Transfers, which pass everything that one consumer holds to another."""
 
-# ruff: noqa: S101 - a conformance suite is made of asserts about numbers
+# ruff: noqa: S101 - a conformance suite is made of asserts
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """Trees: claims on several providers of one host, each with its own capacity."""
 
-# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts about numbers
+# ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -81,10 +81,10 @@ def keys_in_order(required: RequiredKeys) -> list[Collection[str]]:
 
 @cache
 def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
-    """Return the statement that loads a batch which requires records of these kinds.
+    """Return the statement that loads what a batch requires, including records of these kinds.
 
-    Its row consists of the newest version and the JSON texts. For SQLite, the first version in the
-    write-ahead log precedes both.
+    Its row consists of the newest version and the JSON texts. For SQLite, the first version in
+    Berth's own write-ahead log (the table `daybook`) precedes both.
     """
     syntax = _SYNTAX[dialect]
 

@@ -87,8 +87,11 @@ class FolderNetwork(FakeNetwork):
             for path in (self._folder / _home_of(host)).glob("*.json*"):
                 path.unlink(missing_ok=True)
         except OSError as error:
-            reason = f"cannot delete the files of host {host!r} in {self._folder}"
-            raise InvalidInputError("virt.fake_network_dir", f"{reason} ({error})") from error
+            reason = (
+                f"cannot delete the files of host {host!r} in {self._folder} ({error.strerror}); "
+                "check the folder's permissions, or delete them yourself"
+            )
+            raise InvalidInputError("virt.fake_network_dir", reason) from error
 
     def take_in(self, machine: FakeMachine, instance_uuid: str) -> str:
         """See `FakeNetwork.take_in`."""

@@ -29,7 +29,10 @@ _CHUNK = 256
 
 
 async def show_state(call: Call) -> Answer:
-    """Show the state as of one ledger version, without removed child zones or zone passwords."""
+    """Show the state as of one ledger version.
+
+    It lacks removed child zones, the passwords of zones and the keys of hosts.
+    """
     # The document is meant to be saved and passed on, so it must not contain even a sealed
     # password.
     snapshot = await call.parts.ledger.snapshot(call.parts.clock.now_s())
