@@ -16,11 +16,20 @@ from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from berth.adapters.gateway.session import MALFORMED, PROOF_S_MAX, AgentSession, SessionList
+from berth.adapters.gateway.session import (
+    MALFORMED,
+    NORMAL,
+    PROOF_S_MAX,
+    AgentSession,
+    SessionList,
+)
 from berth.adapters.gateway.wire import AGENT_FRAME_BYTES_MAX
 
 PATH: Final = "/berth/v1/agent"
 """The path at which agents connect."""
+
+SILENT_S_MAX: Final = 45.0
+"""Seconds without data from an agent after which it is pinged, and again before it is cut off."""
 
 _UNPROVEN_FRAME_BYTES_MAX: Final = 4 * 1024
 _UNPROVEN_BYTES_MAX: Final = 16 * 1024
@@ -43,7 +52,9 @@ class AgentSocket(asyncio.Protocol):
     __slots__ = (
         "_alarm",
         "_connections",
+        "_is_pinged",
         "_protocol",
+        "_received_s",
         "_session",
         "_sessions",
         "_transport",
@@ -60,7 +71,10 @@ class AgentSocket(asyncio.Protocol):
         self._session: AgentSession | None = None
         # The bytes that arrived before the proof of an identity.
         self._unproven_bytes = 0
+        # Until the proof, it limits the time of the proof; afterwards it watches for silence.
         self._alarm: asyncio.TimerHandle | None = None
+        self._received_s = 0.0
+        self._is_pinged = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; see `asyncio.Protocol`."""
@@ -94,14 +108,40 @@ class AgentSocket(asyncio.Protocol):
                 self._accept(event)
             elif isinstance(event, Frame):
                 self._take(event)
-        if self._alarm is not None and self._session is not None and self._session.is_authentic:
-            self._disarm()
+        is_proven = self._session is not None and self._session.is_authentic
+        if is_proven and self._protocol.max_message_size != AGENT_FRAME_BYTES_MAX:
             self._protocol.max_message_size = AGENT_FRAME_BYTES_MAX
+            self._watch_silence(SILENT_S_MAX)
+        self._received_s = asyncio.get_running_loop().time()
+        self._is_pinged = False
         self._flush()
 
     def shutdown(self) -> None:
         """Close the connection because the server stops; uvicorn calls this."""
         self._close(_RESTARTING, "the process stops; connect again")
+
+    def _watch_silence(self, after_s: float) -> None:
+        self._disarm()
+        loop = asyncio.get_running_loop()
+        self._alarm = loop.call_later(after_s, self._check_silence)
+
+    def _check_silence(self) -> None:
+        """Ping an agent that is silent, and cut it off if it does not answer.
+
+        A frozen agent, or a host without power, would otherwise keep its session for as long as
+        nothing is sent to it. A living agent with rare heartbeats answers the ping.
+        """
+        silent_s = asyncio.get_running_loop().time() - self._received_s
+        if silent_s < SILENT_S_MAX:
+            self._watch_silence(SILENT_S_MAX - silent_s)
+        elif not self._is_pinged:
+            self._is_pinged = True
+            self._watch_silence(SILENT_S_MAX)
+            if self._protocol.state is State.OPEN:
+                self._protocol.send_ping(b"")
+                self._flush()
+        elif self._session is not None:
+            self._session.end(NORMAL, "the agent is silent")
 
     def _accept(self, request: Request) -> None:
         protocol = self._protocol

@@ -6,11 +6,11 @@ from typing import cast
 
 import pytest
 from websockets.client import ClientProtocol
-from websockets.frames import Frame
+from websockets.frames import Frame, Opcode
 from websockets.uri import parse_uri
 
 from berth.adapters.gateway import wire
-from berth.adapters.gateway.websocket_server import PATH, AgentSocket
+from berth.adapters.gateway.websocket_server import PATH, SILENT_S_MAX, AgentSocket
 from tests.unit.adapters.gateway.rig import Agent, Plane, open_plane
 
 MIB = 1024 * 1024
@@ -145,6 +145,22 @@ async def test_an_agent_that_does_not_read_is_cut_off(plane: Plane) -> None:
     assert not slow.transport.is_aborted
     await asyncio.sleep(6)
     assert slow.transport.is_aborted
+
+
+async def test_a_silent_agent_is_pinged_and_then_cut_off(plane: Plane) -> None:
+    """An agent that answers pings keeps its session; one that is frozen loses it."""
+    client, _ = await connected(plane)
+    await asyncio.sleep(1.5 * SILENT_S_MAX)
+    frames = client.flush()  # the client's protocol answers the ping
+    assert [one.opcode for one in frames if isinstance(one, Frame)][-1] is Opcode.PING
+    client.flush()
+    await asyncio.sleep(1.2 * SILENT_S_MAX)
+    assert not client.transport.is_closing()
+    await asyncio.sleep(2 * SILENT_S_MAX)
+    assert client.transport.is_closed
+    (*_, closing) = client.flush()
+    assert isinstance(closing, Frame)
+    assert b"silent" in closing.data
 
 
 async def test_a_lost_connection_leaves_nothing(plane: Plane) -> None:
