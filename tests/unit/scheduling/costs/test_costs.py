@@ -1,5 +1,6 @@
 """Tests for the cost functions that the driver `least_cost` adds up."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -63,3 +64,20 @@ def test_least_cost_and_costs_belong_together() -> None:
         parse_policy(f'{text}[[costs]]\nname = "fill"\n', "p")
     with pytest.raises(PolicyError, match="require that driver"):
         parse_policy(f'name = "x"\n{filters}[[costs]]\nname = "noop"\n', "p")
+
+
+@pytest.mark.parametrize("built", [replace(noop.build(), weight=math.inf), "no cost function"])
+def test_a_plugin_builds_a_cost_of_finite_weight(
+    monkeypatch: pytest.MonkeyPatch, built: object
+) -> None:
+    """A plugin that builds anything else is refused, and the error names the place in the file."""
+
+    def build(*, weight: float = 1.0) -> object:
+        del weight
+        return built
+
+    monkeypatch.setattr(noop, "build", build)
+    text = 'name = "x"\ndriver = "least_cost"\n[[filters]]\nname = "ResourcesFilter"\n'
+    with pytest.raises(PolicyError) as refused:
+        parse_policy(f'{text}[[costs]]\nname = "noop"\n', "p")
+    assert refused.value.where == "p: costs[0]"
