@@ -48,6 +48,7 @@ PROOF_S_MAX: Final = 10.0
 """Seconds in which an agent must prove its identity."""
 
 _FLOOD: Final = "the host sends more than a host is allowed to; see SECURITY.md"
+_UNPROVEN: Final = "unproven"
 _CALLS_MAX: Final = 64
 # An agent of a busy host makes a few calls a second. The bucket bounds what a compromised one can
 # cost: its frames and their bytes.
@@ -190,7 +191,7 @@ class AgentSession:
             self.is_over = True
             if code not in {NORMAL, REPLACED}:
                 self._sessions.telemetry.event(
-                    "host_session_ended", host=self.host, code=code, reason=reason
+                    "host_session_ended", host=self.host or _UNPROVEN, code=code, reason=reason
                 )
             self._close(code, reason)
 

@@ -4,11 +4,13 @@ The agent of a host and the control plane both apply these rules: the agent to f
 control plane to reject the outcome of a step that was not the host's to take.
 """
 
+from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.lifecycle import EVACUATE, HOST_TASKS
 from berth.domain.compute.migration import Migration, Place, Stage
 from berth.domain.fast_replace import fast_replace
 
+_NO_FLAVOR = Flavor("", "", vcpus=0, memory_mb=0)
 _LEFTOVER_STAGES = frozenset({Stage.LEFT_BEHIND, Stage.ABANDONED})
 
 
@@ -41,6 +43,33 @@ def is_nowhere(instance: Instance) -> bool:
     """
     is_going = instance.task is Task.DELETING and instance.status is not Status.DELETED
     return is_going and instance.host is None and instance.disks is not None
+
+
+def as_any_host_sees(instance: Instance) -> Instance:
+    """Return an instance that is nowhere without all that the deletion of its disks does not need.
+
+    Any host may be asked to delete the disks, so each sees these instances.
+    """
+    return fast_replace(
+        instance,
+        name="",
+        project_id="",
+        user_id="",
+        request_id="",
+        reservation_id="",
+        flavor=_NO_FLAVOR,
+        image=None,
+        group_uuid=None,
+        requested_zone=None,
+        assignment=None,
+        retried=(),
+        alternates=(),
+        hints={},
+        metadata={},
+        extra={},
+        fault=None,
+        decision_id=None,
+    )
 
 
 def _is_evacuated(instance: Instance) -> bool:

@@ -10,7 +10,7 @@ from typing import Final
 
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration
-from berth.domain.compute.turns import is_nowhere
+from berth.domain.compute.turns import as_any_host_sees, is_nowhere
 from berth.domain.ledger.change import Change, Snapshot
 from berth.ports.gateway import HostView
 from berth.ports.ledger import InstanceQuery, Ledger
@@ -131,7 +131,9 @@ class Assignments:
         self._moves, self._moves_of = {}, {}
         for migration in snapshot.migrations:
             self._put_move(migration)
-        self._nowhere = {one.uuid: one for one in snapshot.instances if is_nowhere(one)}
+        self._nowhere = {
+            one.uuid: as_any_host_sees(one) for one in snapshot.instances if is_nowhere(one)
+        }
         self._where = {}
         instances: dict[str, list[Instance]] = {}
         for instance in snapshot.instances:
@@ -166,7 +168,8 @@ class Assignments:
                 views.setdefault(one, ([], []))[1].append(migration)
         for instance in instances.values():
             for one in self._concerned(instance):
-                views.setdefault(one, ([], []))[0].append(instance)
+                shown = self._nowhere.get(instance.uuid, instance)
+                views.setdefault(one, ([], []))[0].append(shown)
         for migration in moves:
             if migration.has_ended:
                 self._drop_move(migration)
@@ -180,7 +183,7 @@ class Assignments:
             self._where[instance.uuid] = (instance.host,)
         found = dict.fromkeys(self._assigned(dict.fromkeys((*hosts, *before))))
         if is_nowhere(instance):
-            self._nowhere[instance.uuid] = instance
+            self._nowhere[instance.uuid] = as_any_host_sees(instance)
             found |= dict.fromkeys(list(self._disk_deleters)[:1])
         else:
             self._nowhere.pop(instance.uuid, None)

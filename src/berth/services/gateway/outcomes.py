@@ -16,7 +16,7 @@ from berth.domain.compute.step import (
     StepOutcome,
     StepResult,
 )
-from berth.domain.compute.turns import has_turn, may_have_guest
+from berth.domain.compute.turns import as_any_host_sees, has_turn, is_nowhere, may_have_guest
 from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.write import Committed, Unit
 from berth.ports.clock import Clock
@@ -222,6 +222,9 @@ def _check_result(outcome: StepOutcome, step: str) -> None:
 def _standing(host: str, instance: Instance | None, migration: Migration | None) -> Standing:
     if instance is None:
         return Standing(where=UNKNOWN)
+    is_here = migration is not None and migration.concerns(host)
+    if is_nowhere(instance) and not is_here:
+        return Standing(as_any_host_sees(instance), revision=instance.revision)
     if may_have_guest(host, instance, migration):
         return Standing(instance, migration, revision=instance.revision)
     if instance.status is Status.DELETED:

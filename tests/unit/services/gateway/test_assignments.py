@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from berth.domain.compute.instance import Status, Task
 from berth.domain.compute.migration import Stage
 from berth.domain.ledger.write import Put, Write
 from berth.ports.gateway import HostView
@@ -12,7 +13,9 @@ from berth.testing.builders import make_instance, make_migration, make_uuid
 from tests.unit.services.wiring import Desk, open_desk
 
 
-async def views_of(desk: Desk, host: str, *writes: Write) -> list[HostView]:
+async def views_of(
+    desk: Desk, host: str, *writes: Write, deletes_disks: bool = False
+) -> list[HostView]:
     """Return the views that an agent gets that connects after some writes."""
     assignments = Assignments(desk.ledger, desk.replica)
     desk.follower.subscribers.append(assignments)
@@ -22,7 +25,7 @@ async def views_of(desk: Desk, host: str, *writes: Write) -> list[HostView]:
     await desk.follower.catch_up()
     views: list[HostView] = []
     desk.ledger.reads.clear()
-    await assignments.open(host, views.append, deletes_disks=False)
+    await assignments.open(host, views.append, deletes_disks=deletes_disks)
     return views
 
 
@@ -62,3 +65,24 @@ async def test_a_move_is_in_the_views_of_both_hosts(host: str) -> None:
     )
     assert view.migrations == (move,)
     assert [one.uuid for one in view.instances] == [instance.uuid]
+
+
+async def test_a_host_that_deletes_stored_disks_learns_only_what_it_needs() -> None:
+    """A deleted shelved server is shown to any host, without names, tenant, size and user data."""
+    desk = await open_desk()
+    shelved = replace(
+        make_instance(1, host=None),
+        status=Status.SHELVED_OFFLOADED,
+        task=Task.DELETING,
+        disks="stored:1",
+        metadata={"secret": "m"},
+        hints={"secret": ("h",)},
+        extra={"user_data": "secret"},
+    )
+    (view,) = await views_of(desk, "host-1", Put(shelved), deletes_disks=True)
+    (shown,) = view.instances
+    assert (shown.uuid, shown.disks, shown.task) == (shelved.uuid, "stored:1", Task.DELETING)
+    assert (shown.name, shown.project_id, shown.user_id, shown.flavor.vcpus) == ("", "", "", 0)
+    assert (shown.metadata, shown.hints, shown.extra, shown.image) == ({}, {}, {}, None)
+    standing = await desk.gateway().standing("host-1", shelved.uuid)
+    assert standing.instance == replace(shown, revision=standing.revision)
