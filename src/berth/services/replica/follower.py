@@ -105,7 +105,9 @@ class Follower:
     async def _apply_known_changes(self) -> bool:
         """Apply the changes that are known without a read; return whether there were any."""
         async with self._lock:
-            changes = [] if self._needs_reload else self._feed.news(self.version)
+            # After a loss, the next read loads a snapshot.
+            is_sound = not self._needs_reload and self._feed.losses == self._losses
+            changes = self._feed.news(self.version) if is_sound else []
             if changes:
                 self._apply_to_all(changes)
                 self.synced_at_s = self._clock.now_s()

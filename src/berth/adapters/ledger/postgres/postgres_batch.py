@@ -8,6 +8,7 @@ another if it removes something, and another if it has heartbeats.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from berth.adapters.ledger.sql.loading import keys_in_order, loading_statement, 
 from berth.adapters.ledger.sql.quota_queries import counting_statement
 from berth.adapters.ledger.sql.row_batch import Row, RowBatch, Value, row_batch_of
 from berth.domain.errors import LedgerError
+from berth.domain.ledger.change import Change
 from berth.domain.ledger.write import Outcome, Unit
 
 CHANNEL: Final = "berth_ledger"
@@ -52,7 +54,8 @@ DELETE FROM counters WHERE starts_with(kind, $1) AND last < (
 # The names are random, so that two servers which were promoted from copies of the same ledger never
 # store the same one.
 _BEGIN_TIMELINE: Final = """
-INSERT INTO counters (kind, last) VALUES ($1::text || gen_random_uuid(), $2)"""
+INSERT INTO counters (kind, last) VALUES ($1::text || gen_random_uuid(), $2)
+RETURNING kind"""
 
 _PARAMETER: Final = re.compile(r"\$(\d+)")
 
@@ -78,36 +81,55 @@ async def commit(connection: asyncpg.Connection, *, before: int, version: int) -
     await connection.execute(f"{news if version != before else ''}COMMIT")
 
 
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """The result of a batch.
+
+    Attributes:
+        outcomes: the outcomes of the units, in order.
+        before: the ledger's version before the batch.
+        version: the ledger's version after the batch.
+        timeline: the newest timeline before the batch.
+        changes: the changes of the batch for the feed.
+    """
+
+    outcomes: list[Outcome]
+    before: int
+    version: int
+    timeline: str
+    changes: Sequence[Change]
+
+
 async def commit_batch(
     connection: asyncpg.Connection, units: Sequence[Unit], *, at_s: float
-) -> tuple[list[Outcome], int, int]:
-    """Apply units, and store what they changed in the open transaction, which `commit` must end.
-
-    Returns:
-        The outcomes of the units, and the ledger's versions before and after them.
-    """
+) -> BatchResult:
+    """Apply units, and store what they changed in the open transaction, which `commit` must end."""
     required = required_keys(units)
-    working_set = await _load(connection, required)
+    working_set, timeline = await _load(connection, required)
     if required.projects:
         text = await connection.fetchval(counting_statement("postgresql"), [*required.projects])
         start_counting(working_set, required.projects, decode_json(list[CountedRow], text))
     before = working_set.version
     outcomes = apply_units(working_set, units)
+    change_set = working_set.take_changes()
     if working_set.version != before:
-        await _write(
-            connection,
-            row_batch_of(working_set, working_set.take_changes(), at_s=at_s, first=before + 1),
-        )
-    return outcomes, before, working_set.version
+        rows = row_batch_of(working_set, change_set, at_s=at_s, first=before + 1)
+        await _write(connection, rows)
+    return BatchResult(outcomes, before, working_set.version, timeline, change_set.changes)
 
 
-async def mark_timeline(connection: asyncpg.Connection, *, began: int) -> None:
-    """Store that a timeline begins with the version `began`, which the transaction commits."""
+async def mark_timeline(connection: asyncpg.Connection, *, began: int) -> str:
+    """Store that a timeline begins with the version `began`, which the transaction commits.
+
+    Returns:
+        The name of the timeline.
+    """
     await connection.execute(_FORGET_TIMELINES, schema.TIMELINE)
-    await connection.execute(_BEGIN_TIMELINE, schema.TIMELINE, began)
+    return str(await connection.fetchval(_BEGIN_TIMELINE, schema.TIMELINE, began))
 
 
-async def _load(connection: asyncpg.Connection, required: RequiredKeys) -> WorkingSet:
+async def _load(connection: asyncpg.Connection, required: RequiredKeys) -> tuple[WorkingSet, str]:
+    """Return the required part of the ledger, and the newest timeline."""
     kinds = tuple(required.records)
     keys = [list(keys) for keys in keys_in_order(required)]
     row = await connection.fetchrow(loading_statement("postgresql", kinds), *keys)
@@ -116,7 +138,8 @@ async def _load(connection: asyncpg.Connection, required: RequiredKeys) -> Worki
             "the table `head` of the ledger is empty; the ledger was not created by `berth`, or it "
             "is damaged and must be restored from a backup"
         )
-    return working_set_of(kinds, row[0], row[1:])
+    version, timeline, *texts = row
+    return working_set_of(kinds, version, texts), timeline
 
 
 async def _write(connection: asyncpg.Connection, batch: RowBatch) -> None:

@@ -16,6 +16,7 @@ import asyncpg
 
 from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.engine.version_watch import VersionWatch
+from berth.adapters.ledger.postgres.own_commits import OwnCommits
 from berth.adapters.ledger.postgres.postgres_batch import CHANNEL
 from berth.adapters.ledger.postgres.postgres_connection import LOST, connect_to_primary
 from berth.adapters.ledger.postgres.postgres_writer import (
@@ -84,11 +85,13 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
         self._timeout_s = timeout_s
         self._watch = VersionWatch()
         self._timelines = TimelineWatch()
+        self._own_commits = OwnCommits(self._timelines)
         self._writer = PostgresWriter(
             url,
             retention=retention,
             now_s=now_s,
             timeout_s=timeout_s,
+            own_commits=self._own_commits,
             on_version=self._watch.advance,
             on_batch=on_batch,
             on_failure=on_failure,
@@ -167,22 +170,27 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
     async def snapshot(self, now_s: float) -> Snapshot:
         """See `Feed.snapshot`."""
         long_s = _LONG * self._timeout_s
+        epoch = self._own_commits.epoch
         read = read_snapshot(self._queries, now_s, self._timelines.observer())
-        return await self._read_consistently(read, long_s)
+        snapshot = await self._read_consistently(read, long_s)
+        self._own_commits.note_read(epoch)
+        return snapshot
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """See `Feed.changes`."""
         # A transaction would take three more round trips. Without one, a trim may come between the
         # two statements of this read, but then the changes do not begin with the next version.
+        epoch = self._own_commits.epoch
         read = read_changes(self._queries, after, limit, self._timelines.observer())
         changes = await self._read(read)
         if changes and changes[0].version != after + 1:
             raise FeedGapError(f"version {after + 1} was trimmed from the feed; load a snapshot")
+        self._own_commits.note_read(epoch)
         return changes
 
     def news(self, after: int) -> list[Change]:
-        """See `Feed.news`. The list is always empty, because this process keeps no changes."""
-        return []
+        """See `Feed.news`. The ledger knows the latest changes that this process has committed."""
+        return self._own_commits.after(after)
 
     async def wait(self, after: int, timeout_s: float) -> bool:
         """See `Feed.wait`."""

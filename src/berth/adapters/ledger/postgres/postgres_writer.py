@@ -16,6 +16,7 @@ from typing import Final
 import asyncpg
 
 from berth.adapters.ledger.engine.retention import Retention
+from berth.adapters.ledger.postgres.own_commits import OwnCommits
 from berth.adapters.ledger.postgres.postgres_batch import (
     begin,
     commit,
@@ -88,6 +89,7 @@ class PostgresWriter:
         now_s: returns the Unix time in seconds.
         timeout_s: seconds to wait for a connection and for other writers; a statement may take
             twice as long.
+        own_commits: receives each committed batch.
         on_version: called with the newest version after each batch.
         on_batch: called with the number of units in a committed batch and the seconds that its
             commit took.
@@ -104,6 +106,7 @@ class PostgresWriter:
         retention: Retention,
         now_s: Callable[[], float],
         timeout_s: float = TIMEOUT_S,
+        own_commits: OwnCommits,
         on_version: Callable[[int], None],
         on_batch: Callable[[int, float], None] | None = None,
         on_failure: Callable[[BaseException], None] | None = None,
@@ -112,6 +115,7 @@ class PostgresWriter:
         self._retention = retention
         self._now_s = now_s
         self._timeout_s = timeout_s
+        self._own_commits = own_commits
         self._on_version = on_version
         self._on_batch = on_batch
         self._on_failure = on_failure
@@ -212,7 +216,8 @@ class PostgresWriter:
     async def _finish(self, connection: asyncpg.Connection, requests: list[WriteRequest]) -> None:
         """Carry out the requests in the open transaction, commit it, and answer the requests."""
         now_s = self._now_s()
-        outcomes, before, version = await commit_batch(connection, units_of(requests), at_s=now_s)
+        result = await commit_batch(connection, units_of(requests), at_s=now_s)
+        before, version, timeline = result.before, result.version, result.timeline
         if self._retention.is_due(before, version):
             values = self._retention.trim_parameters(version, now_s)
             for statement in self._trims:
@@ -220,7 +225,7 @@ class PostgresWriter:
         if any(request.tests_space for request in requests):
             await connection.execute(";".join(SPACE_TEST))
         if version != before and not self._is_in_order(before):
-            await mark_timeline(connection, began=before + 1)
+            timeline = await mark_timeline(connection, began=before + 1)
         numbers = [
             await connection.fetchval(self._next_id.text, *self._next_id.bind(kind=request.counter))
             for request in requests
@@ -235,7 +240,8 @@ class PostgresWriter:
         self.fault = None
         if version != before:
             self._committed = version
-        deliver(answers_of(requests, outcomes, numbers))
+            self._own_commits.add(before, version, timeline, result.changes)
+        deliver(answers_of(requests, result.outcomes, numbers))
         self._on_version(version)
 
     def _is_in_order(self, before: int) -> bool:
@@ -303,6 +309,7 @@ class PostgresWriter:
 
     def _drop(self) -> None:
         """Discard the connection without telling the server."""
+        self._own_commits.forget()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()

@@ -28,6 +28,15 @@ class TimelineWatch:
         """
         return partial(self._observe, *self._newest)
 
+    def note_commit(self, version: int, timeline: str) -> None:
+        """Note a version that this process has committed, and may apply without reading it.
+
+        A version of another timeline than the newest one is not noted, because versions that this
+        process has read may have been lost before that timeline began. The next read shows that.
+        """
+        if timeline == self._newest[1] and version > self._newest[0]:
+            self._newest = (version, timeline)
+
     def _observe(self, version: int, timeline: str, head: LedgerHead) -> None:
         is_lost = head.version < version or head.timeline_of(version) != timeline
         if is_lost:

@@ -60,7 +60,12 @@ _SYNTAX: Final[dict[DialectName, _DialectSyntax]] = {
     ),
     "postgresql": _DialectSyntax(
         ahead="",
-        head="version",
+        # The second column is the timeline of the newest version (docs/adr/0031-timelines.md).
+        head=(
+            "version, coalesce((SELECT kind FROM counters"  # noqa: S608 - own names
+            f" WHERE starts_with(kind, '{schema.TIMELINE}')"
+            " ORDER BY last DESC, kind DESC LIMIT 1), '')"
+        ),
         json="{column}::json",
         gather="coalesce(json_agg(json_build_array({columns})), '[]')::text",
         among="{column} = ANY(${number}::text[])",
@@ -84,7 +89,8 @@ def loading_statement(dialect: DialectName, kinds: tuple[Kind, ...]) -> str:
     """Return the statement that loads what a batch requires, including records of these kinds.
 
     Its row consists of the newest version and the JSON texts. For SQLite, the first version in
-    Berth's own write-ahead log (the table `daybook`) precedes both.
+    Berth's own write-ahead log (the table `daybook`) precedes both; for PostgreSQL, the newest
+    timeline stands between them.
     """
     syntax = _SYNTAX[dialect]
 

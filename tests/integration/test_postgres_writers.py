@@ -1,0 +1,174 @@
+"""Several processes that write to one PostgreSQL ledger, and followers that know their commits."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack
+from random import Random
+
+import asyncpg
+import pytest
+
+from berth.adapters.ledger import MemoryLedger, migrate, open_ledger
+from berth.adapters.ledger.postgres.postgres_ledger import PostgresLedger
+from berth.domain.errors import UnavailableError
+from berth.domain.ledger.change import Change, Snapshot
+from berth.domain.ledger.record import Kind, key_of
+from berth.domain.ledger.write import Free, Guard, Put, Remove, Take, Unit
+from berth.services.replica.follower import Follower
+from berth.testing.builders import (
+    make_claim,
+    make_decision,
+    make_flavor,
+    make_fleet,
+    make_instance,
+    make_uuid,
+)
+from berth.testing.emptying import empty
+from berth.testing.virtual_time import VirtualClock
+
+pytestmark = pytest.mark.postgres
+
+_HOSTS = 3
+_ALL = 1_000_000
+
+
+class Copy:
+    """A subscriber that keeps the changes since the version that it was loaded at."""
+
+    def __init__(self) -> None:
+        self.since = 0
+        self.changes: list[Change] = []
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Begin at the version of the snapshot."""
+        self.since, self.changes = snapshot.version, []
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Keep changes."""
+        self.changes += changes
+
+
+class Process:
+    """A ledger with its follower."""
+
+    def __init__(self, ledger: PostgresLedger) -> None:
+        self.ledger = ledger
+        self.copy = Copy()
+        self.follower = Follower(ledger, VirtualClock(), [self.copy])
+
+    async def follow(self) -> bool:
+        """Do one turn of `Follower.run`; return whether it needed no read."""
+        if await self.follower._apply_known_changes():
+            return True
+        await self.follower.catch_up()
+        return False
+
+
+@pytest.fixture
+async def processes(postgres_url: str) -> AsyncGenerator[list[Process], None]:
+    """Yield three processes on one empty database with a fleet."""
+    await migrate(postgres_url)
+    await empty(postgres_url)
+    async with AsyncExitStack() as stack:
+        started: list[Process] = []
+        for _ in range(3):
+            ledger = await open_ledger(postgres_url)
+            assert isinstance(ledger, PostgresLedger)
+            stack.push_async_callback(ledger.close)
+            started.append(Process(ledger))
+        await started[0].ledger.commit(make_fleet(_HOSTS))
+        for one in started:
+            await one.follower.start()
+        yield started
+
+
+async def test_own_commits_reach_the_follower_without_a_read(processes: list[Process]) -> None:
+    """Once a read has seen the first commit of the connection, the next ones are known."""
+    one, other, _ = processes
+    await one.ledger.commit([(Put(make_flavor(1)),)])
+    await one.follow()
+    await one.ledger.commit([(Put(make_flavor(2)),), (Put(make_flavor(3)),)])
+    assert await one.follow()
+    assert one.follower.version == await one.ledger.version()
+    # A commit of another process must be read, and so must the own one after it.
+    await other.ledger.commit([(Put(make_flavor(4)),)])
+    await one.ledger.commit([(Put(make_flavor(5)),)])
+    assert not await one.follow()
+    assert one.copy.changes == await one.ledger.changes(one.copy.since, _ALL)
+
+
+async def test_nothing_is_known_after_the_connection_is_lost(
+    processes: list[Process], postgres_url: str
+) -> None:
+    """After a broken connection the follower reads, because versions may have been lost."""
+    one = processes[0]
+    await one.ledger.commit([(Put(make_flavor(1)),)])
+    await one.follow()
+    await one.ledger.commit([(Put(make_flavor(2)),)])
+    await break_connections(postgres_url)
+    await commit_until_stored(one.ledger, [(Put(make_flavor(3)),)])
+    assert one.ledger.news(one.follower.version) == []
+    assert not await one.follow()
+    assert one.copy.changes == await one.ledger.changes(one.copy.since, _ALL)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_any_interleaving_equals_one_writer_in_memory(
+    processes: list[Process], postgres_url: str, seed: int
+) -> None:
+    """Units that three processes commit in turns have the outcomes and changes of one ledger.
+
+    Between them, connections break and followers follow. Every follower ends with the same feed.
+    """
+    rng, memory = Random(seed), MemoryLedger()
+    await memory.commit(make_fleet(_HOSTS))
+    for number in range(60):
+        one = rng.choice(processes)
+        if rng.random() < 0.05:
+            await break_connections(postgres_url)
+            await commit_until_stored(one.ledger, [])
+        units = [random_unit(rng, number * 10 + index) for index in range(rng.randint(1, 4))]
+        assert await commit_until_stored(one.ledger, units) == await memory.commit(units)
+        if rng.random() < 0.6:
+            await rng.choice(processes).follow()
+    expected = await memory.changes(0, _ALL)
+    for one in processes:
+        await one.follow()
+        await one.follow()
+        assert one.copy.changes == [each for each in expected if each.version > one.copy.since]
+        assert one.ledger.losses == 0
+    assert await processes[0].ledger.snapshot(0.0) == await memory.snapshot(0.0)
+
+
+def random_unit(rng: Random, number: int) -> Unit:
+    """Return a unit that may conflict with others: few hosts, instances, claims and guards."""
+    instance, host = rng.randint(1, 8), rng.randint(1, _HOSTS)
+    guard = Guard(f"group {rng.randint(1, 2)}", rng.randint(0, 100), is_shared=rng.random() < 0.5)
+    claim = make_claim(instance, on=host, amounts={"VCPU": rng.randint(1, 9)})
+    units: list[Unit] = [
+        (Take(claim), Put(make_instance(instance)), Put(make_decision(number))),
+        (guard, Put(make_flavor(number))),
+        (Free(make_uuid("instance", instance)),),
+        (Remove(Kind.INSTANCE, make_uuid("instance", instance)),),
+        (Put(make_flavor(number)), Remove(Kind.FLAVOR, key_of(make_flavor(number)))),
+    ]
+    return rng.choice(units)
+
+
+async def break_connections(url: str) -> None:
+    """Break all connections of ledgers to a database."""
+    connection = await asyncpg.connect(url)
+    await connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    await connection.close()
+
+
+async def commit_until_stored(ledger: PostgresLedger, units: list[Unit]) -> list[object]:
+    """Commit units; repeat that if the connection was broken before the transaction began."""
+    for _ in range(5):
+        try:
+            return [*await ledger.commit(units)]
+        except UnavailableError:
+            continue
+    raise AssertionError("the ledger stays unavailable")
