@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from berth.domain.errors import InvalidInputError
@@ -49,6 +49,15 @@ class HostIdentity:
     created_at_s: float = 0.0
     revoked_at_s: float | None = None
     rotates: bool = False
+
+    def revoked(self, now_s: float) -> "HostIdentity":
+        """Return the identity without keys and token, until the host is enrolled again."""
+        return replace(self, keys=(), token_digest="", revoked_at_s=now_s, rotates=False)
+
+
+def identity_guard(host: str) -> str:
+    """Return the name of the guard on the identity of a host."""
+    return f"host identity {host}"
 
 
 def public_key_bytes(text: str) -> bytes:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.host import Host, Service
+from berth.domain.compute.host_identity import HostIdentity, identity_guard
 from berth.domain.compute.ratios import Ratio
 from berth.domain.errors import ConflictError, NotFoundError
 from berth.domain.inventory.provider import Provider
@@ -112,6 +113,7 @@ class Hosts:
         self._follower = follower
         self._replica = replica
         self._ratios = ratios
+        self._clock = clock
         self._registration = Registration(
             ledger=ledger,
             follower=follower,
@@ -216,7 +218,8 @@ class Hosts:
         """Remove a host without instances, its service and its memberships in aggregates.
 
         All providers under the host's root provider are removed, including those of clients of the
-        Placement API.
+        Placement API. Its keys are revoked, so its agent cannot register it again until it is
+        enrolled anew.
 
         Raises:
             NotFoundError: there is no such service.
@@ -244,6 +247,10 @@ class Hosts:
             ]
             own = [hosts.uuid(row) for row in hosts.host_names.of_name(name)]
             going = _all_below(name, own, StoredProviders(await self._ledger.all(Provider)), hosts)
+            identity = await self._ledger.get(HostIdentity, name)
+            if identity is not None and identity.revoked_at_s is None:
+                writes.append(Guard(identity_guard(name), seen))
+                writes.append(Put(identity.revoked(self._clock.now_s())))
             writes += [Guard(tree_guard(uuid), seen) for uuid in own]
             writes += [Guard(provider_guard(uuid), seen) for uuid in going]
             writes += [Remove(Kind.HOST, uuid) for uuid in own]

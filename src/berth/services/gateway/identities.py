@@ -18,6 +18,7 @@ from berth.domain.compute.host_identity import (
     KEYS_MAX,
     HostIdentity,
     HostKey,
+    identity_guard,
     public_key_bytes,
 )
 from berth.domain.errors import AccessDeniedError, ConflictError, InvalidInputError, NotFoundError
@@ -132,7 +133,7 @@ class HostIdentities:
             digest, expires_at_s = _digest(token), now_s + life_s
             return (Put(replace(found, token_digest=digest, token_expires_at_s=expires_at_s)),)
 
-        await save_guarded(self._ledger, _guard(host), read)
+        await save_guarded(self._ledger, identity_guard(host), read)
         return token
 
     async def redeem(self, host: str, token: str, public_key: str) -> None:
@@ -161,7 +162,7 @@ class HostIdentities:
             fresh = replace(known, keys=(key,), token_digest="", revoked_at_s=None, rotates=False)
             return (Put(fresh),)
 
-        await save_guarded(self._ledger, _guard(host), read)
+        await save_guarded(self._ledger, identity_guard(host), read)
 
     async def add_key(self, host: str, public_key: str) -> None:
         """Add the key that replaces a host's present one, which stays valid until it is used.
@@ -186,7 +187,7 @@ class HostIdentities:
             # The present key is the oldest; a newer one that was never used is dropped.
             return (Put(replace(found, keys=(*found.keys[: KEYS_MAX - 1], added))),)
 
-        await save_guarded(self._ledger, _guard(host), read)
+        await save_guarded(self._ledger, identity_guard(host), read)
 
     async def settle(self, host: str, used: HostKey) -> None:
         """Make a key that a host has used its only one, which ends a rotation.
@@ -201,7 +202,7 @@ class HostIdentities:
                 return ()
             return (Put(replace(found, keys=(used,), rotates=False)),)
 
-        await save_guarded(self._ledger, _guard(host), read)
+        await save_guarded(self._ledger, identity_guard(host), read)
 
     async def rotate(self, host: str) -> None:
         """Have the agent of a host replace its key, now or when it connects next.
@@ -221,7 +222,7 @@ class HostIdentities:
                 )
             return (Put(replace(found, rotates=True)),)
 
-        await save_guarded(self._ledger, _guard(host), read)
+        await save_guarded(self._ledger, identity_guard(host), read)
 
     async def revoke(self, host: str) -> None:
         """Revoke the keys and the token of a host; its agent is disconnected immediately.
@@ -233,12 +234,9 @@ class HostIdentities:
 
         async def read() -> Unit:
             found = await self._get(host)
-            gone = replace(
-                found, keys=(), token_digest="", revoked_at_s=self._clock.now_s(), rotates=False
-            )
-            return (Put(gone),)
+            return (Put(found.revoked(self._clock.now_s())),)
 
-        await save_guarded(self._ledger, _guard(host), read)
+        await save_guarded(self._ledger, identity_guard(host), read)
 
     async def _get(self, host: str) -> HostIdentity:
         found = await self._ledger.get(HostIdentity, host)
@@ -249,7 +247,3 @@ class HostIdentities:
 
 def _digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
-
-
-def _guard(host: str) -> str:
-    return f"host identity {host}"

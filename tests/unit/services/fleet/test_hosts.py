@@ -8,6 +8,7 @@ import pytest
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.host import Host, Service
+from berth.domain.compute.host_identity import HostIdentity, HostKey
 from berth.domain.errors import ConflictError, NotFoundError
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import VCPU, Inventory
@@ -194,3 +195,14 @@ async def test_metrics_are_those_of_the_last_report() -> None:
         await desk.hosts.register([await FakeDriver(fake, desk.clock).report()])
         host = (await desk.hosts.get("fake")).host
         assert (host.metrics, host.host_ip) == (metrics, "10.0.0.7")
+
+
+async def test_a_removed_host_stays_removed() -> None:
+    """The removal revokes the keys and the token of a host, until it is enrolled again."""
+    desk = await open_desk(Fleet(hosts=1))
+    key = HostKey("key", 1.0)
+    before = HostIdentity("host-1", keys=(key,), token_digest="d", created_at_s=1.0, rotates=True)
+    await desk.ledger.write(Put(before))
+    await desk.hosts.remove("host-1")
+    after = await desk.ledger.get(HostIdentity, "host-1")
+    assert after == HostIdentity("host-1", created_at_s=1.0, revoked_at_s=desk.clock.now_s())
