@@ -173,7 +173,33 @@ class Fleet:
                 await self.changed.wait()
 
 
-class Session(asyncio.Protocol):
+class Link(asyncio.Protocol):
+    """One connection of a session, which ignores it once it has another one."""
+
+    __slots__ = ("session", "transport")
+
+    def __init__(self, session: "Session") -> None:
+        self.session = session
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self.transport = cast("asyncio.Transport", transport)
+        self.session.begin(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the session, if it still has this connection."""
+        del exc
+        if self.session.link is self:
+            self.session.lose()
+
+    def data_received(self, data: bytes) -> None:
+        """Pass data on to the session, if it still has this connection."""
+        if self.session.link is self:
+            self.session.receive(data)
+
+
+class Session:
     """The agent of one host.
 
     Args:
@@ -185,8 +211,8 @@ class Session(asyncio.Protocol):
 
     __slots__ = (
         "_alarm", "_beats", "_key", "_protocol", "_sequence", "_timers", "_transport", "fleet",
-        "host", "instances", "is_open", "number", "opened", "pause_s", "registration", "report",
-        "session",
+        "host", "instances", "is_open", "link", "number", "opened", "pause_s", "registration",
+        "report", "session",
     )  # fmt: skip
 
     def __init__(
@@ -197,6 +223,7 @@ class Session(asyncio.Protocol):
         self.report, self.registration = report, registration
         self.instances: dict[str, Instance] = {}
         self.is_open = False
+        self.link: Link | None = None
         self.opened = 0
         self.pause_s = PAUSE_FIRST_S
         self.session = str(uuid.uuid4())
@@ -217,34 +244,40 @@ class Session(asyncio.Protocol):
     async def _connect(self) -> None:
         fleet = self.fleet
         fleet.connecting[int(time.monotonic())] += 1
-        loop = asyncio.get_running_loop()
+        loop, link = asyncio.get_running_loop(), Link(self)
         try:
             async with asyncio.timeout(_OPEN_S_MAX):
                 await loop.create_connection(
-                    lambda: self, fleet.plan.host, fleet.plan.port, ssl=fleet.tls
+                    lambda: link, fleet.plan.host, fleet.plan.port, ssl=fleet.tls
                 )
         except OSError:
-            self._retry()
+            # If the connection was made at the last moment, its end begins the next attempt.
+            if self.link is link and self._transport is not None:
+                self._transport.abort()
+            else:
+                self._retry()
 
     def _retry(self) -> None:
         wait_s = self.pause_s * self.fleet.random.uniform(0.1, 1.0)
         self.pause_s = min(self.pause_s * 2, PAUSE_MAX_S)
         asyncio.get_running_loop().call_later(wait_s, self.start)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask for the upgrade."""
-        self._transport = cast("asyncio.Transport", transport)
+    def begin(self, link: Link) -> None:
+        """Ask for the upgrade of a new connection."""
+        self.link, transport = link, link.transport
+        if transport is None:
+            return
+        self._transport = transport
         protocol = ClientProtocol(self.fleet.uri, max_size=CONTROL_FRAME_BYTES_MAX)
         self._protocol = protocol
         protocol.send_request(protocol.connect())
         self._flush()
         loop = asyncio.get_running_loop()
-        self._alarm = loop.call_later(_OPEN_S_MAX, self._transport.abort)
+        self._alarm = loop.call_later(_OPEN_S_MAX, transport.abort)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def lose(self) -> None:
         """Connect again after a pause."""
-        del exc
-        fleet = self.fleet
+        self.link, fleet = None, self.fleet
         fleet.lost += 1
         fleet.open -= self.is_open
         if self.is_open:
@@ -259,7 +292,7 @@ class Session(asyncio.Protocol):
         fleet.changed.set()
         self._retry()
 
-    def data_received(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         """Handle the frames in some bytes."""
         protocol = self._protocol
         if protocol is None:

@@ -86,6 +86,8 @@ class SessionList:
         self.random_bytes = random_bytes
         self.control_keys = control_keys
         self.by_host: dict[str, AgentSession] = {}
+        self.unproven: set[object] = set()
+        """The connections on which no identity is proven yet, of the transports that bound them."""
 
     def check_keys(self, hosts: Iterable[str]) -> None:
         """End the sessions of hosts whose keys are no longer valid; have others replace their keys.

@@ -33,6 +33,12 @@ SILENT_S_MAX: Final = 45.0
 
 _UNPROVEN_FRAME_BYTES_MAX: Final = 4 * 1024
 _UNPROVEN_BYTES_MAX: Final = 16 * 1024
+UNPROVEN_MAX: Final = 512
+"""The most connections at a time on which no identity is proven yet; further ones get 503.
+
+After a restart of the control plane all agents connect within seconds. If all were served at the
+same time, all would be slow, and none would have proven its identity in time.
+"""
 _CLOSE_S_MAX: Final = 5.0
 _BUFFERED_BYTES_MAX: Final = 128 * 1024 * 1024
 # The library requires a logger for each connection; one that writes nothing costs nothing.
@@ -85,6 +91,7 @@ class AgentSocket(asyncio.Protocol):
         """End the session."""
         del exc
         self._connections.discard(self)
+        self._note_proven()
         self._disarm()
         if self._session is not None:
             self._session.ended()
@@ -110,6 +117,7 @@ class AgentSocket(asyncio.Protocol):
                 self._take(event)
         is_proven = self._session is not None and self._session.is_authentic
         if is_proven and self._protocol.max_message_size != AGENT_FRAME_BYTES_MAX:
+            self._note_proven()
             self._protocol.max_message_size = AGENT_FRAME_BYTES_MAX
             self._watch_silence(SILENT_S_MAX)
         self._received_s = asyncio.get_running_loop().time()
@@ -148,16 +156,26 @@ class AgentSocket(asyncio.Protocol):
         if self._sessions is None or request.path.partition("?")[0] != PATH:
             protocol.send_response(protocol.reject(404, f"agents connect at {PATH}\n"))
             return
+        if len(self._sessions.unproven) >= UNPROVEN_MAX:
+            text = "too many agents connect at the same time; try again\n"
+            protocol.send_response(protocol.reject(503, text))
+            return
         response = protocol.accept(request)
         protocol.send_response(response)
         if protocol.state is not State.OPEN:
             return
+        self._sessions.unproven.add(self)
         self._session = AgentSession(self._sessions, self._send, self._close)
         self._session.begin()
         loop = asyncio.get_running_loop()
         self._alarm = loop.call_later(
             PROOF_S_MAX, self._close, MALFORMED, "the proof of the host's identity took too long"
         )
+
+    def _note_proven(self) -> None:
+        """Make room for another connection that has to prove an identity."""
+        if self._sessions is not None:
+            self._sessions.unproven.discard(self)
 
     def _take(self, frame: Frame) -> None:
         """Pass a binary frame on; the protocol itself answers pings, and closes the connection."""

@@ -6,11 +6,17 @@ from typing import cast
 
 import pytest
 from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
 from websockets.uri import parse_uri
 
 from berth.adapters.gateway import wire
-from berth.adapters.gateway.websocket_server import PATH, SILENT_S_MAX, AgentSocket
+from berth.adapters.gateway.websocket_server import (
+    PATH,
+    SILENT_S_MAX,
+    UNPROVEN_MAX,
+    AgentSocket,
+)
 from tests.unit.adapters.gateway.rig import Agent, Plane, open_plane
 
 MIB = 1024 * 1024
@@ -119,6 +125,23 @@ async def test_a_stranger_has_ten_seconds(plane: Plane) -> None:
     assert not client.transport.is_closing()
     await asyncio.sleep(2)
     assert client.transport.is_closing()
+
+
+async def test_agents_that_all_connect_at_once_wait_for_each_other(plane: Plane) -> None:
+    """Connections beyond a number are refused until others have proven an identity or are lost."""
+    agent = await plane.agent("host-1")
+    clients = [Client(plane) for _ in range(UNPROVEN_MAX)]
+    assert all(client.hello for client in clients)
+    refused = Client(plane)
+    assert not refused.hello
+    assert isinstance(refused.protocol.handshake_exc, InvalidStatus)
+    assert refused.protocol.handshake_exc.response.status_code == 503
+    clients[0].prove(agent)
+    assert Client(plane).hello
+    assert not Client(plane).hello
+    clients[1].socket.connection_lost(None)
+    assert Client(plane).hello
+    assert not Client(plane).hello
 
 
 async def test_pings_count_as_frames(plane: Plane) -> None:
