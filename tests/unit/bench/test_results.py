@@ -15,6 +15,8 @@ from bench.placement.measuring import OneProvider, SideTimes, SizeTimes, TrialTi
 from bench.plain_fleet import BEST_FIT
 from bench.report import show
 from bench.results import Machine, Results, measures_of
+from bench.schedulers import SchedulerTimes
+from bench.shared_library import SharedTimes
 from bench.timing import Times
 from bench.turns import Ratio
 from bench.workload import WarmTimes
@@ -153,3 +155,33 @@ def test_the_report_shows_the_placement_api_beside_the_real_one(
 def _rows(shown: str) -> list[str]:
     """Return the lines of tables."""
     return [line for line in shown.splitlines() if line.count("│") > 2]
+
+
+def test_floors_apply_to_every_number_of_processes(results: Results) -> None:
+    """The measures of several processes on one ledger have the names that the floors use."""
+    cases = load_cases(quick=False)
+    results.shared_library = [
+        SharedTimes("postgresql", hosts, processes, 3_000.0, 300.0, 0.9, 0.97, 5)
+        for hosts in cases.shared_library.hosts
+        for processes in cases.shared_library.processes
+    ]
+    results.schedulers = [
+        SchedulerTimes(
+            contention, hosts, count, 64, 100, 0, 0, 2_000.0, 300.0, 61.0, 0.0, 1_800.0, 1.1, 0.9
+        )
+        for contention, hosts in (*(("low", one) for one in cases.schedulers.hosts), ("hot", 200))
+        for count in cases.schedulers.schedulers
+    ]
+    verdicts = {
+        verdict.floor.measure: verdict.met
+        for verdict in judge(load_floors(), measures_of(results))
+        if verdict.floor.measure.startswith(("shared_library.", "schedulers."))
+    }
+    assert cases.schedulers.hot_hosts == 200
+    assert verdicts["shared_library.postgresql.10000.1.vs_sqlite"]
+    assert verdicts["shared_library.postgresql.1000.4.vs_one"]
+    assert verdicts["schedulers.low.1000.1.vs_echo"]
+    assert verdicts["schedulers.low.10000.2.vs_one"] is False
+    assert verdicts["schedulers.hot.200.4.conflicts_per_1000"] is False
+    assert None not in verdicts.values()
+    show(results)
