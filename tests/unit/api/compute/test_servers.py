@@ -287,7 +287,7 @@ async def test_a_key_is_for_one_request(stack: Stack) -> None:
     key = {"Idempotency-Key": "trace/1"}
     body = {"server": {"name": "vm", "flavorRef": "small"}}
     assert (await stack.ask("POST", "/v2.1/servers", body, headers=key)).status == 202
-    other = {"server": {"name": "vm", "flavorRef": "small", "max_count": 2}}
+    other = {"server": {"name": "vm", "flavorRef": "small", "min_count": 2}}
     assert (await stack.ask("POST", "/v2.1/servers", other, headers=key)).status == 409
     for bad in ("", "x" * 256):
         headers = {"Idempotency-Key": bad}
