@@ -33,7 +33,7 @@ SILENT_S_MAX: Final = 45.0
 
 _UNPROVEN_FRAME_BYTES_MAX: Final = 4 * 1024
 _UNPROVEN_BYTES_MAX: Final = 16 * 1024
-UNPROVEN_MAX: Final = 512
+UNPROVEN_MAX: Final = 4_096
 """The most connections at a time on which no identity is proven yet; further ones get 503.
 
 After a restart of the control plane all agents connect within seconds. If all were served at the
