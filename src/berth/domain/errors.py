@@ -80,7 +80,7 @@ class InstanceLockedError(ConflictError):
 
 
 class PolicyError(BerthError):
-    """A policy file is invalid; the policy in force stays in force.
+    """A policy file is invalid; the current policy stays in force.
 
     Args:
         where: the place in the file (`filters[2].name`).

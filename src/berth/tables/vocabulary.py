@@ -44,7 +44,7 @@ class Names(Generic[_T]):
         return name in self.standard
 
     def in_order(self, names: Iterable[str]) -> list[str]:
-        """Return names in the order of the vocabulary, unknown names as if they were reported."""
+        """Return names in the order of the vocabulary, with unknown names last, sorted by name."""
         return sorted(names, key=self._place)
 
     def all(self) -> list[str]:
@@ -77,7 +77,7 @@ class Vocabulary:
 
         Args:
             standard: the standard classes and traits, in the order of responses.
-            table: the providers, whose classes and traits are known as long as they have them.
+            table: the providers; a class or trait is known as long as a provider has it.
         """
         self._table = table
         self.classes = Names[ResourceClass](standard.classes, lambda: table.resource_classes)

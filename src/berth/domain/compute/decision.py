@@ -40,7 +40,7 @@ class RefusalCode(OpenName):
 
 @dataclass(frozen=True, slots=True)
 class FilterCount:
-    """One filter of the chain: how many hosts it got and kept, and examples that it removed."""
+    """One filter of the chain: how many hosts it received and kept, with some of those removed."""
 
     name: str
     before: int
@@ -236,7 +236,8 @@ class Decision:
     chosen_among: int = 1
     """Number of best hosts from which each host was chosen at random; 1 means always the best."""
     zones: tuple[ZoneCount, ...] = ()
-    """Instances by zone, most first, when the request was decided over a tree of zones; else empty.
+    """Instances by zone, in descending order of their number, if the request was decided over a
+    tree of zones; otherwise empty.
     """
 
 

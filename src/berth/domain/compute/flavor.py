@@ -8,7 +8,8 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.resources import AMOUNT_MAX
 
 SIZE_MAX: Final = 2**31 - 1
-"""Largest VCPUs, memory (MiB), disk (GiB) and swap (MiB) of a flavor from another process."""
+"""Maximum of the VCPUs, memory (MiB), disks (GiB) and swap (MiB) of a flavor from another
+process."""
 _PAIRS_MAX: Final = 1_024
 _NAME_MAX: Final = 255
 _TEXT_MAX: Final = 65_535
@@ -68,12 +69,13 @@ class Image:
 
 
 def check_received(flavor: Flavor, image: Image | None) -> None:
-    """Reject a flavor or an image whose size no client could have set.
+    """Reject a flavor or an image with values that no client could have set.
 
     Orders of parent zones and of other processes contain flavors and images as a whole.
 
     Raises:
-        InvalidInputError: a value is too large; the error names the field.
+        InvalidInputError: a number is out of range, a string is too long, or there are too many
+            extra specs or image properties; the error names the field.
     """
     for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap_mb"):
         if (value := getattr(flavor, name)) > SIZE_MAX:

@@ -64,7 +64,7 @@ def public_key_bytes(text: str) -> bytes:
     """Return the 32 bytes of a public key in base64.
 
     Raises:
-        InvalidInputError: the text is not base64, or has another size.
+        InvalidInputError: the text is not base64, or does not encode 32 bytes.
     """
     try:
         key = base64.b64decode(text, validate=True)

@@ -28,7 +28,8 @@ class MoveKind(OpenName):
 
 
 class Stage(OpenName):
-    """The stage of a move; in each non-final stage one side must act (`Migration.turn`)."""
+    """The stage of a move; in a non-final stage other than `ARRIVED` one side must act
+    (`Migration.turn`)."""
 
     LEAVING = "leaving"
     """The source stops the guest and offers its disks."""

@@ -112,10 +112,10 @@ def with_hardware(needs: Needs, flavor: Flavor, image: Image | None) -> Needs:
     """Return needs extended by topology and devices, with the amounts and traits these imply.
 
     Dedicated CPUs are requested as PCPU instead of VCPU, plus one PCPU if emulator threads are
-    isolated, unless the flavor itself requests VCPU or PCPU. The thread policies `require` and
-    `isolate` require and forbid the trait HW_CPU_HYPERTHREADING. The device policy `socket`
-    requires the trait COMPUTE_SOCKET_PCI_NUMA_AFFINITY. Persistent memory is requested as amounts
-    of its classes.
+    isolated, unless the flavor itself requests PCPU. The thread policies `require` and `isolate`
+    require and forbid the trait HW_CPU_HYPERTHREADING. The device policy `socket` requires the
+    trait COMPUTE_SOCKET_PCI_NUMA_AFFINITY. Persistent memory is requested as amounts of its
+    classes.
 
     Raises:
         InvalidInputError: an extra spec or image property is invalid or contradicts another.

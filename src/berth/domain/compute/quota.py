@@ -127,10 +127,11 @@ def sum_of(footprints: Iterable[Footprint]) -> Footprint:
 
 
 def excess_of(before: Footprint, after: Footprint, limits: Footprint) -> tuple[Excess, ...]:
-    """Return the limits that a project exceeds after a change, for amounts that it increases.
+    """Return the limits that a project exceeds after a change, for amounts that the change
+    increases.
 
-    An amount that the change leaves equal or lowers is not compared, so a project above a lowered
-    limit may still delete or shrink its instances.
+    Other amounts are not compared, so a project above a lowered limit may still delete or shrink
+    its instances.
 
     Args:
         before: the project's footprint before the change.

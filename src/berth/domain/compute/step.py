@@ -1,4 +1,4 @@
-"""Steps: what an agent did for an instance on its host, as it reports to the control plane.
+"""Steps: what an agent did for an instance on its host, as reported to the control plane.
 
 A report names the step and its outcome. It contains no record: the control plane derives all writes
 from its own records, so a compromised host can lie only about its own guests.
@@ -108,9 +108,9 @@ class Standing:
     """What the control plane tells a host about an instance.
 
     `instance` and `migration` are the current records if the instance concerns the host. Otherwise
-    both are None, and `where` says why: `unknown`, `deleted`, `on no host` or `on another host`.
-    For a deleted instance of the host it is `deleted`. `revision` is that of the instance, 0 if it
-    is unknown.
+    both are None, and `where` says why: `unknown`, `deleted` (even if the record still names the
+    host), `on no host` or `on another host`. `revision` is that of the instance, 0 if it is
+    unknown.
     """
 
     instance: Instance | None = None

@@ -46,9 +46,9 @@ def is_nowhere(instance: Instance) -> bool:
 
 
 def as_any_host_sees(instance: Instance) -> Instance:
-    """Return an instance that is nowhere without all that the deletion of its disks does not need.
+    """Return an instance that is nowhere, reduced to what the deletion of its disks needs.
 
-    Any host may be asked to delete the disks, so each sees these instances.
+    Any host may be asked to delete the disks, so every host sees these instances.
     """
     return fast_replace(
         instance,
@@ -75,8 +75,8 @@ def as_any_host_sees(instance: Instance) -> Instance:
 def _is_evacuated(instance: Instance) -> bool:
     """Return whether an instance waits for a scheduler to choose the destination of an evacuation.
 
-    Its task is that of a rebuild, as in Nova; only the action differs. If this host is alive
-    although it was declared down, its agent must not rebuild the guest.
+    Its task is that of a rebuild, as in Nova; only the action differs. If the instance's host is
+    alive although it was declared down, the host's agent must not rebuild the guest.
     """
     action = instance.action
     is_asked = action is not None and action.name == EVACUATE.action
@@ -106,7 +106,8 @@ def has_leftover(host: str, migration: Migration) -> bool:
 def is_concerned(host: str, instance: Instance, migration: Migration | None) -> bool:
     """Return whether an instance is on a host, moves from or to it, or is nowhere.
 
-    An instance that is nowhere (`is_nowhere`) concerns every host, because any agent may delete it.
+    An instance that is nowhere (`is_nowhere`) concerns every host, because any agent may delete its
+    disks.
     """
     if instance.host == host or is_nowhere(instance):
         return True
@@ -137,7 +138,7 @@ def is_in_place(migration: Migration) -> bool:
 def ends_off(migration: Migration) -> bool:
     """Return whether an evacuated instance is off afterwards.
 
-    The destination applies the stopped state, not the request for the evacuation: until another
-    host has the guest, a host that was only cut off would stop its healthy guest.
+    The status changes only when the destination has the guest. If the request for the evacuation
+    changed it, a host that was merely cut off would stop its healthy guest.
     """
     return migration.stays_off or migration.was is Status.SHUTOFF

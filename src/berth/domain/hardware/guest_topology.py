@@ -55,7 +55,7 @@ class GuestCell:
 
 @dataclass(frozen=True, slots=True)
 class GuestTopology:
-    """The NUMA requirements of one instance; each of its NUMA cells gets its own on the host.
+    """The NUMA requirements of one instance; each guest NUMA cell gets a host NUMA cell of its own.
 
     `isolates_emulator` requests one more dedicated CPU for the hypervisor's own threads, on the
     NUMA cell of the host that the guest's NUMA cell 0 gets. `wants_threads` requires a host on

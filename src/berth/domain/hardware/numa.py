@@ -30,7 +30,7 @@ class MemoryPages:
         """Reject a page size or a number of pages that is out of range.
 
         Raises:
-            InvalidInputError: the error names the value and its range.
+            InvalidInputError: a value is out of range; the error names the value and the range.
         """
         if not 1 <= self.size_kb <= AMOUNT_MAX:
             raise InvalidInputError("size_kb", f"{self.size_kb} must be between 1 and {AMOUNT_MAX}")

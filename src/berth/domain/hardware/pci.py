@@ -68,7 +68,7 @@ class PciPool:
         """Reject a count out of range.
 
         Raises:
-            InvalidInputError: the error names the count.
+            InvalidInputError: the count is out of range.
         """
         if not 0 <= self.count <= AMOUNT_MAX:
             raise InvalidInputError(

@@ -91,8 +91,8 @@ def read_groups(
         The suffixed groups, sorted by suffix, without those that request nothing.
 
     Raises:
-        InvalidInputError: a name or a value is invalid, there are too many groups, or a group has
-            only traits.
+        InvalidInputError: a name or a value is invalid, there are too many groups, or a suffixed
+            group has only traits or both requires and forbids a trait.
     """
     drafts = {"": unsuffixed}
     for key, value in specs.items():

@@ -141,7 +141,7 @@ class Guard:
     """Reject the unit if another unit with the same guard was committed after version `seen`.
 
     A decision that depends on more than its own records (the members of a server group, the set of
-    names in use) adds a guard that names what it read and the version at which it did. Of two
+    names in use) adds a guard that names what it read and the version at which it read it. Of two
     concurrent decisions with the same guard, the second is rejected as stale and must be made again
     (docs/adr/0007-guards.md).
 

@@ -121,7 +121,7 @@ _TEXTS: dict[OfferRefusalReason, str] = {
 
 
 class OfferRefusedError(BerthError):
-    """An offer was refused and nothing was built for it.
+    """An offer was refused; unless the reason is `UNSETTLED`, nothing was built for it.
 
     Args:
         flaw: the reason for the refusal.

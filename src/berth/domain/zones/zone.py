@@ -90,7 +90,8 @@ class RemoteInstanceStage(StrEnum):
     THERE = "there"
     """The child has confirmed that it builds or has the instance."""
     WITHDRAWING = "withdrawing"
-    """The instance is being withdrawn until the child confirms that it does not have it."""
+    """The instance is being withdrawn; this ends when the child confirms that it lacks the
+    instance."""
 
 
 @dataclass(frozen=True, slots=True)

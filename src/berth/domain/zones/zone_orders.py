@@ -84,7 +84,8 @@ class BuildOrder:
 
 @dataclass(frozen=True, slots=True)
 class BuildOutcome:
-    """The outcome of one item: `flaw` is the reason for a refusal, None if it is being built."""
+    """The outcome of one item: `flaw` is the reason for a refusal, None if the instance is being
+    built."""
 
     instance_uuid: str
     flaw: OfferRefusalReason | None = None

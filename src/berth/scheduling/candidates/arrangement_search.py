@@ -2,9 +2,9 @@
 
 The search is depth first, starts with the slot that has the fewest choices, and undoes one choice
 at a time. It remembers dead ends by the part of the state that matters, in which equivalent rows
-are interchangeable, so of many equal devices it tries only one. After dead ends, it looks ahead
-before each choice. If it has found nothing after many dead ends, it restarts with the slots that
-were most often involved. Without constraints, every combination of choices is an arrangement.
+are interchangeable, so it tries only one of many equal devices. Once it has met dead ends, it also
+looks ahead after a choice. If it has found nothing after many dead ends, it restarts with the slots
+that were most often involved. Without constraints, every combination of choices is an arrangement.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence

@@ -75,8 +75,8 @@ def find_candidates(
     Args:
         table: the table, with N rows.
         query: the query; unknown classes, traits and aggregates match no provider.
-        start: the index of the anchor to begin with, modulo their number; the skipped anchors come
-            last.
+        start: the index of the anchor to begin with, modulo the number of anchors; the skipped
+            anchors come last.
         candidates_max: the limit if the query has no limit or a higher one.
 
     Raises:
@@ -258,7 +258,7 @@ def _take(ways: AnchorArrangements, anchors: Anchors, wanted: int) -> list[Arran
 def _free_round(
     ways: AnchorArrangements, anchors: Anchors, wanted: int
 ) -> tuple[list[Arrangement], PendingAnchors]:
-    """Return the first arrangement of each anchor, known to exist, and the pending anchors."""
+    """Return the first arrangement of each anchor, which always exists, and the pending anchors."""
     roots = anchors.rows[:wanted][~anchors.is_alone[:wanted]]
     is_enough = anchors.rows.size >= wanted
     pending = () if is_enough else map(ways.after_first, roots.tolist())

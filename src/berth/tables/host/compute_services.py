@@ -11,8 +11,8 @@ from berth.tables.host.host_columns import HostColumns
 class ComputeServices:
     """Services by host name.
 
-    The columns of its hosts hold all fields of a plain service. A service is also stored as a
-    record if it has no host in the table, or if the columns cannot hold one of its fields: a
+    The columns of a service's hosts hold all fields of a plain service. A service is also stored as
+    a record if it has no host in the table, or if the columns cannot hold one of its fields: a
     disabled reason, attestations, audit notices, failures by tenant, a failure level, or a count
     out of range.
     """

@@ -1,4 +1,4 @@
-"""Holds of everything that one instance uses on a host before the ledger reports it.
+"""Holds on everything that an instance will use on a host, until the ledger reports the instance.
 
 A hold includes the NUMA cells and devices of the instance. A resident that is added during the hold
 must have no assignment, because its cells and devices would otherwise be counted twice.

@@ -1,8 +1,8 @@
 """The aggregates of each host, and the metadata of these aggregates.
 
 Metadata is read in Nova's two ways (nova-behaviour.md 2.6): a value is a number, or a list of words
-that is split at commas and stripped. The metadata of all aggregates of a host apply to it: of
-several numbers the lowest applies, and the words of all aggregates are combined.
+that is split at commas and stripped. The metadata of all aggregates of a host applies to the host:
+of several numbers the lowest is used, and the words of all aggregates are combined.
 """
 
 import math

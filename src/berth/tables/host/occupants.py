@@ -14,8 +14,8 @@ from berth.tables.host.image_counts import ImageCounts
 class Resident:
     """An instance on a host, or a migration that holds resources there, as rules see it.
 
-    `is_move` is True for a migration, whose uuid is then the resident's. `building` is True if the
-    task of the instance loads the disks of the host.
+    `is_move` is True for a migration; `uuid` is then that of the migration. `building` is True if
+    the task of the instance loads the disks of the host.
     """
 
     uuid: str

@@ -14,7 +14,7 @@ from berth.tables.host.occupants import Resident
 
 @dataclass(frozen=True, slots=True)
 class LocatedResident:
-    """A resident with the name of its host, and with its node or None if unknown."""
+    """A resident, the name of its host, and its node (None if unknown)."""
 
     resident: Resident
     name: str
@@ -22,7 +22,7 @@ class LocatedResident:
 
     @property
     def uuid(self) -> str:
-        """The uuid of the instance."""
+        """The uuid of the resident."""
         return self.resident.uuid
 
 

@@ -13,8 +13,8 @@ UsageSavepoint: TypeAlias = list[tuple[ClassColumns, int, int]]
 class Stock:
     """The columns of each resource class; a class gets columns with the first row that has it.
 
-    `used` in the columns is always the ledger's amount plus the row's hold. The hold is also stored
-    separately, so that it can be added to a new amount from the ledger.
+    Except after `try_use`, `used` in the columns is the ledger's amount plus the row's hold. The
+    hold is also stored separately, so that it can be added to a new amount from the ledger.
     """
 
     def __init__(self, rows: int) -> None:

@@ -38,7 +38,8 @@ class ProviderRecords:
         Args:
             row: a row that has or had a record, or the next new row.
             provider: the provider as the ledger reports it.
-            parent_uuid: equal to the provider's; this object is stored in its place.
+            parent_uuid: a string equal to the provider's `parent_uuid`; it is stored in its place,
+                so that children share one object.
         """
         if row == len(self._all):
             self._all.append(None)
