@@ -28,8 +28,10 @@ class MoveKind(OpenName):
 
 
 class Stage(OpenName):
-    """The stage of a move; in a non-final stage other than `ARRIVED` one side must act
-    (`Migration.turn`)."""
+    """The stage of a move.
+
+    In each non-final stage but `ARRIVED`, one side must act (`Migration.turn`).
+    """
 
     LEAVING = "leaving"
     """The source stops the guest and offers its disks."""

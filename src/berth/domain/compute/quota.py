@@ -127,8 +127,7 @@ def sum_of(footprints: Iterable[Footprint]) -> Footprint:
 
 
 def excess_of(before: Footprint, after: Footprint, limits: Footprint) -> tuple[Excess, ...]:
-    """Return the limits that a project exceeds after a change, for amounts that the change
-    increases.
+    """Return the limits that a project exceeds for amounts that a change increases.
 
     Other amounts are not compared, so a project above a lowered limit may still delete or shrink
     its instances.

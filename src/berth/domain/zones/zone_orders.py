@@ -84,8 +84,7 @@ class BuildOrder:
 
 @dataclass(frozen=True, slots=True)
 class BuildOutcome:
-    """The outcome of one item: `flaw` is the reason for a refusal, None if the instance is being
-    built."""
+    """The outcome of one item; `flaw` is the reason for a refusal, None if the zone accepted it."""
 
     instance_uuid: str
     flaw: OfferRefusalReason | None = None

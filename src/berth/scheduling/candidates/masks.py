@@ -168,7 +168,7 @@ def has_any(table: ProviderTable, traits: Iterable[str]) -> Mask:
 
 
 def is_member(table: ProviderTable, uuids: Iterable[str]) -> Mask:
-    """Return, for each row, whether it is in any aggregate; an unknown aggregate has no members."""
+    """Return, for each row, whether it is in any of the aggregates; unknown ones are empty."""
     numbers = table.aggregate_numbers
     known = [numbers[uuid] for uuid in uuids if uuid in numbers]
     return table.aggregates.has_any(known, table.all_rows)
@@ -198,7 +198,7 @@ def all_of(masks: Iterable[Mask]) -> Mask:
 
 
 def roots_allowed(table: ProviderTable, query: CandidateQuery) -> Mask | None:
-    """Return, for each row, whether its traits permit it as an anchor; None if all rows may be."""
+    """Return, for each row, whether its traits permit it as an anchor; None if any row may be."""
     masks = [has_any(table, (trait,)) for trait in query.root_required]
     if query.root_forbidden:
         masks.append(~has_any(table, query.root_forbidden))

@@ -3,8 +3,8 @@
 Theory of operation. Requests that agree in everything that the rules read share a *request
 profile*. A profile stores for every host its score and which filter removes it first. To decide,
 the engine brings the profile up to date: it evaluates the same rules on the rows that have changed
-since then, which the table's journal lists. It then finds the best hosts by blocked maxima, without
-a scan of all hosts.
+since its last update, which the table's journal lists. It then finds the best hosts by blocked
+maxima, without a scan of all hosts.
 
 Nova's scores are relative to the extremes of the passing hosts, so all scores change when an
 extreme does. A profile keeps its scores on the scales on which they were computed, bounds how far

@@ -116,7 +116,8 @@ class Engine:
         except (AttributeError, TypeError):
             return None
         # Readings are updated before profiles, because a profile checks their epoch before it uses
-        # their lines. So are timed verdicts, because a profile reads changed rows from their logs.
+        # their lines. Timed verdicts are also updated first, because a profile reads changed rows
+        # from their logs.
         self._drop_after_membership_change()
         self._readings.catch_up(query)
         for timed in self._timed.values():

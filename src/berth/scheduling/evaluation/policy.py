@@ -51,7 +51,7 @@ class Driver(Protocol):
             seed: the seed of every random choice in the plan; equal seeds give equal plans.
 
         Raises:
-            InvalidInputError: the flavor or the image has an invalid spec, or the flavor requests
+            InvalidInputError: the flavor, the image or a hint is invalid, or the flavor requests
                 groups of resources and no filter of the policy handles them.
         """
         ...

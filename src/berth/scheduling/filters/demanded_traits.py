@@ -248,7 +248,7 @@ def is_asked_by_either(query: Query, key: str) -> tuple[bool, str]:
         key: the key without its prefix (`virtio_packed_ring`).
 
     Returns:
-        True if the feature is requested, and its properties as text, whatever their value.
+        Whether the feature is requested, and as text the properties that set it, on or off.
 
     Raises:
         InvalidInputError: one requests the feature and the other rules it out.

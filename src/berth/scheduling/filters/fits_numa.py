@@ -26,7 +26,7 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
         numa_packing: True prefers the host's fullest NUMA cells, False its emptiest.
 
     Raises:
-        ValueError: an alias cannot be parsed.
+        ValueError: an alias is invalid or contradicts an earlier one of the same name.
     """
     aliases = aliases_of(pci_aliases)
 

@@ -41,7 +41,7 @@ def build(*, service_down_time_s: float = 60.0) -> Filter:
     def holds_until(hosts: HostTable, query: Query, rows: Selection) -> float:
         seen_s = hosts.last_seen_s[rows]
         turns_s = np.concatenate((seen_s - service_down_time_s, seen_s + service_down_time_s))
-        # A change that was due less than the rounding ago may not show in the verdict yet.
+        # A change that was due less than `_ROUNDING_S` ago may not show in the verdict yet.
         later = turns_s[turns_s >= query.now_s - _ROUNDING_S]
         return float(later.min(initial=math.inf)) - _ROUNDING_S
 

@@ -80,8 +80,7 @@ class CellColumns(ColumnSet):
 
 
 def most_paired(counts: Iterable[int]) -> int:
-    """Return the maximum number of CPUs that cores provide if each core in use provides equally
-    many.
+    """Return the maximum number of CPUs from cores that each provide equally many.
 
     Each core in use provides at least two CPUs, so the result is 0 if no core has two free CPUs.
 
