@@ -103,7 +103,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._was_asked = True
 
     def handle_websocket_upgrade(self) -> None:
-        """Hand the connection over to the protocol of WebSocket."""
+        """Hand the connection over to the WebSocket protocol."""
         self._wait_no_more()
         super().handle_websocket_upgrade()
 
@@ -120,7 +120,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Respond to malformed HTTP with status 400, and close the connection."""
-        # Uvicorn calls this while it handles the error of the parser, and only that error gives the
+        # Uvicorn calls this while it handles the parser's error, and only that error states the
         # cause.
         cause = str(sys.exception() or "")
         reason = "content-length header must be an integer" if "Content-Length" in cause else msg

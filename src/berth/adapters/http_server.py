@@ -50,13 +50,13 @@ async def serve_http(
     tls: TlsFiles | None = None,
     sockets: type[asyncio.Protocol] | None = None,
 ) -> None:
-    """Serve an application until SIGINT or SIGTERM; requests in progress have 5 s to end.
+    """Serve an application until SIGINT or SIGTERM; requests in progress have 5 s to finish.
 
     Args:
         app: the application.
         listener: a listening socket; see `listening`.
         tls: the certificate; None serves unencrypted HTTP.
-        sockets: the protocol of WebSocket connections; None serves no WebSocket.
+        sockets: the protocol class for WebSocket connections; None rejects such connections.
 
     Raises:
         InvalidInputError: the certificate or the key cannot be used.
@@ -105,7 +105,7 @@ def config_of(
     context = config.ssl
     if context is not None:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # Session tickets cost each connection memory, and agents keep theirs open.
+        # Session tickets cost memory for each connection, and agents keep their connections open.
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
     return config

@@ -41,9 +41,9 @@ class _Observed:
 class PrometheusMetrics:
     """Keeps the metrics of one process; see the ports `Metrics` and `Exposition`.
 
-    Each series must be updated by one thread only, so that counting needs no lock, which would cost
-    more than the rest. The exposition also contains the memory, the CPU time and the open files of
-    the process.
+    Each series must be updated by one thread only, so that counting needs no lock; a lock would
+    cost more than the counting itself. The exposition also contains the memory, the CPU time and
+    the open files of the process.
 
     Args:
         series_max: the number of series after which a measure counts new label values as `other`.

@@ -136,7 +136,7 @@ class OpenAttester:
 
 
 def _time_of(text: str) -> float | None:
-    """Return a time in Unix seconds, or None if the text is invalid; without a zone it is UTC."""
+    """Return the Unix time that a text states, in UTC unless it names a zone; None if invalid."""
     for read in (datetime.fromisoformat, _read_other):
         try:
             found = read(text.strip())

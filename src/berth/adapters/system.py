@@ -44,7 +44,7 @@ class RandomIds:
     """Random identifiers; see the port `Ids`.
 
     Random bytes are read from the system in blocks, because each read releases the interpreter
-    lock, which costs more than the bytes.
+    lock, which costs more than generating the bytes.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ def spare_the_collector() -> None:
 
 
 def raise_file_limit() -> int:
-    """Allow this process as many open files as it may have, and return their number.
+    """Raise this process's limit on open files as far as the system permits; return the limit.
 
     Each connected agent is one open file, and the usual limit of 1,024 exists only for programs
     that use `select`.

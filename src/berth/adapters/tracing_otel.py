@@ -50,7 +50,7 @@ class OtelTracer:
 
     Args:
         part: the part of Berth that the process runs (`scheduler`).
-        exporter: exports the spans in a background thread.
+        exporter: exports the spans; it is called in a background thread.
         sample_ratio: the fraction of the traces started here that are recorded, between 0 and 1.
             Processes with the same ratio make the same choice for each trace.
     """
@@ -118,7 +118,8 @@ class OtelTracer:
     def _remote(self, origin: _Origin) -> SpanContext:
         """Return the root span of a trace that another process started.
 
-        This process does not know whether that span was sampled, and derives it from the ratio.
+        This process does not know whether that span was sampled, so it computes the same decision
+        from the ratio.
         """
         verdict = self._ratio.should_sample(None, origin.trace_id, "").decision
         is_sampled = verdict is Decision.RECORD_AND_SAMPLE

@@ -84,7 +84,8 @@ class AuthFile:
         accounts: the accounts in force, by user.
 
     Raises:
-        InvalidInputError: the file is invalid at the start, when there are no earlier accounts.
+        InvalidInputError: the file is invalid or cannot be read at the start, when there are no
+            earlier accounts.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:

@@ -1,8 +1,8 @@
 """The file of keys that sign messages on the broker: one key in base64 on each line.
 
 The first key signs, and all are accepted. A file has three keys: the one in use, the next one and
-the previous one. So a rotation refuses no message, in whatever order the processes get the new
-file. Empty lines and lines that start with `#` are skipped.
+the previous one. Therefore no message is refused during a rotation, in whatever order the processes
+get the new file. Empty lines and lines that start with `#` are skipped.
 """
 
 import os
@@ -41,7 +41,7 @@ class BusKeyFile:
         telemetry: receives events of changes and failures.
 
     Raises:
-        InvalidInputError: the file is invalid, readable by all users, or cannot be created.
+        InvalidInputError: the file is invalid, accessible to all users, or cannot be created.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:

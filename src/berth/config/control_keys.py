@@ -37,13 +37,15 @@ _HEADING: Final = (
 class ControlKeyFile:
     """The keys of a file, which is read again when it changes.
 
+    A changed file that is invalid is reported to telemetry, and the earlier keys stay in force.
+
     Args:
         path: the file; a missing one is created.
         clock: the monotonic clock; the file's status is checked at most once a second.
         telemetry: receives events of changes and failures.
 
     Raises:
-        InvalidInputError: the file is invalid, readable by all users, or cannot be created.
+        InvalidInputError: the file is invalid, accessible to all users, or cannot be created.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:

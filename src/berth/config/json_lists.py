@@ -130,9 +130,9 @@ def read_image_files(path: Path | None) -> dict[str, ImageFile]:
     `os_command_line` have Nova's meaning; the first two are ids of images in the same list.
 
     Raises:
-        InvalidInputError: the list cannot be read or is invalid, a named kernel or RAM disk is not
-            in it with a file of that format, or an image has a RAM disk or a command line but no
-            kernel.
+        InvalidInputError: the list cannot be read or is invalid, a named kernel or RAM disk is
+            missing from the list or has no file or the wrong format, or an image has a RAM disk or
+            a command line but no kernel.
     """
     if path is None:
         return {}

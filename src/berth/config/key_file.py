@@ -39,7 +39,7 @@ class KeyFile:
         telemetry: receives events of changes and failures.
 
     Raises:
-        InvalidInputError: the file is invalid, readable by all users, or cannot be created.
+        InvalidInputError: the file is invalid, accessible to all users, or cannot be created.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:

@@ -37,7 +37,8 @@ def read_placement_policy(path: Path | None) -> dict[str, str]:
         raise InvalidInputError(
             str(path), f"cannot be read ({error.strerror}); check the path and its permissions"
         ) from error
-    # The size comes first: the limit may cut a character in two, and it counts bytes.
+    # The size is checked before decoding, since it counts bytes, and the limit may cut a character
+    # in two.
     if len(content) > _FILE_BYTES_MAX:
         raise InvalidInputError(str(path), f"must have at most {_FILE_BYTES_MAX:,} bytes")
     try:

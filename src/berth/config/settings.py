@@ -181,7 +181,7 @@ class LedgerSettings:
 
 @dataclass(frozen=True, slots=True)
 class BusSettings:
-    """The bus, a RabbitMQ server; without a URL, processes communicate only through the ledger."""
+    """The bus, a RabbitMQ server; without a URL, APIs and schedulers share only the ledger."""
 
     url: str | None = field(default=None, repr=False)  # the URL may contain a password
     ca_file: Path | None = None
@@ -282,7 +282,7 @@ class AgentSettings:
     heartbeat_interval_s: Seconds = 10.0
     # The driver reports changes immediately, so the full comparison only catches lost events.
     reconcile_interval_s: Seconds = 600.0
-    """Seconds between full comparisons of a host with the ledger."""
+    """Seconds between full comparisons of a host's guests with its instances."""
     isolated_pause_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
     """Seconds without the control plane after which guests are paused; 0 keeps them running."""
     restarts_max: Annotated[int, Meta(ge=0, le=1_000)] = 5

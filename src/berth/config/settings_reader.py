@@ -30,7 +30,7 @@ class _Given:
     Attributes:
         value: the value as given.
         source: the place of the value, for error messages.
-        folder: the folder to which relative paths are relative.
+        folder: the folder from which relative paths start.
         strict: whether the type of the value must match. TOML has types; variables and options are
             strings, which are converted to numbers.
     """
@@ -47,7 +47,8 @@ def read_settings(
     """Return the settings; options override the environment, which overrides the file.
 
     Args:
-        file: a TOML file with one table for each section (`[api]`); its paths are relative to it.
+        file: a TOML file with one table for each section (`[api]`); relative paths in it start at
+            its folder.
         environ: `BERTH_<SECTION>_<KEY>` variables; all others are ignored.
         options: values from the command line by `section.key`; None means "not given".
 

@@ -29,7 +29,7 @@ class AgentDriver(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VirtSettings:
-    """The guests on an agent's host; the fake driver reads `fake_network_dir` only."""
+    """The guests on an agent's host; fake hosts use only `stop_grace_s` and `fake_network_dir`."""
 
     type: Accelerator = Accelerator.AUTO
     """The accelerator; `auto` is KVM if a test guest boots with it, and otherwise TCG."""
@@ -52,7 +52,7 @@ class VirtSettings:
     move_address: _Text = "127.0.0.1"
     """Address at which other hosts reach this one for live migrations and disks."""
     move_networks: tuple[str, ...] = ()
-    """Networks of all hosts' `move_address`, as CIDR blocks; others are never connected to."""
+    """Networks of all hosts' `move_address`, as CIDR blocks; none allows every address."""
     binary: _Text = "qemu-system-x86_64"
     # This is the newest machine type of QEMU 7.2, which Debian 12 ships.
     machine: Annotated[str, Meta(pattern=r"^[a-z0-9.-]{1,64}$")] = "pc-q35-7.2"

@@ -38,7 +38,7 @@ class DeviceUsage:
         self._free = {host.name: [dict(device) for device in host.devices] for host in hosts}
 
     def find(self, host: str, ask: DeviceRequest) -> tuple[AuditedDeviceShare, ...] | None:
-        """Return shares of a host's devices for every group, or None when they do not fit."""
+        """Return shares of a host's devices for every group, or None if the groups do not fit."""
         free = [dict(device) for device in self._free[host]]
         # Large groups fit on the fewest devices, so trying them first prunes the search.
         largest_first = sorted(ask.groups, key=lambda group: -sum(group.values()))
@@ -55,7 +55,7 @@ class DeviceUsage:
     def broken(
         self, host: str, ask: DeviceRequest, parts: Sequence[AuditedDeviceShare]
     ) -> list[str]:
-        """Return a message for each rule that shares break; call this before they are recorded."""
+        """Return a message for each rule that the shares break; call this before recording them."""
         devices = self._free[host]
         if any(not 0 <= part.device < len(devices) for part in parts):
             return ["has a share of a device that the host does not have"]

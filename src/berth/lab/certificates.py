@@ -13,7 +13,7 @@ from berth.lab import loopback
 
 
 def write_certificate(certificate: Path, key_file: Path) -> None:
-    """Write a certificate for the loopback address, which signs itself, and its private key."""
+    """Write a self-signed certificate for the loopback address, and its private key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, loopback.HOST)])
     now = datetime.now(UTC)

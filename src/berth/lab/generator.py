@@ -80,7 +80,7 @@ class GeneratorSettings:
     load: float = 0.9
 
     def __post_init__(self) -> None:
-        """Refuse settings that are not finite and above 0.
+        """Refuse settings, except the seed, that are not finite and above 0.
 
         Raises:
             InvalidInputError: a setting is not finite or not above 0; the error names it.
@@ -147,7 +147,7 @@ _SHAPES = {
     "e": _shape(64, 8, "CUSTOM_GENERATION_2", "CUSTOM_GPU_HOST", gpus=4),
 }
 # The shapes of consecutive hosts, repeated. The length of 20 has no common divisor with the number
-# of availability zones, 3, so each of them gets every shape.
+# of availability zones, 3, so each zone gets every shape.
 _SHAPE_ORDER = "abacabadabacabecabaa"
 
 

@@ -2,8 +2,8 @@
 
 The method is that of the FGD paper (Weng et al., "Beware of Fragmentation", USENIX ATC 2023) on the
 openb trace: all requests in random order, followed by randomly drawn ones until the total is 1.3
-times the fleet's GPUs. No instance departs, and refused requests are not retried. A prefix to their
-names also puts the hosts in random order.
+times the fleet's GPUs. No instance departs, and refused requests are not retried. The hosts are
+also put in random order, by a prefix to their names.
 """
 
 from collections import Counter

@@ -28,7 +28,7 @@ _FLAVORS: Final = (
 
 FLAVORS: Final = tuple(flavor for flavor, _ in _FLAVORS)
 RARE: Final = FLAVORS[-1]
-"""The flavor whose required trait only few hosts have."""
+"""The flavor whose required trait only a few hosts have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from berth.domain.errors import UnavailableError
 from berth.domain.zones.zone import Zone
 
 READY_S: Final = 180.0
-"""Zones may take this many seconds to start: there may be many, on a busy machine."""
+"""Zones may take this many seconds to start: many zones may start at once on a busy machine."""
 
 STOP_S: Final = 20.0
 """A zone may take this many seconds to stop before it is killed."""
@@ -365,7 +365,7 @@ class ZoneProcess:
 
 
 def _account(user: str, project: str | None = None) -> ZoneAccount:
-    """Return an account with a random password; by default, the project is named as the user."""
+    """Return an account with a random password; by default, its project is named like the user."""
     works_in = user if project is None else project
     return ZoneAccount(user, project=works_in, password=secrets.token_urlsafe(16))
 

@@ -12,7 +12,7 @@ def contained_path(folder: Path, *names: str) -> Path:
     """Return the path of the given names under a folder; each name must be a plain file name.
 
     Names come from orders, addresses and files of other hosts. The folder itself may be a symbolic
-    link, because an operator names it, but nothing under it.
+    link, because an operator names it, but nothing under it may be one.
 
     Args:
         folder: the folder, which need not exist.

@@ -18,8 +18,8 @@ from berth.ports.virt import OrphanFiles
 
 _SCHEME = "stored"
 _OF_HOSTS = ".hosts"
-# The name of a file next to stored disks. It identifies the disks that they were copied from, so
-# that a repeated store recognizes its own copy.
+# The name of a file next to stored disks. The file identifies the original disks, so that a
+# repeated store recognizes its own copy.
 _ORIGIN = "origin"
 _ANY = "00000000-0000-0000-0000-000000000000"
 
@@ -81,8 +81,8 @@ class SharedDiskStorage:
         """Delete stored disks, if they exist.
 
         Raises:
-            DriverError: the address is invalid, or the disks cannot be deleted now; `mine` then
-                still returns them.
+            DriverError: the address is invalid, there is no shared folder, or the disks cannot be
+                deleted now; in the last case `mine` still returns them.
         """
         scheme, _, uuid = address.partition(":")
         if scheme != _SCHEME:
@@ -135,7 +135,8 @@ class SharedDiskStorage:
         """Return the files or NBD addresses of the disks at an address, by name.
 
         Raises:
-            BuildError: nothing is stored there, or the address is invalid.
+            BuildError: nothing is stored there, the address is invalid or not in the networks of
+                hosts, or the shared folder is missing or cannot be read.
         """
         scheme, _, uuid = address.partition(":")
         if scheme == _SCHEME:

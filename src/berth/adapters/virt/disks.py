@@ -18,8 +18,8 @@ _PROGRAM = "qemu-img"
 _IDLE_S = 60.0
 EPHEMERAL = "ephemeral"
 SWAP = "swap"
-# The header of a qcow2 file of version 3: after magic and version the offset of the name of the
-# backing file, and in the incompatible features the bit of an external data file.
+# The header of a qcow2 file of version 3. The offset of the backing file's name follows the magic
+# and the version; one bit of the incompatible features means an external data file.
 _MAGIC: Final = b"QFI\xfb"
 _VERSION: Final = 3
 _HEADER_BYTES: Final = 104
@@ -52,7 +52,7 @@ async def root_bytes(image: ImageFile, root_gb: int) -> int:
 async def make_root(path: Path, image: ImageFile, root_gb: int) -> bool:
     """Create the root disk of a guest; return False if the guest has none, and True otherwise.
 
-    A disk image becomes the backing file of the root disk. For another image, the root disk is
+    A disk image becomes the backing file of the root disk. For any other image, the root disk is
     empty, and a guest whose `root_gb` is 0 has none.
 
     Raises:
@@ -101,10 +101,11 @@ def check_alone(path: Path) -> None:
     """Check that a qcow2 file refers to no other file.
 
     A copy contains what the file refers to. A file that another host has written may refer to any
-    file of this host, and the copy would give it to a guest.
+    file of this host, whose content the copy would disclose to a guest.
 
     Raises:
-        DriverError: the file is a symbolic link, refers to other files, or cannot be read.
+        DriverError: the file is a symbolic link, is not qcow2 of version 3, refers to another file,
+            or cannot be read.
     """
     if path.is_symlink():
         raise DriverError(

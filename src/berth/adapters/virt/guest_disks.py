@@ -71,9 +71,10 @@ async def copy_disks(folder: GuestFolder, sources: Mapping[str, str]) -> tuple[s
     """Copy the disks of a guest from files or NBD addresses, and return their names.
 
     Raises:
-        DriverError: a source is not a disk of a guest, or qemu-img failed.
+        DriverError: guests have no disk of that name, a file is not a qcow2 disk that stands alone,
+            or qemu-img failed.
     """
-    # Names and files may come from another host. Any other name could be a path that leads out of
+    # Names and files may come from another host. An unknown name could be a path that leads out of
     # this folder.
     if strange := sorted(sources.keys() - set(_DISKS)):
         raise DriverError(f"cannot fetch {strange[0][:80]!r}, because guests have no such disk")

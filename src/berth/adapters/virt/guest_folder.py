@@ -42,7 +42,7 @@ class GuestFolder:
         """Return the file of a disk.
 
         Raises:
-            DriverError: the name is a path, or the file is a symbolic link.
+            DriverError: the name is not a plain file name, or the file is a symbolic link.
         """
         file = checked_name(f"{name}.qcow2")
         return contained_path(self.path, file) if self._is_local else self.path / file
@@ -63,7 +63,7 @@ class GuestFolder:
         return " | ".join(line.strip() for line in text.splitlines() if line.strip())
 
     def trim_console(self) -> None:
-        """Truncate a console log above 8 MiB to its last MiB, so that it cannot fill the disk."""
+        """Cut a console log of more than 8 MiB to its last MiB, so that it cannot fill the disk."""
         path = self.console
         if path.is_symlink():
             return
@@ -91,7 +91,8 @@ def os_errors_as_driver_errors() -> Generator[None]:
 def tail(path: Path, bytes_max: int) -> str:
     """Return the end of a text file, or an empty string if there is no such file.
 
-    A symbolic link is not followed, because programs of the guest write next to it.
+    A symbolic link is not followed but causes an OSError, because the guest's programs can write to
+    the folder of the file.
     """
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
@@ -105,7 +106,8 @@ def claim_state_dir(state_dir: Path, host: str) -> None:
     """Record a host as the owner of a folder of guests, or check that it is the recorded owner.
 
     An agent destroys the guests that are on another host according to the ledger. If its host had
-    been renamed, or shared the folder with another host, it would destroy all guests (ADR 0022).
+    been renamed, or shared the folder with another host, the agent would destroy guests that are in
+    use (ADR 0022).
 
     Args:
         state_dir: the existing folder of guests.

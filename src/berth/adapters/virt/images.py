@@ -56,7 +56,8 @@ def image_of(instance: Instance, images: Images) -> ImageFile:
     """Return the image file from which an instance boots.
 
     Raises:
-        BuildError: the instance has no image, this host has no file for it, or it is not bootable.
+        BuildError: the instance has no image, this host has no file for the image, or the file is
+            an initrd.
     """
     if instance.image is None:
         raise BuildError(

@@ -17,7 +17,7 @@ from berth.domain.errors import DriverError
 
 SCHEME = "nbd"
 NO_DISKS = "nbd:?disks="
-"""The address of the disks of a guest that has none."""
+"""The address for a guest that has no disks."""
 BEGUN = "nbd:"
 """The address that a driver records before it starts an export and learns the actual address."""
 _PROGRAM = "qemu-storage-daemon"
@@ -61,7 +61,7 @@ async def offer(folder: GuestFolder, names: Sequence[str], host: str) -> str:
     For a guest without disks no daemon is started, and the address says that there are none.
 
     Raises:
-        DriverError: the daemon cannot be started.
+        DriverError: the daemon cannot be started, or does not answer in time.
     """
     if not names:
         return NO_DISKS

@@ -17,7 +17,7 @@ Networks = Sequence[str]
 
 
 class PeerAddress(NamedTuple):
-    """The host and the port of an address; without a port it is None."""
+    """The parts of an address; `port` is None if the address names no port."""
 
     host: str
     port: int | None
@@ -34,8 +34,8 @@ def peer_address(address: str, scheme: str, networks: Networks) -> PeerAddress:
     """Return the parts of an address that another host has reported.
 
     A compromised host may report any address, to have this host connect to a service of its choice.
-    So an address has one scheme, a host, perhaps a port, and no user, and it is in one of the
-    networks of the hosts, if the operator has named them.
+    Therefore an address must have the given scheme and a host, may have a port, must name no user,
+    and must be in one of the networks of the hosts, if the operator has named any.
 
     Raises:
         DriverError: the address is malformed, or outside of the networks.

@@ -94,7 +94,7 @@ def start(argv: Sequence[str], *, fds: Sequence[int], output: Path) -> HostProce
 def inherited_fds(fds: Sequence[int]) -> list[int]:
     """Return the descriptors that a child process gets for the given ones, in the same order.
 
-    None of them is in `fds`, so that no copy overwrites a descriptor that is yet to be copied.
+    No returned descriptor is in `fds`, so that no copy overwrites one that is yet to be copied.
     """
     found: list[int] = []
     number = _FIRST_FREE_FD
@@ -184,8 +184,8 @@ async def run(*words: str, idle_s: float | None = None) -> bytes:
     finally:
         if not talking.done():
             process.kill()
-            # The wait has a limit, since even a killed process cannot end while a disk does not
-            # answer it.
+            # The wait has a limit, since even a killed process cannot end while it waits for a disk
+            # that hangs.
             await asyncio.wait({talking}, timeout=_KILLED_S)
             talking.cancel()
     if process.returncode:

@@ -39,7 +39,7 @@ class ThreadRunner:
             if error is not None:
                 outcome.set_exception(error)
             else:
-                outcome.set_result(result)  # type: ignore[arg-type]  # one of both is given
+                outcome.set_result(result)  # type: ignore[arg-type]  # a result, as there is no error
 
         def run() -> None:
             result, error = None, None

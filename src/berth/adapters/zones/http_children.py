@@ -29,8 +29,8 @@ from berth.ports.zones import (
     TenantAssertionWriter,
 )
 
-# Headers that are not forwarded: hop-by-hop headers, credentials for this zone, and those that the
-# forwarded request has with values of its own.
+# Headers that are not forwarded: hop-by-hop headers, credentials for this zone, and those for which
+# the forwarded request has values of its own.
 _OWN_HEADERS: Final = CONNECTION_HEADERS | {
     "accept-encoding",
     "authorization",
@@ -133,7 +133,7 @@ class HttpChildren:
         return target
 
     def _connections_to(self, zone: Zone, address: "_ZoneAddress") -> ZoneConnections:
-        """Return the connections to a zone, which are the same as long as its address is."""
+        """Return the connections to a zone, which are reused while its address stays the same."""
         key = (zone.zone_id, address)
         found = self._connections.get(key)
         if found is None:
@@ -240,7 +240,7 @@ class _ForwardCall:
         return reader.answer
 
     def _request(self) -> tuple[bytes, ...]:
-        """Return the pieces to send, with a new assertion, because each is valid for one use."""
+        """Return the pieces to send, with a new assertion, since an assertion is for one use."""
         asked, target = self.asked, self.target
         statement = self.writer.write(
             target.zone.name, asked, project_id=self.project_id, user_id=self.user_id

@@ -23,7 +23,7 @@ CONNECTION_HEADERS: Final = frozenset(
         "upgrade",
     }
 )
-"""Hop-by-hop headers, which are not forwarded."""
+"""Hop-by-hop headers and `content-length`, which are not forwarded."""
 _FIRST: Final = 100
 _FIRST_FINAL: Final = 200
 _OTHER_PROTOCOL: Final = 101

@@ -19,7 +19,7 @@ from berth.testing.bus_conformance.letters import (
 )
 
 _CALLS = 200
-"""More than share a message on any bus."""
+"""More calls than share a message on any bus."""
 
 
 class BatchTests:
@@ -35,7 +35,7 @@ class BatchTests:
         assert [one.text for one in replies] == [f"re: {number}" for number in range(_CALLS)]
 
     async def test_an_error_reaches_only_its_own_caller(self, bus: Bus) -> None:
-        """If the handler raises for one call, the calls beside it are answered."""
+        """If the handler raises for one call, the calls made with it are still answered."""
 
         async def answer(letter: Letter) -> Reply:
             if letter.text == "1":
@@ -87,7 +87,7 @@ class BatchTests:
             assert "post.batched" in str(error)
 
     async def test_a_batched_call_waits_no_longer_than_it_said(self, bus: Bus) -> None:
-        """A call ends after its own timeout, although one beside it waits longer."""
+        """A call ends after its own timeout, although another call in its batch waits longer."""
         goes_on = asyncio.Event()
 
         async def answer(letter: Letter) -> Reply:

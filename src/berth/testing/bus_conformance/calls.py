@@ -64,7 +64,7 @@ class CallTests:
         assert set(replies) == {Reply("1"), Reply("2")}
 
     async def test_a_by_one_command_goes_to_the_same_server(self, bus: Bus) -> None:
-        """A `by_one` command goes to one server until that stops, and then to another."""
+        """A `by_one` command goes to one server until that server stops, and then to another."""
         stops = [bus.serve(BY_ONE, answering(name)) for name in ("1", "2", "3")]
         for _ in range(3):
             replies = [await bus.call(BY_ONE, Letter(""), timeout_s=PATIENCE_S) for _ in range(10)]

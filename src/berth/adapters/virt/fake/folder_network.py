@@ -57,7 +57,7 @@ class FolderNetwork(FakeNetwork):
     """Connects fake machines whose processes share a folder.
 
     Each waiting guest, arrived guest, offered disk and stored disk is a small JSON file, and an
-    address names the file. All writes are atomic. What a process has announced stays in the folder
+    address names the file. All writes are atomic. What a process has announced outlives the process
     until `clear` deletes it when the host starts again. `clear` never deletes stored disks.
 
     Args:
@@ -78,7 +78,7 @@ class FolderNetwork(FakeNetwork):
             raise InvalidInputError("virt.fake_network_dir", reason) from error
 
     def clear(self, host: str) -> None:
-        """Delete what an earlier process has announced for a host: its guests ended with it.
+        """Delete what an earlier process announced for a host, whose guests ended with the process.
 
         Raises:
             InvalidInputError: a file cannot be deleted.

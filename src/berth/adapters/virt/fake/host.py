@@ -28,7 +28,7 @@ class DriverFaults:
     seed: int = 0
 
     def strikes(self, verb: str, host: str, number: int) -> bool:
-        """Return whether a call of a driver's method fails.
+        """Return whether a call to a driver's method fails.
 
         Args:
             verb: the name of the method.

@@ -122,7 +122,8 @@ class LibvirtBuilder:
         """Start a guest that is off, from its saved memory if it is suspended.
 
         Raises:
-            DriverError: the guest could not be started and is unchanged.
+            BuildError: the host has no file for an image that the guest needs.
+            DriverError: the guest could not be started; its recorded power state is unchanged.
         """
         folder = self._registry.folder(known.uuid)
         # The guest is still defined here, so a migration that an earlier agent began has failed.
@@ -138,8 +139,8 @@ class LibvirtBuilder:
         try:
             await self._connection.on(known.uuid, _create)
         except BaseException:
-            # The record says RUNNING from before the start on, so that the guest is restarted if
-            # the agent dies in between. After a failure the previous record is restored.
+            # The record already says RUNNING before the guest starts, so that the guest is
+            # restarted if the agent dies in between. A failure restores the previous record.
             await self._registry.write(known)
             raise
 

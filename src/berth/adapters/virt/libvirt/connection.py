@@ -28,7 +28,7 @@ from berth.ports.virt import GuestEvent
 
 _T = TypeVar("_T")
 _OPEN_S = 20.0
-# A short call without an answer fails after this many seconds. Saving a large memory takes minutes;
+# A short call without an answer fails after this many seconds. Saving a large guest takes minutes;
 # keepalive detects most hanging connections much earlier.
 _CALL_S = 300.0
 _AGAIN_S = 1.0
@@ -87,7 +87,7 @@ class LibvirtConnection:
                 of waiting for its end.
 
         Raises:
-            LibvirtRefusedError: libvirt rejected the operation, or it failed.
+            LibvirtRefusedError: libvirt rejected the operation, or the operation failed.
             LibvirtUnreachableError: libvirtd is unreachable or does not answer, or the connection
                 to it was lost.
             DriverError: the driver is closed, or libvirt's binding is not installed.

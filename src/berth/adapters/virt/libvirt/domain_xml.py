@@ -83,7 +83,7 @@ def domain_xml(
 
 @dataclass(frozen=True, slots=True)
 class DestinationFiles:
-    """The paths of a guest's files on the destination of a migration."""
+    """The paths of a guest's files at the destination of a migration, and its host CPUs there."""
 
     state_dir: Path
     image: Path
@@ -101,7 +101,7 @@ def moved_xml(xml: str, destination: DestinationFiles, record: GuestRecord) -> s
 
     Args:
         xml: the migratable XML of the source.
-        destination: the paths at the destination.
+        destination: the paths and host CPUs at the destination.
         record: the guest's record at the destination.
     """
     domain = ET.fromstring(xml)  # noqa: S314 - libvirt wrote it

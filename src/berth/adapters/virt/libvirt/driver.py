@@ -127,8 +127,8 @@ class LibvirtDriver:
                     self._connection, self._clock, instance_uuid, grace_s
                 )
             # The state is recorded before the guest is off: if the agent and libvirtd died in
-            # between, it would otherwise count as crashed. While QEMU hangs, libvirt cannot change
-            # the record, so it is written afterwards.
+            # between, the guest would otherwise count as crashed. While QEMU hangs, libvirt cannot
+            # change the record, which is then written afterwards.
             if is_free and not is_written:
                 is_written = await self._registry.try_to_write(stopped)
             await self._connection.on(instance_uuid, force_off)

@@ -22,7 +22,7 @@ _EXPLANATIONS = {
 
 
 class LibvirtRefusedError(DriverError):
-    """libvirt rejected an operation, or it failed.
+    """libvirt rejected an operation, or the operation failed.
 
     Args:
         code: libvirt's error code.

@@ -111,7 +111,7 @@ class LibvirtFolder(GuestFolder):
             (self.path / _LEAVING).unlink(missing_ok=True)
 
     def begin_end(self) -> None:
-        """Mark the folder, if it exists, as unfinished, so that its removal is always completed."""
+        """Mark the folder, if any, as unfinished, so that an interrupted removal is completed."""
         if self.path.is_dir():
             with contextlib.suppress(OSError):  # a full disk, on which the removal makes room
                 self.mark(_UNFINISHED)
@@ -181,8 +181,8 @@ class LibvirtGuestRegistry:
     async def find(self, instance_uuid: str) -> ObservedGuest | None:
         """Return a guest of this host, or None if it has no persistent domain or no record.
 
-        The caller must hold the guest's lock, since this removes the remains of an unfinished
-        build.
+        The caller must hold the guest's lock, since this removes the remains of an unfinished build
+        or removal.
         """
         await self._adopt()
         folder = self.folder(instance_uuid)

@@ -34,7 +34,8 @@ from berth.ports.virt import Power
 
 _SCHEME = "libvirt"
 _PEER_SCHEMES = ("qemu", "qemu+tls", "qemu+tcp", "qemu+unix", "qemu+ssh", "qemu+libssh")
-# Others make libvirt start programs, read files of this host, or skip the check of a certificate.
+# Other parameters of a URI make libvirt start programs, read files of this host, or skip the check
+# of a certificate.
 _PEER_PARAMETERS = frozenset({"mode", "socket"})
 _POLL_S = 0.1
 _FLAGS = (
@@ -83,7 +84,8 @@ def target_of(address: str, uuid: str, networks: Networks = ()) -> MigrationTarg
     """Parse the address of a waiting guest, on a host in one of the networks.
 
     Raises:
-        DriverError: the address is invalid, or belongs to another guest.
+        DriverError: the address is invalid, belongs to another guest, or is in none of the
+            networks.
     """
     host, _, parts = peer_address(address, _SCHEME, networks)
     given = dict(parse_qsl(parts.query))

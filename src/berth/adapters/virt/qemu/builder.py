@@ -60,7 +60,7 @@ class QemuBuilder:
         """Return the spec of a new guest, without disks and not running.
 
         Raises:
-            BuildError: this host has no bootable file of the instance's image.
+            BuildError: the instance has no image, or this host has no bootable file for the image.
         """
         image = image_of(instance, self._images)
         size = GuestSize.of(instance.flavor)
@@ -106,8 +106,8 @@ class QemuBuilder:
             return ""
         size = machine.spec.size
         names = await guest_disks.make_disks(machine.folder, image, size, is_blank=waits)
-        # From here on the guest counts as built. After an earlier crash the next agent deletes the
-        # guest; after a later one the repeated task finds the guest and starts it.
+        # From here on the guest counts as built. If the agent dies before this, the next agent
+        # deletes the guest; if it dies later, the repeated task finds the guest and starts it.
         machine.record(disks=names, waits=waits, is_built=True)
         if not waits:
             await self.start(machine)
@@ -122,7 +122,8 @@ class QemuBuilder:
         """Start a guest without a process, from its saved memory if it is suspended.
 
         Raises:
-            DriverError: the guest could not be started and is unchanged.
+            BuildError: the host has no file for an image that the guest needs.
+            DriverError: the guest could not be started.
         """
         # The export ends first, since the guest must not write while another host reads the disks.
         await self.withdraw(machine)
@@ -160,8 +161,8 @@ class QemuBuilder:
                 f"cannot read the saved memory of guest {machine.spec.uuid}: {error.strerror}"
             ) from error
         try:
-            # The accelerator must be that with which the guest was suspended: with another one,
-            # QEMU would load the memory without an error.
+            # The accelerator must be the one with which the guest was suspended, because QEMU
+            # reports no error when it loads the memory with another one.
             known = machine.spec.accelerator
             accelerator = Accelerator(known) if known else await self.accelerator()
             await machine.start(image, accelerator, memory=memory)

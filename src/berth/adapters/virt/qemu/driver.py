@@ -221,8 +221,8 @@ class QemuDriver:
             raise
         except (DriverError, OSError) as error:
             if has_left:
-                # This is not a MigrationError, which would say that the guest stays here, so that
-                # the destination would destroy the guest that has arrived there.
+                # A MigrationError would say that the guest stays here, and the destination would
+                # destroy the guest that has arrived there.
                 reason = f"guest {instance_uuid} has moved, but is not yet removed here: {error}"
                 raise UnavailableError(reason) from error
             raise MigrationError(str(error)) from error

@@ -53,7 +53,7 @@ class QemuGuestRegistry:
         """Return a guest in its current state, or None if it does not exist.
 
         The caller must hold the guest's lock, since this removes the remains of an unfinished build
-        or of a failed live migration to this host.
+        or removal, or of a failed live migration to this host.
         """
         machine = await self.get(instance_uuid)
         if machine is None:

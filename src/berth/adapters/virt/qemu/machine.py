@@ -111,6 +111,7 @@ class Machine:
 
         Raises:
             QmpError: the process does not answer within 10 s, or has ended.
+            DriverError: the guest's folder cannot be opened.
         """
         self._process, self._ends = process, False
         until_ns = self._clock.ticks_ns() + int(_CONNECT_S * 1e9)
@@ -183,7 +184,7 @@ class Machine:
     async def power(self) -> tuple[Power, str]:
         """Return the power state of the guest and its reason, which may be empty.
 
-        If the process does not answer, they are the last recorded state and the error.
+        If the process does not answer, this returns the last recorded state and the error.
         """
         try:
             status = await self.status()
@@ -250,7 +251,7 @@ class Machine:
         self._publish(GuestEvent(self.spec.uuid, power, reason))
 
     async def wait_for(self, are_left: Sequence[str]) -> str:
-        """Wait until QEMU has a status not in `are_left`; return that, or "" if QEMU has ended."""
+        """Wait for a status of QEMU not in `are_left`, and return it; "" if QEMU has ended."""
         while (status := await self.status()) in are_left:
             await self._clock.sleep(_POLL_S)
         return status

@@ -75,7 +75,7 @@ class Qmp:
         fd: int | None = None,
         timeout_s: float = 30.0,
     ) -> object:
-        """Execute a command, passing the descriptor `fd` along, and return its result.
+        """Execute a command, passing along the descriptor `fd` if given, and return its result.
 
         Raises:
             QmpError: QEMU rejected the command, the connection ended, or the timeout passed.
