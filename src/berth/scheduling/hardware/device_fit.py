@@ -37,8 +37,8 @@ class DeviceDemand:
     def may_use(self, kind: DeviceKind) -> bool:
         """Return whether a device of this kind may serve this demand.
 
-        Physical functions and vDPA devices require a spec that names their type. Devices managed by
-        another host are never given out.
+        Physical functions and vDPA devices require a spec that names their type. Remotely managed
+        devices are never given out.
         """
         types = {spec.dev_type for spec in self.specs}
         for special in (DeviceType.PHYSICAL, DeviceType.VDPA):

@@ -54,7 +54,8 @@ def are_independent(sources: Sequence[DeviceSources]) -> bool:
 def have_enough(hosts: HostTable, sources: Iterable[DeviceSources], rows: Selection) -> Mask:
     """Return, for each row, whether it has enough devices for each demand, on any NUMA cell.
 
-    A host that fails never has all devices. A host that passes has them if `are_independent`.
+    A host that fails lacks some of the devices. A host that passes has all of them if the demands
+    are independent; see `are_independent`.
     """
     enough = np.ones(count_of(rows), dtype=np.bool_)
     for one in sources:

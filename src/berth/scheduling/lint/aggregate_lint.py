@@ -17,7 +17,7 @@ from berth.scheduling.rules.operators import number_of
 _RATIOS: Final = frozenset(map(ratio_key, (VCPU, MEMORY_MB, DISK_GB)))
 _LIMITS: Final = frozenset({"max_io_ops_per_host", "max_instances_per_host"})
 OVERRULES: Final = 100.0
-"""With this many times the weight of all lesser weighers, a weigher lets them break ties only."""
+"""With this many times the weight of all lesser weighers, a weigher lets them only break ties."""
 
 
 def lint_aggregates(aggregates: Iterable[Aggregate], policy: Policy) -> Iterator[LintWarning]:

@@ -47,7 +47,7 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
         now_s: Unix seconds, for heartbeats.
 
     Raises:
-        InvalidInputError: the flavor or the image has an invalid spec.
+        InvalidInputError: the flavor, the image or a hint is invalid.
     """
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     query = Query(request, request.needs, now_s, group, request.instance_uuids[0])

@@ -32,7 +32,7 @@ _CHOSEN: Final = "the host that was named or chosen"
 def plan_with_group_policy(
     hosts: HostTable, request: Request, policy: Policy, *, now_s: float, seed: int
 ) -> Plan:
-    """Return the driver's plan for a request, or a refusal for the policy of its server group.
+    """Return the driver's plan for a request, or a refusal because of its server group's policy.
 
     The refusal says that the policy is not supported or that the driver's plan would violate it.
 
@@ -44,8 +44,8 @@ def plan_with_group_policy(
         seed: the seed of every random choice.
 
     Raises:
-        InvalidInputError: the flavor or the image has an invalid spec, or the flavor requests
-            groups of resources and no filter of the policy handles them.
+        InvalidInputError: the flavor, the image or a hint is invalid, or the flavor requests groups
+            of resources and no filter of the policy handles them.
     """
     refusal = None if request.group_uuid is None else unsupported_group(hosts, request, policy)
     if refusal is not None:

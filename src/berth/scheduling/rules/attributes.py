@@ -66,7 +66,7 @@ PROFILE_ATTRIBUTES: Mapping[str, Callable[[Profile], object]] = {
     "supported_instances": lambda profile: [list(one) for one in profile.supported_instances],
     "stats": lambda profile: profile.stats_by_name,
 }
-"""Attributes that hosts with equal hardware share: (profile) -> value."""
+"""Attributes that hosts with equal profiles share: (profile) -> value."""
 
 
 def profile_value(profile: Profile, path: Sequence[str]) -> object:

@@ -120,7 +120,7 @@ class Shortfall:
 
         Args:
             hosts: the table.
-            free: the free amount of each row; no amount equals one below 0.
+            free: the free amount of each row; a row where it is below 0 is ignored.
         """
         possible = free >= 0
         if not possible.any():

@@ -160,7 +160,7 @@ The driver calls it after a row is chosen. Filters that share one such function 
 """
 
 HoldsUntil = Callable[[HostTable, Query, Selection], float]
-"""(hosts, query, rows) -> the time, in Unix seconds, until which verdicts on `rows` cannot expire.
+"""(hosts, query, rows) -> the time, in Unix seconds, until which the verdicts on `rows` hold.
 
 Before that time, only changes of the table or the request change a verdict.
 """
@@ -200,9 +200,9 @@ class Weigher:
 
     `floor` and `ceiling` fix the ends of the scale; None takes the end from the hosts that pass.
     `multiplier_key` is the key of aggregate metadata that overrides the multiplier for the hosts
-    of the aggregate (the lowest of several); empty for none. `share` expresses the quantity in
-    [0, 1] of the host's own capacity, for policies that normalise by share; None if the weigher
-    has no such form. A `Rule` as `raw` or `share` also provides the form for one row.
+    of the aggregate (the lowest of several); empty for none. `share` expresses the quantity as a
+    share of the host's own capacity, in [0, 1], for policies that normalise by share; None if the
+    weigher has no such form. A `Rule` as `raw` or `share` also provides the form for one row.
     """
 
     name: str

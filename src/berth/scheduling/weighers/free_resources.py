@@ -60,6 +60,9 @@ def build_cpu(*, multiplier: float = 1.0, resource_class: str = VCPU) -> Weigher
         multiplier: above 0 spreads instances, below 0 packs them.
         resource_class: the resource class of processors, for fleets that do not use VCPU (because
             they count in thousandths, for example).
+
+    Raises:
+        InvalidInputError: the name of the class is invalid.
     """
     check_name(resource_class, "resource_class")
     return Weigher(

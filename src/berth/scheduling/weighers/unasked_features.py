@@ -2,9 +2,9 @@
 
 Each of these is a feature: a trait that the operator defined (`CUSTOM_…`), a class of devices with
 free capacity, and free PCI devices. A host with GPUs has more features than one without. With a
-multiplier below 0, instances that need no GPU therefore avoid it as long as they can, and the few
-hosts with rare features stay free for requests that need them. A feature that all hosts have does
-not change the ranking.
+multiplier below 0, instances that need no GPU therefore avoid such a host as long as they can, and
+the few hosts with rare features stay free for requests that need them. A feature that all hosts
+have does not change the ranking.
 
 The share is features / `many`, at most 1.
 """
