@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 HEADER: Final = STATEMENT_HEADER.lower().encode()
 BODY_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Maximum size of the body of a request that a parent signed, such as a build of many instances."""
+"""Maximum size of the body of a signed request, unless the configured maximum is larger.
+
+A parent's build of many instances needs such a large body.
+"""
 _CHALLENGE: Final = {"WWW-Authenticate": "Berth-Zone-Statement"}
 
 
@@ -108,7 +111,7 @@ def asserted_caller(
 
 @cache
 def asserted_limits(limits: RequestLimits) -> RequestLimits:
-    """Return the limits of a signed request: the given ones, but at least `BODY_BYTES_MAX`."""
+    """Return the limits of a signed request, with a body limit of at least `BODY_BYTES_MAX`."""
     return replace(limits, body_bytes_max=max(limits.body_bytes_max, BODY_BYTES_MAX))
 
 

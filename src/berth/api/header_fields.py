@@ -27,8 +27,8 @@ def header_of(scope: Scope, name: bytes) -> str | None:
     return None if value is None else value.decode("latin-1")
 
 
-# Clients choose the values of the headers with the host and the prefix, and Berth builds links from
-# them. Characters other than these could inject markup.
+# Berth builds links from the host and the prefix, which clients can choose through headers.
+# Characters other than the following could inject markup.
 _HOST = re.compile(r"[A-Za-z0-9._~\-\[\]:]{1,255}")
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~\-]+)+/?")
 

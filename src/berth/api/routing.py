@@ -113,7 +113,8 @@ class Call(NamedTuple):
         """Return the decoded body, of the type that the operation declares.
 
         Raises:
-            InvalidInputError: the body does not fit the type; the error names the field.
+            InvalidInputError: the body is not valid JSON, contains U+0000, or does not fit the
+                type; the error names the field that does not fit.
             HttpError: 400 when lists and objects are nested too deeply.
         """
         self._check_declared(kind, self.operation.body)

@@ -34,8 +34,11 @@ class HostLink:
 def link_maker(settings: Settings) -> Callable[[str], HostLink]:
     """Return the function that makes the link of a host, given the host's name.
 
+    The returned function raises the same error if a file of the host cannot be used, or if the
+    client of the broker is not installed.
+
     Raises:
-        InvalidInputError: the URL or a file that it needs cannot be used.
+        InvalidInputError: the URL or the file of CA certificates cannot be used.
     """
     url = settings.agent.gateway_url or ""
     if urlsplit(url).scheme in _BROKER_SCHEMES:

@@ -1,4 +1,4 @@
-"""The agents of a process: one real host, or a simulated fleet."""
+"""The agents of a process: that of one real host, or those of a simulated fleet."""
 
 import random
 from collections.abc import Iterable, Mapping

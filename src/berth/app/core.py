@@ -81,7 +81,8 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
         part: the kind of process (`scheduler`).
 
     Raises:
-        InvalidInputError: settings contradict each other, or name a file that cannot be used.
+        InvalidInputError: a setting is invalid, settings contradict each other, a file cannot be
+            used, or a package that the settings need is not installed.
         PolicyError: the policy file is invalid.
         LedgerError: the ledger cannot be opened or migrated.
     """

@@ -82,7 +82,7 @@ class AgentEndpoint:
     Attributes:
         identities: the keys of hosts.
         sessions: the sessions of the agents that are connected to this process.
-        loops: what runs while agents are served.
+        loops: the background loops that serve agents over the broker, if there is one.
         finish: tells agents that the process stops; await it before the loops end.
     """
 

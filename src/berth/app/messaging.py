@@ -44,7 +44,7 @@ class Messaging:
 
 def local_messaging(telemetry: LogTelemetry) -> Messaging:
     """Return the messaging of a process without a broker: messages stay within the process."""
-    # They are passed unencoded, which saves time.
+    # The messages are passed unencoded, which saves time.
     return Messaging(LocalBus(telemetry, encodes=False))
 
 
@@ -96,8 +96,8 @@ def broker_of(settings: BusSettings) -> "RabbitBroker":
     """Return the broker that the settings name.
 
     Raises:
-        InvalidInputError: they name none, its client is not installed, or its CA certificates
-            cannot be read.
+        InvalidInputError: the settings name no broker, its client is not installed, or its CA
+            certificates cannot be read.
     """
     if settings.url is None:
         raise InvalidInputError("bus.url", "must name a broker")

@@ -36,7 +36,7 @@ from berth.services.servers.server_groups import ServerGroups
 
 
 def run_up(settings: Settings) -> None:
-    """Run everything in one process: API, scheduler, bus, ledger and a fleet of agents."""
+    """Run everything in one process: API, scheduler, bus, ledger and agents."""
 
     async def main() -> None:
         async with AsyncExitStack() as stack:
@@ -52,7 +52,7 @@ def run_up(settings: Settings) -> None:
             agents = open_agent_endpoint(core, gateway)
             notify_changes(core)
             # The agents and the scheduler share one replica in this process, so comparing casts
-            # with it would prove nothing. They are sent only if decisions are to use them.
+            # with it would prove nothing. Casts are sent only if decisions are to use them.
             casts = settings.tracking.instance_information is InstanceSource.CASTS
             tracker = instance_tracker(core) if casts else None
             caster = instance_caster(core, drivers) if casts else None
@@ -116,8 +116,8 @@ def run_scheduler(settings: Settings) -> None:
 def run_agent(settings: Settings) -> None:
     """Run the agents of one host, or of a simulated fleet.
 
-    With `agent.gateway_url` they reach the control plane through its API, and otherwise through the
-    ledger.
+    With `agent.gateway_url`, the agents connect to the API or to the broker, and have no access to
+    the ledger. Without it, this process opens the ledger itself.
     """
     if settings.agent.gateway_url is not None:
         run_remote_agents(settings)

@@ -29,8 +29,8 @@ from berth.ports.virt import DriverFeature, VirtDriver
 from berth.services.replica.follower import Subscriber
 from berth.services.telemetry.health import SessionHealth
 
-# The control plane is out of touch when it was silent for so many heartbeats: it answers every
-# second or third one.
+# An agent is out of touch when the control plane has been silent for this many heartbeats, of which
+# it answers every second or third.
 _TOUCH_BEATS: Final = 3
 
 
@@ -50,7 +50,7 @@ class HostFeed:
 
     Args:
         subscribers: receive the views.
-        clock: dates complete views.
+        clock: provides the time at which a complete view is taken.
     """
 
     def __init__(self, subscribers: Sequence[Subscriber], clock: SystemClock) -> None:
@@ -83,6 +83,9 @@ class RemoteAgent:
         driver: the driver of the host.
         link: reaches the control plane.
         parts: what all agents of the process share.
+
+    Raises:
+        InvalidInputError: `agent.isolated_pause_s` is not 0, but the driver cannot pause guests.
     """
 
     def __init__(self, name: str, driver: VirtDriver, link: HostLink, parts: AgentParts) -> None:
@@ -165,7 +168,7 @@ class RemoteAgent:
         return self.gateway.silent_s() <= self._touch_s
 
     async def run(self) -> None:
-        """Keep the session open, until cancelled."""
+        """Keep the session open until cancelled."""
         await self.gateway.run(self.pool.register, self._take, self.driver.console)
 
     def loops(self) -> list[Loop]:
@@ -187,7 +190,7 @@ class RemoteAgent:
     def _take(self, view: HostView) -> None:
         self._feed.take(view)
         if view.is_complete and not self._is_adopted:
-            # The first view tells which guests should run; those that do not are started.
+            # The first view tells which guests should run; those that do not run are started.
             self._is_adopted = True
             asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(self.pool.adopt()))
 

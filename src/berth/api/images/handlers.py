@@ -65,7 +65,7 @@ async def show_image(call: Call) -> Answer:
 
 
 async def show_image_data(call: Call) -> Answer:
-    """Refuse to download the data of an image."""
+    """Refuse to send the data of an image."""
     raise HttpError(
         403, f"The data of image {call.key('image_id')} cannot be downloaded through this API."
     )

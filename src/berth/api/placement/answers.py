@@ -73,7 +73,7 @@ async def send_reply(
 
 
 async def send_refusal(scope: Scope, send: Send, error: HttpError) -> None:
-    """Send an error as JSON, or as HTML if the client gives HTML a higher quality."""
+    """Send an error as JSON, or as HTML if the client prefers HTML."""
     headers = [(name.lower().encode(), text.encode()) for name, text in error.headers.items()]
     accept = header_of(scope, b"accept")
     detail = detail_of(

@@ -40,10 +40,11 @@ def candidate_query(query: _Query, minor: int) -> CandidateQuery:
         minor: microversion.
 
     Raises:
-        PlacementError: 400, a parameter is malformed, or parameters contradict each other.
+        PlacementError: 400, a parameter is malformed or missing, or parameters contradict each
+            other.
     """
     # The order of parsing and checks is Placement's: a request with several mistakes must get the
-    # same error from both, and the differential tests compare the texts.
+    # same error from Berth and from Placement, and the differential tests compare the texts.
     root_required, root_forbidden = _root(_every(query, "root_required"))
     same_subtree = _subtrees(_every(query, "same_subtree"))
     groups = _groups(query, minor)

@@ -1,4 +1,4 @@
-"""Errors in the Placement API's format: a list with one object of status, title and detail."""
+"""Errors in the Placement API's format: a list of one object with status, title and detail."""
 
 import html
 from collections.abc import Mapping

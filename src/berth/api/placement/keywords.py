@@ -1,7 +1,7 @@
 """The JSON Schema validator, with replacements for two keywords that clients could abuse.
 
-Its error texts are those of jsonschema. It is a separate module because jsonschema takes
-longer to load than the rest of the API, and valid requests rarely need it.
+The validator's error texts are those of jsonschema. This is a separate module because jsonschema
+takes longer to load than the rest of the API, and valid requests rarely need it.
 """
 
 import re

@@ -21,7 +21,10 @@ _MEMBER_ROLES = frozenset({"member", "reader"})
 
 
 class PlacementCaller(NamedTuple):
-    """The authenticated caller. `roles` are in lower case; a system token has no project."""
+    """The authenticated caller.
+
+    `roles` are in lower case. `is_system` is true when the caller requested system scope.
+    """
 
     user_id: str
     project_id: str
@@ -42,8 +45,8 @@ _ATTRIBUTES: Mapping[str, Callable[[PlacementCaller], str]] = {
     "project_id": lambda caller: caller.project_id,
     "system_scope": lambda caller: "all" if caller.is_system else "",
 }
-# The maximum nesting of a check, and the maximum length of a chain of rules. It keeps recursion far
-# below Python's limit.
+# The maximum nesting of a check, and the maximum length of a chain of rules; together they keep
+# recursion far below Python's limit.
 _DEPTH_MAX = 50
 
 

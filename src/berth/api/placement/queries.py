@@ -197,7 +197,7 @@ def _aggregates(value: str) -> tuple[bool, frozenset[str]]:
 
 
 def _check_uuids(uuids: Iterable[str]) -> None:
-    # They are sorted so that the reported one does not depend on the order of a set.
+    # The uuids are sorted so that the reported one does not depend on the order of a set.
     for uuid in sorted(uuids):
         if not is_uuid(uuid):
             expected = "Expected 'member_of' parameter to contain valid UUID(s)."

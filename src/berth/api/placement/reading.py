@@ -13,7 +13,7 @@ from berth.api.placement.shapes import Shape
 
 _FIELDS_MAX = 500
 # An error for a body above this size (in bytes) leaves out the schema and the value, which
-# jsonschema quotes; the response would be several times as large as the request.
+# jsonschema quotes; otherwise the response would be several times as large as the request.
 _TOLD_WHOLE_MAX = 64 * 1024
 # The ledger stores 64-bit integers.
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
@@ -38,8 +38,9 @@ def body_of(raw: bytes, shape: Shape) -> Any:  # noqa: ANN401 - JSON, of any sha
     try:
         data = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        # Clients see the standard library's error texts. It also accepts some input that msgspec
-        # rejects (lone surrogates, 1e999); the checks below refuse these with their own texts.
+        # Clients see the error texts of the standard library's decoder. This decoder also accepts
+        # some input that msgspec rejects (lone surrogates, 1e999); the checks below refuse such
+        # input with their own texts.
         data = _slow_decode(raw)
     if shape.is_plain is not None and shape.is_plain(data):
         return data

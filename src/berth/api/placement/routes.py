@@ -164,7 +164,7 @@ _OF_ASSOCIATIONS = (
 
 _OF_TRAITS = (
     _show("/traits", list_traits, "traits:list", 6, asks=LIST_TRAITS),
-    # Placement sends `last-modified` in the responses of these two, although they have no body.
+    # Placement sends `last-modified` in the responses of these two routes, which have no body.
     PlacementRoute("GET", _TRAIT, show_trait, _rule("traits:show"), since=6, is_timed=True),
     PlacementRoute("PUT", _TRAIT, put_trait, _rule("traits:update"), since=6, is_timed=True),
     _remove(_TRAIT, delete_trait, "traits:delete", 6),
@@ -174,7 +174,7 @@ _OF_CLASSES = (
     _show(_CLASSES, list_classes, "resource_classes:list", 2),
     _send("POST", _CLASSES, create_class, "resource_classes:create", POST_CLASS),
     _show(_CLASS, show_class, "resource_classes:show", 2),
-    # PUT with a body renames a class until 1.6; from 1.7 on it has no body and creates the class.
+    # Up to 1.6, PUT has a body and renames a class; from 1.7 on, it has none and creates the class.
     replace(_send("PUT", _CLASS, rename_class, "resource_classes:update", PUT_CLASS), until=6),
     PlacementRoute("PUT", _CLASS, ensure_class, _rule("resource_classes:update"), since=7),
     _remove(_CLASS, delete_class, "resource_classes:delete", 2),

@@ -23,7 +23,7 @@ class Shape:
             accepts in a body, and only the dashed form in a query, as in Placement.
         is_plain: fast hand-written check. It may return False for values that the schema
             accepts, but never True for values that the schema rejects.
-        is_query: the values are queries, as the last value of each parameter by name.
+        is_query: the values to validate are queries: the last value of each parameter, by name.
     """
 
     def __init__(

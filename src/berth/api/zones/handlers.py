@@ -154,7 +154,7 @@ def _is_active(zone: Zone, state: ChildZoneState | None) -> bool:
 
 async def create_all_at_once(call: Call) -> Answer:
     """Create servers anywhere in the tree, all or none, with one reservation id."""
-    # This call only checks that the deployment is a zone, before the body is read.
+    # This call only checks that the deployment is a zone, before the body is decoded.
     zone_parts(call.parts)
     body = call.body(NewTreeServersBody)
     server = body.server

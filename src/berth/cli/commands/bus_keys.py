@@ -22,7 +22,7 @@ def bus_keys() -> None:
     help="File of the keys; created if missing.",
 )
 def rotate(*, path: Path) -> None:
-    """Put the next key in use, and add a new next one.
+    """Use the next key from now on, and create the one after it.
 
     Messages that the previous key signed are accepted until the next rotation. So copy the file to
     all machines of the control plane between two rotations, in any order.

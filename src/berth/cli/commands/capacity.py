@@ -25,7 +25,7 @@ def capacity(
 ) -> None:
     """Count how many more instances of a flavor would fit, host by host."""
     found = find_flavor(api, flavor)
-    # The service accepts only limits of at least 1; with --hosts 0 the one row is not printed.
+    # At least one host is requested; with --hosts 0, its row is not printed.
     limit = None if as_json else max(hosts_max, 1)
     answer = api.get("/berth/v1/capacity", flavor=found["id"], availability_zone=az, limit=limit)
     if as_json:

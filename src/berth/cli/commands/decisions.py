@@ -56,7 +56,7 @@ def _print_answer(answer: Json, kind: type[Decision], *, as_json: bool) -> None:
 
 
 def _request_id(api: ApiConnection, request: str) -> str:
-    """Return the id of the request of the newest decision on an instance.
+    """Return the id of the request that led to the newest decision on an instance.
 
     A string that is not the uuid of a known instance is returned unchanged. For an instance in a
     child zone, this zone knows only the decision on its creation.

@@ -1,4 +1,4 @@
-"""`berth host enroll` and its neighbours, and `berth agent-enroll`: the keys of hosts."""
+"""`berth host enroll`, `berth agent-enroll` and the other commands for the keys of hosts."""
 
 import os
 import ssl
@@ -32,8 +32,8 @@ _TIMEOUT_S = 30.0
 def enroll(api: ApiConnection, *, name: str, life_s: float, as_json: bool) -> None:
     """Print a one-time token, with which the agent of host NAME gets its key.
 
-    On the host, `berth agent-enroll` exchanges the token. A key that the host has stays valid until
-    then.
+    On the host, `berth agent-enroll` exchanges the token for the acceptance of a new key. A key
+    that the host already has stays valid until then.
     """
     found = api.post(f"{_PATH}/{segment(name)}/token", {"life_s": life_s})
     if as_json:
@@ -178,7 +178,7 @@ def _time(at_s: object) -> str | None:
 def agent_enroll(
     *, host: str, url: str, ca_file: Path | None, path: Path, token: str | None
 ) -> None:
-    """Create a new key of this host, and exchange a one-time token for its acceptance.
+    """Create a new key for this host, and exchange a one-time token for its acceptance.
 
     A running agent keeps the key that it has read, so restart it afterwards.
     """

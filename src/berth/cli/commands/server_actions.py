@@ -49,7 +49,7 @@ force_option = click.option(
 
 
 def evacuation_headers(*, stopped: bool, force: bool) -> dict[str, str]:
-    """Return the headers of an evacuation that stops the server, or is forced."""
+    """Return the headers of an evacuation, which may leave the server stopped or be forced."""
     return (FORCES if force else {}) | ({} if stopped else KEEPS_POWER)
 
 

@@ -45,7 +45,7 @@ def password_of(user: str, path: str | None) -> str:
         path: the file; `-` is standard input, and None means the environment or a prompt.
 
     Raises:
-        CommandError: no source is available, or the password is empty.
+        CommandError: the file cannot be read, no source is available, or the password is empty.
     """
     if path is not None:
         password = _first_line(path)

@@ -53,8 +53,8 @@ def rotate(*, path: Path) -> None:
 
     The second of the keys that `berth zone keys public` prints signs all assertions from now on, so
     first make sure that all children have it. The command waits until the processes that use this
-    file sign with it. If other machines use copies of the file, update the copies before you give
-    the printed keys to the children.
+    file sign with that key. If other machines use copies of the file, update the copies before you
+    give the printed keys to the children.
     """
     from berth.config import watched_files, zone_keys  # noqa: PLC0415 - see above
 

@@ -41,7 +41,8 @@ class DemoOptions:
 
     `trace` is the folder of the trace and `variant` its pod list; without a trace, `settings`
     determine the workload. `limit` is the maximum number of requests. `keep` leaves the service
-    and its data in place afterwards, and `picture` is the file for a picture of the summary.
+    running and its data in place afterwards, and `picture` is the file for a picture of the
+    summary.
     """
 
     trace: Path | None = None
@@ -59,6 +60,7 @@ def run_demo(options: DemoOptions) -> ReplayReport:
     The service is stopped afterwards unless `keep` is set.
 
     Raises:
+        OpenbTraceError: the trace cannot be read.
         UnavailableError: the service did not start, or ended during the replay.
     """
     # The service is a process of its own, so that the client's work does not distort its

@@ -50,7 +50,7 @@ def cell_view(free: FreeCell) -> NumaCellView:
                 size_kb=pages.size_kb,
                 total=pages.total,
                 reserved=pages.reserved,
-                # The table counts free memory in KiB, the API counts pages.
+                # The table counts free memory in KiB, but the API counts pages.
                 free=free_kb[pages.size_kb] // pages.size_kb,
             )
             for pages in cell.mempages
@@ -204,7 +204,7 @@ async def set_ratios(call: Call) -> Answer:
 
 
 async def plan_write_off(call: Call) -> Answer:
-    """Show what writing off a host would end and free."""
+    """Show the moves that writing off a host would end, and the resources that it would free."""
     found = await _writing_off(call).plan(
         call.key("name"), service_down_time_s=call.parts.service_down_time_s
     )

@@ -31,7 +31,7 @@ _CHUNK = 256
 async def show_state(call: Call) -> Answer:
     """Show the state as of one ledger version.
 
-    It lacks removed child zones, the passwords of zones and the keys of hosts.
+    The response omits removed child zones, the passwords of zones and the keys of hosts.
     """
     # The document is meant to be saved and passed on, so it must not contain even a sealed
     # password.

@@ -40,8 +40,8 @@ class StepView(View):
 class ExplanationAnswer(View):
     """The providers and trees that remain after each constraint.
 
-    `fleet` counts all of them. `ends_at` is the index in `steps` of the first constraint that
-    leaves no tree, or null if there are candidates.
+    `fleet` counts all providers and trees. `ends_at` is the index in `steps` of the first
+    constraint that leaves no tree, or null if there are candidates.
     """
 
     fleet: LeftView

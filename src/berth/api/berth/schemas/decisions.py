@@ -19,7 +19,7 @@ class DecisionsAnswer(View):
 
 
 class CapacityQuery(Model):
-    """Flavor, availability zone and image of the servers to count; `limit` is for the hosts."""
+    """Flavor, availability zone and image of the servers, and the maximum number of hosts."""
 
     flavor: str
     availability_zone: str | None = None

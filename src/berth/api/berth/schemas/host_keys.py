@@ -36,9 +36,9 @@ class EnrolledAnswer(View):
 class HostKeyView(View):
     """The identity of one host.
 
-    `state` is `waiting` before the first key was added, `valid`, `rotating` while the agent is to
+    `state` is `waiting` until the first key is added, `valid`, `rotating` while the agent is to
     replace its key, or `revoked`. `keys` are the public keys in base64. `token_expires_at_s` is
-    null when there is no unused token. Times are Unix seconds.
+    null when there is no token that is unused and has not expired. Times are Unix seconds.
     """
 
     host: str

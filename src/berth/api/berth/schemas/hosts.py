@@ -94,9 +94,9 @@ class ServiceState(View):
     build_failures: list[FailureView]
     is_up: bool
     is_uncertain: bool
-    """The host fell silent together with so many others that it may be up."""
+    """The host fell silent together with so many others that it may still be up."""
     last_seen_s: float
-    """The last heartbeat, or the end of a later time in which none could be received."""
+    """Unix time of the last heartbeat, or the end of a later period in which none could arrive."""
 
 
 class AggregateName(View):

@@ -6,7 +6,8 @@ from berth.api.codec import View
 class HostCounts(View):
     """Numbers of hosts by the state of their service; a disabled host is neither up nor down.
 
-    `uncertain` is the number of hosts that fell silent together, so many that they may be up.
+    `uncertain` is the number of hosts that fell silent together, if they are so many that they may
+    still be up.
     """
 
     total: int
@@ -19,7 +20,8 @@ class HostCounts(View):
 class InstanceCounts(View, rename={"build": "BUILD", "active": "ACTIVE", "error": "ERROR"}):
     """Numbers of instances; at most 1,000 in ERROR are counted.
 
-    `build` counts those that wait for a decision or load disks, and `active` all others on hosts.
+    `build` counts the instances that wait for a decision or load disks, and `active` all others on
+    hosts.
     """
 
     build: int

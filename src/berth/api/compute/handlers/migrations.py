@@ -62,13 +62,13 @@ async def list_migrations(call: Call) -> Answer:
     page = found[:limit]
     has_more = is_paged and bool(page) and len(found) > limit
     links = next_page(call, page[-1].uuid, limit) if has_more else UNSET
-    # Before 2.59 there are no links, so the list ends after the largest page.
+    # Before 2.59 there are no pages, so the list contains at most `list_max` migrations.
     views = [_view(call, one) for one in page]
     return Answer(MigrationsAnswer(migrations=views, migrations_links=links))
 
 
 async def list_server_migrations(call: Call) -> Answer:
-    """List the live migration in progress of a server, if there is one."""
+    """List a server's live migration, if one is in progress."""
     instance = await server_of(call)
     migration = await _migration(call, instance)
     is_live = migration is not None and _goes_on(migration)
@@ -77,7 +77,7 @@ async def list_server_migrations(call: Call) -> Answer:
 
 
 async def show_server_migration(call: Call) -> Answer:
-    """Show a live migration in progress of a server by its id."""
+    """Show a server's live migration by its id, if the migration is in progress."""
     instance, number = await server_of(call), _number(call)
     migration = await _migration(call, instance)
     # Earlier migrations are looked up only for the message. As in Nova, it distinguishes an unknown

@@ -61,7 +61,7 @@ async def update_service(call: Call) -> Answer:
 
 
 async def delete_service(call: Call) -> Answer:
-    """Delete a service with its host, and remove the host from its aggregates."""
+    """Delete a service and its host, with the host's keys and its memberships in aggregates."""
     service = await _find(call)
     await call.parts.hosts.remove(service.host)
     return Answer()

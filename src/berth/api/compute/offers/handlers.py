@@ -13,7 +13,7 @@ _SLACK_S = 0.5
 
 async def select_offers(call: Call) -> Answer:
     """Return sealed offers for a parent's request, best first; their capacity is held."""
-    # The call raises an error if this deployment is not a zone.
+    # This only checks that the deployment is a zone, before the body is decoded.
     zone_parts(call.parts)
     order = await select_order(call)
     timeout_s = order.deadline_s - call.parts.clock.now_s() + _SLACK_S

@@ -9,7 +9,7 @@ QuotaLimit = (
     Annotated[int, Meta(ge=-1, le=COUNT_MAX)]
     | Annotated[str, Meta(pattern="^-?[0-9]+$", min_length=1, max_length=10)]
 )
-"""A limit as an integer or, as in Nova, as its decimal digits."""
+"""A limit as an integer or, as in Nova, as a string that contains the integer."""
 
 
 class QuotaView(View):

@@ -132,7 +132,7 @@ class ServerView(
     launch_index: int | UnsetType = UNSET
     user_data: str | UnsetType | None = UNSET
     rebuilt_with: str | UnsetType | None = UNSET
-    """The user data as `user_data`; only the response to a rebuild has this field."""
+    """The user data, named `user_data` in JSON; only the response to a rebuild has this field."""
     kernel_id: str | UnsetType = UNSET
     ramdisk_id: str | UnsetType = UNSET
     root_device_name: str | UnsetType | None = UNSET

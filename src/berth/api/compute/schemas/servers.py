@@ -24,7 +24,7 @@ DiskConfig = Literal["AUTO", "MANUAL"]
 
 
 class SecurityGroup(Model):
-    """The name of a security group; Berth stores it, and it has no effect."""
+    """The name of a security group; Berth stores the name, but it has no effect."""
 
     name: Name
 

@@ -26,7 +26,7 @@ def only_admins(call: Call) -> None:
     """Check that the caller is an administrator.
 
     Raises:
-        HttpError: 403, the caller is not an administrator.
+        HttpError: 403 when the caller is not an administrator.
     """
     if not call.identity.is_admin:
         raise HttpError(403, "Only administrators may look up other users and projects.")

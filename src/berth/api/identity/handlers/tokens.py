@@ -34,7 +34,7 @@ _WHERE = "auth.identity"
 
 
 async def create_token(call: Call) -> Answer:
-    """Create a token for a user and password, or for another token."""
+    """Create a token in exchange for a user name and password, or for another token."""
     tokens = _tokens(call)
     wanted = call.body(LoginBody).auth
     person, before = await _who(call, tokens, wanted.identity)

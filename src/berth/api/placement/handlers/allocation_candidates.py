@@ -43,7 +43,7 @@ def check_names(query: CandidateQuery, vocabulary: Vocabulary) -> None:
 
 def _check_traits(sets: Iterable[frozenset[str]], vocabulary: Vocabulary) -> None:
     for names in sets:
-        # They are sorted so that the reported name does not depend on the order of a set.
+        # The names are sorted so that the reported one does not depend on the order of a set.
         for name in sorted(names):
             if not vocabulary.traits.is_known(name):
                 raise PlacementError(400, f"No such trait(s): {name}.")

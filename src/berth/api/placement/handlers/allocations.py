@@ -124,7 +124,7 @@ def shares_of(
 
 
 def share_of(ask: PlacementCall, uuid: str, data: Mapping[str, Any]) -> ConsumerUpdate:
-    """Parse the new allocations of one consumer from the body format of any microversion."""
+    """Parse the new allocations of one consumer, in the format of the request's microversion."""
     minor = ask.minor
     now_s = ask.parts.clock.now_s()
     return ConsumerUpdate(

@@ -53,7 +53,7 @@ _IN_TREE = (*_GROUPED, "in_tree")
 
 
 def _single(since: int, *names: str) -> tuple[int, Shape]:
-    """Return the query schema for a single group, with the minor version of its first use."""
+    """Return the first minor version with a query schema for a single group, and the schema."""
     properties: Json = {"resources": _TEXT} | (_LIMIT if "limit" in names else {})
     properties |= {name: _TEXT for name in names if name != "limit"}
     return since, Shape(obj(properties, ("resources",)), is_query=True)
@@ -62,7 +62,7 @@ def _single(since: int, *names: str) -> tuple[int, Shape]:
 def _granular(
     since: int, properties: Json, keys: tuple[str, ...], suffix: str
 ) -> tuple[int, Shape]:
-    """Return the query schema for groups with suffixes, with the minor version of its first use."""
+    """Return the first minor version with a query schema for suffixed groups, and the schema."""
     patterns = {f"^{key}({suffix})?$": _TEXT for key in keys}
     plain = PlainCandidateQuery(frozenset(properties), keys, suffix)
     return since, Shape(obj(properties, patterns=patterns), is_query=True, is_plain=plain)

@@ -170,8 +170,8 @@ def _links_of(name: str, value: object) -> Sequence[Json] | None:
 
 def _links_here(links: Sequence[Json], root: str, key: object) -> list[Json]:
     here: list[Json] = []
-    # The child is not fully trusted. An id that consists of dots, or `..` in a path, would make its
-    # links lead clients to another resource of this zone.
+    # The child is not fully trusted. With an id that consists of dots, or with `..` in a path, the
+    # links would lead clients to another resource of this zone.
     if not isinstance(key, str) or not 0 < len(key) <= _ID_MAX or not key.strip("."):
         return here
     for link in links:

@@ -146,7 +146,7 @@ async def _ask_counted(
     """Send a resize, or the end of one, and update the size that the quotas charge for the server.
 
     Before the request is sent, the charge rises to the larger of the two sizes. If the outcome is
-    unknown, it stays there until `UsageRecount` has asked the child.
+    unknown, the charge stays there until `UsageRecount` has asked the child.
     """
     counting, action = _parts(call).counting, action_asked(call)
     begun = await counting.begin(remote, flavor)

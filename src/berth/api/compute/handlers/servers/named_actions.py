@@ -53,7 +53,7 @@ async def resized_to(call: Call) -> Flavor | None:
     """Return the new flavor if a request resizes a server in a child zone, otherwise None.
 
     Raises:
-        InvalidInputError: as in `body_below`.
+        InvalidInputError: as in `flavor_called` or, in a parent's request, as in `stated_flavor`.
     """
     name, args = _action(call)
     if name != _RESIZE:
@@ -77,8 +77,8 @@ def stated_flavor(args: object) -> Flavor:
     """Return the new flavor in a parent's `resize`.
 
     Raises:
-        InvalidInputError: the arguments contain no valid flavor, or the flavor selects hosts by an
-            attribute that names them.
+        InvalidInputError: the arguments contain no valid flavor or are malformed, or the flavor
+            selects hosts by an attribute that names them.
     """
     flavor, rest = _stated(args, _FLAVOR, Flavor, _RESIZE)
     # The other arguments are validated with the schema for tenants, which requires `flavorRef`.
@@ -103,8 +103,9 @@ async def body_below(call: Call) -> bytes:
     """Return the request's body for the child that has the server.
 
     Raises:
-        InvalidInputError: the flavor or image does not exist or is malformed, or the flavor selects
-            hosts by an attribute that names them.
+        InvalidInputError: the arguments are malformed; the flavor or image does not exist, or the
+            flavor is private and the caller is not an administrator; or the flavor selects hosts by
+            an attribute that names them.
     """
     name, args = _action(call)
     if name is None:

@@ -34,6 +34,9 @@ async def show_console(call: Call, instance: Instance, args: object) -> Answer:
     """Return the last lines of a server's serial console.
 
     Raises:
+        InvalidInputError: the arguments are malformed.
+        InstanceStateError: the server has no host.
+        UnavailableError: the agent of the host does not answer.
         HttpError: 409 when the console cannot be read.
     """
     length = read(args, ConsoleOutput, "os-getConsoleOutput").length

@@ -132,7 +132,7 @@ async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
         despite_uncertainty=flag(call.header(FORCE_HEADER.lower().encode()), FORCE_HEADER),
     )
     # Before 2.14, the response contains `adminPass`. Berth sets no passwords, so it returns the
-    # password in the request.
+    # password from the request.
     if version >= _NO_PASSWORD:
         return Answer(status=200)
     return Answer({"adminPass": arguments.admin_pass or None}, status=200)

@@ -48,9 +48,9 @@ _SERVICE_FIELDS = {
 
 
 class Asked(NamedTuple):
-    """An order, and what its request determines of the response.
+    """An order, and the parts of its request that the response depends on.
 
-    `hint_fields` contains the field of the request from which each hint was read.
+    `hint_fields` maps the name of each hint to the field of the request that contained it.
     """
 
     order: CreateOrder
@@ -157,7 +157,7 @@ def _request_id(call: Call) -> tuple[str, bool]:
     """Return the request id of the order, and whether the order may be repeated.
 
     An Idempotency-Key determines the id, so that a repeated request finds the servers of the first.
-    The id is also set as that of the request.
+    The order's id also becomes the id of the request itself.
 
     Raises:
         InvalidInputError: the Idempotency-Key is malformed.
@@ -228,8 +228,8 @@ def _zone(call: Call, server: NewServer) -> str | None:
     zone = server.availability_zone
     if zone is UNSET or not zone:
         return None
-    # `ZONE:HOST[:NODE]` forces a host and skips most filters, while all filters check `host`. The
-    # two would contradict each other.
+    # `ZONE:HOST[:NODE]` forces a host and skips most filters, but a host in `host` must pass all
+    # filters. The two would contradict each other.
     if ":" in zone:
         _admins_only(call, "availability_zone with a host")
         if server.host is not UNSET or server.hypervisor_hostname is not UNSET:

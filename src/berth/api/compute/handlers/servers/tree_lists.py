@@ -305,8 +305,8 @@ def _joined(answers: Sequence[_Answer], limit: int) -> BelowPage:
             continue
         left = limit - len(page.servers)
         page.servers += answer.servers[:left]
-        # If a child has more servers than fit, the later children come on later pages, after its
-        # other servers.
+        # If a child has more servers than fit, the servers of later children come on later pages,
+        # after the rest of this child's servers.
         page.has_more = len(answer.servers) > left or bool(answer.servers and answer.has_more)
     return page
 
