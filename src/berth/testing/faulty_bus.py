@@ -27,7 +27,7 @@ class Faults:
 
 
 class FaultyBus:
-    """Wraps another bus and injects faults, except into `serves`; see the port `Bus`.
+    """Wraps another bus and injects faults into its messages; see the port `Bus`.
 
     Args:
         bus: carries the messages that are not lost.

@@ -128,7 +128,7 @@ class Box:
 
     @property
     def service(self) -> Service:
-        """The compute service of the host, which all nodes of one name share."""
+        """The compute service of the host; all boxes with the same name share one service."""
         return Service(
             host=self.name,
             service_id=f"service-{self.name}",
@@ -257,7 +257,7 @@ _SPREADING = (1.0,) * 5
 
 
 def all_weighers(multipliers: Sequence[float] = _SPREADING) -> tuple[Weigher, ...]:
-    """Return one weigher per multiplier: the first ones of the list of weighers."""
+    """Return one weigher for each multiplier, from the start of a fixed list of weighers."""
     return tuple(build(one) for build, one in zip(_WEIGHERS, multipliers, strict=False))
 
 

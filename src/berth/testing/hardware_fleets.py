@@ -1,8 +1,8 @@
 """Random hosts with NUMA cells and devices, their usage, and flavors that request them.
 
 Everything is derived from one `random.Random`, so that the same fleets can be made without
-Hypothesis. Numbers are small and often equal, so that many guests fit only just or not quite, which
-is where bugs are found.
+Hypothesis. Numbers are small and often equal, so that many guests only just fit or only just fail
+to fit, which is where bugs are found.
 """
 
 from collections.abc import Mapping, Sequence

@@ -203,7 +203,7 @@ class Keeper:
             with Path("/run/netns", self._netns).open("rb") as file:
                 self._check(self._libc.setns(file.fileno(), _CLONE_NEWNET))
         self._check(self._libc.unshare(_CLONE_NEWNS))
-        # Under systemd, mounts propagate to the parent namespace; the machine must not see those.
+        # Under systemd, mounts propagate to the parent namespace, where they must not appear.
         self._mount("none", "/", None, _MS_REC_PRIVATE)
         if self._netns:
             # The old mount would still show the interfaces of the previous network namespace.

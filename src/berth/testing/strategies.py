@@ -371,7 +371,7 @@ def quotas() -> st.SearchStrategy[Quota]:
 
 
 def records() -> st.SearchStrategy[Record]:
-    """Draw a record of any kind that has not been saved yet."""
+    """Draw a record that has not been saved yet, of any kind that has a strategy."""
     return st.one_of(
         hosts(),
         services(),

@@ -28,8 +28,8 @@ def initrd(init: bytes, busybox: bytes, modules: Mapping[str, bytes]) -> bytes:
     Args:
         init: the script that the kernel runs; busybox is at `/bin/busybox`.
         busybox: the statically linked program.
-        modules: by file name, in loading order. They are placed in `/modules`, and their names in
-            `/modules/order`.
+        modules: the kernel modules by file name, in loading order. They are placed in `/modules`,
+            and their names in `/modules/order`.
     """
     order = "".join(f"{name}\n" for name in modules).encode()
     entries = [

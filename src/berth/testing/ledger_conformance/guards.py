@@ -60,7 +60,7 @@ class GuardTests(LedgerFixtures):
         assert await used_of(ledger) == {VCPU: 4}
 
     async def test_a_unit_may_share_a_guard_twice(self, ledger: Ledger) -> None:
-        """One unit may create two providers of a tree, each under a parent that must stay."""
+        """One unit may share a guard twice, as when it creates two providers of one tree."""
         shared = Guard("tree", 0, is_shared=True)
         await commit(ledger, (shared, shared))
 

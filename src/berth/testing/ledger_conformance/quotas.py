@@ -59,7 +59,7 @@ class QuotaTests(LedgerFixtures):
         assert await _footprint(ledger) == (3, 3, 3 * 512)
 
     async def test_remote_instances_count(self, ledger: Ledger) -> None:
-        """A remote instance counts once, even with a record here, and not while it is withdrawn."""
+        """A remote instance counts once, even with a record here, until its withdrawal begins."""
         within = _limits(instances=2)
         here, remote = _sized(1, vcpus=2), _remote(1, vcpus=2)
         await commit(ledger, (Put(here), Put(remote), within))
@@ -163,7 +163,7 @@ class QuotaTests(LedgerFixtures):
     ) -> None:
         """Of many concurrent units, as many as fit succeed.
 
-        They use two ledgers if these share a store.
+        The units are committed through two ledgers if these share a store.
         """
         most = 7
         other = await open_ledger()

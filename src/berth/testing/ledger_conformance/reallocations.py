@@ -241,7 +241,7 @@ class ReallocationTests(LedgerFixtures):
         assert await ledger.get(Consumer, instance.uuid) is None
 
     async def test_a_type_that_is_stored_may_stay(self, ledger: Ledger) -> None:
-        """`keeps_type` keeps the stored type, for clients that know no types; others replace it."""
+        """`keeps_type` keeps the stored type, for clients without types; else it is replaced."""
         uuid = make_consumer(1).uuid
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=1)))
         share = make_share(1, seen=1, on_1=2)

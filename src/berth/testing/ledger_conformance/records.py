@@ -1,4 +1,4 @@
-"""Records: saving, removing, reading, listing, counting."""
+"""Records: saving, removing, reading and listing them, and drawing their ids."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
@@ -164,12 +164,12 @@ class RecordTests(LedgerFixtures):
         assert first == Committed(2)
         assert not isinstance(second, Committed)
         assert second.conflict
-        # A new instance must not exist, and an existing one must not be new.
+        # Revision 0 requires that the instance does not exist, and revision 1 that it does.
         assert (await refused(ledger, (Put(make_instance(1)),))).conflict
         assert (await refused(ledger, (Put(replace(make_instance(2), revision=1)),))).conflict
 
     async def test_an_instance_that_holds_allocations_is_not_removed(self, ledger: Ledger) -> None:
-        """Its allocations must be freed before the instance is removed, or in the same unit."""
+        """An instance's allocations must be freed before its removal, or in the same unit."""
         uuid = make_uuid("instance", 1)
         await commit(ledger, *make_fleet(1), (make_take(1), Put(make_instance(1))))
         assert (await refused(ledger, (Remove(Kind.INSTANCE, uuid),))).conflict
@@ -224,7 +224,7 @@ class RecordTests(LedgerFixtures):
         await commit(ledger, (make_take(4),))
 
     async def test_a_provider_in_use_is_not_removed(self, ledger: Ledger) -> None:
-        """A provider can be removed without allocations, together with its host or after it."""
+        """A provider without allocations can be removed, together with its host or after it."""
         uuid = make_uuid("host", 1)
         await commit(ledger, *make_fleet(1), (make_take(1),))
         host, provider = Remove(Kind.HOST, uuid), Remove(Kind.PROVIDER, uuid)

@@ -68,7 +68,7 @@ class RevisionTests(LedgerFixtures):
         assert [one.event for one in await ledger.changes(version - 1)] == [expected]
 
     async def test_the_generation_grows_as_requested(self, ledger: Ledger) -> None:
-        """`raises=0` keeps the generation; a write that names none accepts any stored one."""
+        """`raises=0` keeps the generation; a write without `generation` accepts any stored one."""
         await commit(ledger, *make_fleet(1))
         await commit(ledger, (ReplaceProvider(replace(PROVIDER, name="other"), raises=0),))
         assert await generation_of(ledger) == 0

@@ -79,7 +79,7 @@ class TransferTests(LedgerFixtures):
         assert [one.consumer for one in ours] == [stored]
 
     async def test_a_transfer_leaves_usage_unchanged(self, ledger: Ledger) -> None:
-        """Neither usage nor generations change, so the feed reports none."""
+        """Neither usage nor generations change, so the feed reports nothing."""
         await commit(ledger, *PLACED)
         before = await ledger.snapshot(0.0)
         version = await commit(ledger, (LEAVES,))
