@@ -1,8 +1,8 @@
 """Instance casts: agents send the list of instances of their hosts to all schedulers.
 
-Casts are derived from committed changes rather than from the tasks of agents: the change feed shows
-each arrival and departure, whichever operation caused it. Nothing waits for a cast. The digest in
-the next message reveals that one was lost.
+Casts are derived from committed changes rather than from the tasks of agents, because the changes
+show each arrival and departure, whichever operation caused it. Nothing waits for a cast. If a cast
+is lost, the digest in the next one reveals this.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class _HostCasts:
 
     Attributes:
         list: the instances and moves on the host.
-        changed: the uuids of those whose changes have not been sent.
+        changed: the uuids of the instances and moves whose changes have not been sent.
         in_full: whether the next update must contain the whole list.
         sequence: the sequence number of the last cast.
     """
@@ -72,7 +72,7 @@ class Fanout(Protocol):
 
 
 class InstanceCaster:
-    """Subscribes to the change feed and casts the instances of the given hosts to all schedulers.
+    """Follows committed changes, and casts the instances of the given hosts to all schedulers.
 
     Args:
         hosts: the names of the hosts.

@@ -1,4 +1,4 @@
-"""The pool of the agents in one process: one agent per host, sharing the feed and heartbeats."""
+"""The pool of agents: one agent per host, which share changes, heartbeats and limits."""
 
 import asyncio
 import sys
@@ -64,7 +64,7 @@ def _always() -> bool:
 
 
 class AgentPool:
-    """Runs agents: subscribes to the change feed and hands each instance to its host's agent.
+    """Runs agents: follows committed changes, and hands each instance to its host's agent.
 
     Only one asyncio task at a time works on an instance. A new process finds the pending tasks in
     its first snapshot.
@@ -144,7 +144,8 @@ class AgentPool:
                     group.create_task(follow(agent))
             while True:
                 await came.wait()
-                # Most events are caused by the agents' own tasks, which should commit first.
+                # Most events are caused by the agents' own tasks, whose outcomes should be reported
+                # first.
                 await self._clock.sleep(self._pace.hint_delay_s)
                 came.clear()
                 for host in list(hinted):
@@ -285,7 +286,7 @@ class AgentPool:
                 self._report_finding(host, instance.uuid, found)
 
     async def close(self) -> None:
-        """Cancel all tasks; a new process finds the unfinished ones in the ledger."""
+        """Cancel all tasks; a new process learns of the unfinished ones from its first snapshot."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -385,8 +386,8 @@ class AgentPool:
                 # A newer version that the feed delivered meanwhile takes precedence.
                 self._queued.setdefault(uuid, (instance, host))
                 has_failed = True
-        # The agent may be ahead of the feed. Then older versions, which the feed is yet to deliver,
-        # must not start the same task again.
+        # The agent may be ahead of the feed. In that case, older versions that the feed is yet to
+        # deliver must not start the same task again.
         if done > self._in_progress.pop(uuid):
             self._done[uuid] = done
 
@@ -416,7 +417,7 @@ class AgentPool:
 
     def _report_finding(self, host: str, uuid: str, found: HostFinding) -> None:
         self._telemetry.event(found.code, host=host, instance=uuid)
-        # An owner who shuts down a guest from within also causes this.
+        # A guest that has ended is only logged: its owner may have shut it down from within.
         if found.code != ENDED:
             note = HostNote(found.code, uuid, found.text, found.is_repaired)
             self._spawn(self._save_note(host, note))

@@ -2,7 +2,7 @@
 
 The bus may lose and duplicate messages. All work is recorded in the ledger, so a lost command only
 causes a delay (docs/adr/0004-commands-are-states.md). If a server dies while it processes a
-command, the bus may deliver the command to another one, so handlers are idempotent.
+command, the bus may deliver the command to another server, so handlers are idempotent.
 """
 
 from collections.abc import Awaitable, Callable
@@ -31,7 +31,7 @@ class Context:
     traceparent: str | None = None
 
     def until(self, deadline_s: float) -> "Context":
-        """Return the context of a nested command, with the earlier of both deadlines."""
+        """Return the context of a nested command, with the earlier of the two deadlines."""
         # Nested work that outlasts the caller's deadline would be thrown away.
         if self.deadline_s is not None and self.deadline_s < deadline_s:
             return self
@@ -86,7 +86,7 @@ class Bus(Protocol):
     async def cast(
         self, command: Command[A, R], args: A, *, timeout_s: float, server: str | None = None
     ) -> None:
-        """Send a command to one server without waiting for it; return once the bus has the command.
+        """Send a command to one server; return once the bus has accepted it, without a reply.
 
         The bus drops the command if no server has received it after `timeout_s` seconds.
 

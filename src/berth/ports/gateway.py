@@ -75,8 +75,8 @@ class HostView:
 class HostGateway(Protocol):
     """Serves the agents of hosts. Each call names the host for which it is made.
 
-    All methods raise `UnavailableError` if the control plane or its ledger cannot be reached. The
-    call may have taken effect even so; repeating it is safe.
+    All methods raise `UnavailableError` if the control plane or its ledger cannot be reached. Even
+    then, the call may have taken effect; repeating it is safe.
     """
 
     async def register(self, reports: Sequence[HostReport]) -> None:
@@ -84,7 +84,8 @@ class HostGateway(Protocol):
 
         Raises:
             InvalidInputError: a report is invalid; see `Hosts.register`.
-            ConflictError: a host kept changing concurrently during every attempt; try again.
+            ConflictError: a UUID belongs to another host, or other processes kept changing the same
+                hosts during every attempt; see `Hosts.register`.
         """
         ...
 
@@ -99,8 +100,8 @@ class HostGateway(Protocol):
 
         Raises:
             InvalidInputError: the report is invalid; see `Hosts.register`.
-            ConflictError: the host kept changing concurrently during every attempt; report it again
-                later.
+            ConflictError: the UUID belongs to another host, or other processes kept changing the
+                host during every attempt; in the latter case, report it again later.
         """
         ...
 
@@ -150,6 +151,9 @@ class HostGateway(Protocol):
 
         Returns:
             Whether the instance is now in ERROR; False if it has changed or has a move.
+
+        Raises:
+            InvalidInputError: `restarts` or `window_s` is out of bounds.
         """
         ...
 
@@ -185,7 +189,7 @@ class HostSessions(Protocol):
         ...
 
     def signer(self, host: str, message: bytes, signature: bytes) -> HostKey | None:
-        """Return the valid key of a host that has signed a message, or None."""
+        """Return the valid key of a host with which a message was signed, or None."""
         ...
 
     def is_valid(self, host: str, key: HostKey) -> bool:
@@ -200,6 +204,7 @@ class HostSessions(Protocol):
         """Make a key that an agent has used the only key of its host.
 
         Raises:
+            ConflictError: the keys kept changing concurrently during every attempt.
             UnavailableError: the ledger cannot be reached; the other key also stays valid.
         """
         ...
@@ -209,7 +214,8 @@ class HostSessions(Protocol):
 
         Raises:
             InvalidInputError: `public_key` is not an Ed25519 public key.
-            ConflictError: the host has no valid key.
+            ConflictError: the host has no valid key, or its keys kept changing concurrently during
+                every attempt.
             UnavailableError: the ledger cannot be reached.
         """
         ...
@@ -240,7 +246,8 @@ class HostSessions(Protocol):
 
         Args:
             host: the name of the host.
-            read: returns the last bytes of a guest's console, given its UUID and their number.
+            read: returns the last bytes of a guest's console, given its UUID and the number
+                of bytes.
         """
         ...
 

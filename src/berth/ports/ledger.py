@@ -85,12 +85,17 @@ class Writer(Protocol):
         Raises:
             UnavailableError: the store cannot be reached. The units may or may not have been
                 committed; retrying with the same claim keys is safe.
+            LedgerError: the store is damaged, or a unit contains something that cannot be stored.
         """
         ...
 
 
 class RecordReader(Protocol):
-    """Reads current records; sees every write acknowledged before the call."""
+    """Reads current records; sees every write acknowledged before the call.
+
+    All methods raise `UnavailableError` if the store cannot be reached, and `LedgerError` if it is
+    damaged or rejects the read.
+    """
 
     async def get(self, noun: type[R], key: str) -> R | None:
         """Return the record with the given key, or None if it does not exist."""
@@ -182,11 +187,12 @@ class HeartbeatStore(Protocol):
     """Shares heartbeats between processes, outside the versions of the ledger.
 
     If heartbeats were versions, every process would have to process every heartbeat. A report
-    replaces the previous one of its gateway, so the store has one for each gateway.
+    replaces the previous one of its gateway, so the store has one for each gateway. All methods
+    also raise `LedgerError` if the store is damaged.
     """
 
     async def save_heartbeats(self, report: HeartbeatReport) -> None:
-        """Store a report in place of its gateway's previous one, and drop reports a day older.
+        """Store a report in place of its gateway's previous one; drop reports a day older than it.
 
         Raises:
             UnavailableError: the store cannot be reached.
@@ -206,7 +212,11 @@ class HeartbeatStore(Protocol):
 
 
 class ConsumerReader(Protocol):
-    """Reads current consumers and allocations; sees every write acknowledged before the call."""
+    """Reads current consumers and allocations; sees every write acknowledged before the call.
+
+    All methods raise `UnavailableError` if the store cannot be reached, and `LedgerError` if it is
+    damaged or rejects the read.
+    """
 
     async def consumer_allocations(self, consumer_uuid: str) -> ConsumerAllocations | None:
         """Return a consumer with all its allocations, or None if it holds none."""
@@ -234,7 +244,11 @@ class ConsumerReader(Protocol):
 
 
 class Feed(Protocol):
-    """The change feed of the ledger; versions are consecutive, in the order of commit."""
+    """The change feed of the ledger; versions are consecutive, in the order of commit.
+
+    Methods that read the store raise `UnavailableError` if it cannot be reached, and `LedgerError`
+    if it is damaged or rejects the read.
+    """
 
     @property
     def losses(self) -> int:
@@ -292,10 +306,11 @@ class Ledger(Writer, RecordReader, ConsumerReader, HeartbeatStore, Feed, Protoco
 
         Raises:
             UnavailableError: the ledger does not answer.
+            LedgerError: the ledger is damaged.
         """
         ...
 
-    # Callers may still wait for commits that share a flush, so these finish first.
+    # Callers may still be waiting for commits that share a flush, so these commits finish first.
     async def close(self) -> None:
         """Finish the accepted commits, then release files and connections."""
         ...

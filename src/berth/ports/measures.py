@@ -114,7 +114,7 @@ ZONE_INSTANCES_UNWANTED: Final = _gauge(
 OFFERS_HELD: Final = _gauge("offers_held", "Offers whose capacity is held for parent zones.")
 POLICY_OK: Final = _gauge("policy_ok", "1 when the policy file as written is in force, else 0.")
 
-# Exporters create these counters at 0 when they start, so each exists before its first event.
+# Exporters list these counters and histograms from the start, even before their first event.
 COUNTED: Final = (
     HTTP_REQUESTS,
     HTTP_SECONDS,

@@ -119,7 +119,7 @@ class VirtDriver(Protocol):
     host or the driver lacks the feature.
     """
 
-    # Agents repeat operations after a crash, and after commits whose outcome they do not know
+    # Agents repeat operations after a crash, and after reports whose outcome they do not know
     # (docs/adr/0004-commands-are-states.md), so every method must be idempotent.
     @property
     def verbs(self) -> frozenset[DriverFeature]:
@@ -270,7 +270,7 @@ class VirtDriver(Protocol):
         ...
 
     async def drop_stored(self, address: str) -> None:
-        """Delete disks stored by `store_disks`; succeed if they have been deleted before."""
+        """Delete disks stored by `store_disks`; succeed if they have already been deleted."""
         ...
 
     async def leftovers(self) -> Sequence[OrphanFiles]:

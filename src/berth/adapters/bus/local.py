@@ -1,7 +1,7 @@
 """The message bus within one process.
 
 It encodes and decodes messages by default, so that tests within one process reveal arguments that
-could not be sent to another one.
+could not be sent to another process.
 """
 
 import asyncio

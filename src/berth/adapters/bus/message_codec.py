@@ -265,8 +265,8 @@ class MessageCodec:
         """Encode an error as the reply to a call.
 
         An error that exceeds the size limit is replaced by an UnavailableError that says so. The
-        reply to a command without an id has no code: it was refused, or the previous version sent
-        it.
+        reply has no code if there is no `message_id`: the command was refused, or the previous
+        version sent it.
         """
         try:
             return self._reply(error_document_of(error), _NONE, message_id)
@@ -298,7 +298,7 @@ class MessageCodec:
         return signer.signed(body, _REPLY + message_id)
 
     def join(self, parts: Sequence[Part]) -> bytes:
-        """Encode calls or replies as one message; there are at most `PARTS_MAX`.
+        """Encode at most `PARTS_MAX` calls or replies as one message.
 
         Raises:
             UnavailableError: the message exceeds the size limit.

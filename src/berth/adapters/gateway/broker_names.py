@@ -1,8 +1,9 @@
 """The names of the exchange, queues and users of hosts on a broker, and the rights of a host.
 
 Each session has two queues of its own. An agent declares the one that it reads, whose name contains
-its host, and may read no other. A gateway declares the one that it reads, under a random name,
-which only the session's agent learns, so no host can fill the queue of another.
+that of its host, and may read no queue of another host. A gateway declares the one that it reads,
+under a random name, which only the session's agent learns, so no host can fill the queue of
+another.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ MESSAGE_MS_MAX: Final = 60_000
 
 OPENINGS_MAX: Final = 20_000
 QUEUE_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Maximum size of the messages that wait for one end of a session."""
+"""Maximum total size of the messages that wait for one end of a session."""
 
 OPENING_ARGUMENTS: Final[dict[str, Any]] = {
     "x-message-ttl": OPENING_MS_MAX,
@@ -37,7 +38,7 @@ SESSION_ARGUMENTS: Final[dict[str, Any]] = {
     "x-overflow": "reject-publish",
 }
 
-# An agent has one connection with two channels; the broker may still count those that broke.
+# An agent has one connection with two channels, but the broker may still count broken ones.
 _LIMITS: Final = '{"max-connections": 4, "max-channels": 16}'
 _PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
@@ -71,9 +72,9 @@ class GatewayNames:
         return f"{self.user(host)}.{channel.hex()}"
 
     def user(self, host: str) -> str:
-        """Return the user of a host, whose name is also the beginning of the names of its queues.
+        """Return the name of a host's user; the names of the host's queues begin with it.
 
-        A name that is long or has unusual characters is replaced by its digest.
+        A host's name that is long or has unusual characters is replaced by its digest.
         """
         plain = host
         if not _PLAIN.fullmatch(host):

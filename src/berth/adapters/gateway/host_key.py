@@ -23,10 +23,13 @@ _ENROLL: Final = "run `berth agent-enroll` on this host"
 
 
 class HostKeyFile:
-    """A private key in a file, and during a rotation its successor beside it.
+    """A private key in a file; during a rotation, its successor is in another file next to it.
 
     Args:
         path: the file, in PEM (PKCS 8).
+
+    Raises:
+        InvalidInputError: the file has no usable key.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,7 +38,7 @@ class HostKeyFile:
 
     @classmethod
     def create(cls, path: Path) -> "HostKeyFile":
-        """Create a key in a file that does not exist, or return the one that an attempt left.
+        """Create a key in a file, or return the key that an earlier attempt left there.
 
         Raises:
             InvalidInputError: the file exists and has no usable key, or cannot be written.
@@ -62,7 +65,7 @@ class HostKeyFile:
         return cls.create(part)
 
     def replace(self, path: Path) -> None:
-        """Move the key to a file, and drop the key there and its successor.
+        """Move the key to a file, in place of the key there, whose successor is deleted.
 
         Raises:
             InvalidInputError: the files cannot be written.
@@ -94,7 +97,7 @@ class HostKeyFile:
         A key that an interrupted rotation left is used again: the control plane may know it.
 
         Raises:
-            InvalidInputError: the file cannot be written or read.
+            InvalidInputError: the file cannot be written, or has no usable key.
         """
         path = self._path.with_name(self._path.name + _NEXT)
         return type(self).create(path).public_key
@@ -103,6 +106,7 @@ class HostKeyFile:
         """Replace the key with the next one.
 
         Raises:
+            InvalidInputError: there is no usable next key.
             OSError: the file cannot be renamed.
         """
         path = self._path.with_name(self._path.name + _NEXT)

@@ -54,10 +54,13 @@ CALL_S_MAX: Final = 60.0
 
 _SILENT_BEATS_MAX: Final = 4
 PAUSE_FIRST_S: Final = 1.0
-"""Seconds before the first attempt to connect again; each further pause is twice as long."""
+"""The longest pause before the first attempt to connect again, in seconds.
+
+This limit doubles with each further attempt. The pause itself is random.
+"""
 
 PAUSE_MAX_S: Final = 30.0
-"""The longest of these pauses, in seconds."""
+"""The longest pause before any attempt to connect again, in seconds."""
 
 _NS_PER_S: Final = 1_000_000_000
 
@@ -156,7 +159,7 @@ class RemoteGateway:
         """Whether there is a session now."""
 
     def silent_s(self) -> float:
-        """Return the seconds since the control plane was last heard from; infinite at first.
+        """Return the seconds since the control plane was last heard from; infinite if it never was.
 
         The larger of two differences counts, because the monotonic clock stands still while the
         machine is suspended.
@@ -199,8 +202,8 @@ class RemoteGateway:
             self._telemetry.event("gateway_lost", host=self._host, reason=reason)
             if self._clock.now_s() - began_s > PAUSE_MAX_S:
                 pause_s = PAUSE_FIRST_S
-            # Full jitter: after a restart of the control plane all agents come back, and must not
-            # all do so at the same moment.
+            # The pause is random, so that agents do not all come back at the same moment after a
+            # restart of the control plane.
             await self._clock.sleep(pause_s * self._rng.uniform(0.1, 1.0))
             pause_s = min(pause_s * 2, PAUSE_MAX_S)
 
@@ -347,6 +350,7 @@ class RemoteGateway:
 
         Raises:
             UnavailableError: there is no session, or no reply within a minute.
+            InvalidInputError: the reply cannot be decoded.
             BerthError: the error that the method raised.
         """
         stream = self._stream
@@ -381,7 +385,7 @@ class RemoteGateway:
         """Have a message about the host's instances sent to all schedulers; see `Bus.fanout`.
 
         Raises:
-            UnavailableError: there is no session.
+            UnavailableError: there is no session, or its connection is closed.
         """
         stream = self._stream
         if stream is None:
@@ -409,7 +413,7 @@ class RemoteGateway:
         await self.call("report", report)
 
     async def instances(self, host: str) -> Sequence[Instance]:
-        """See `HostGateway.instances`. The views that were sent have all instances of the host."""
+        """See `HostGateway.instances`. Once a complete view has arrived, this needs no call."""
         self._check(host)
         if self._here is not None:
             return tuple(self._here.values())

@@ -116,7 +116,7 @@ class Alive(msgspec.Struct, array_like=True, frozen=True):
 
 
 Received = bytes | Closing | Alive | None
-"""What a message brought: a complete frame, another message, or nothing yet."""
+"""What a message brought: a complete frame, a closing or keep-alive message, or nothing yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ class HostHandshake:
             frame_bytes_max: the maximum size of a frame to accept.
 
         Raises:
-            InvalidInputError: the message is not an answer to this opening.
+            InvalidInputError: the message is not a valid answer to this opening.
             RefusedError: the control plane refuses the host.
             AccessDeniedError: no trusted key has signed the message.
         """

@@ -34,7 +34,7 @@ from berth.ports.gateway import HostSessions, HostView
 from berth.ports.telemetry import Telemetry
 
 NORMAL: Final = 1000
-"""The close code of a session that ends normally. It and the following are WebSocket's codes."""
+"""The close code of a session that ends normally; all codes are those of WebSocket."""
 MALFORMED: Final = 4400
 """A frame was malformed or came out of order."""
 DENIED: Final = 4401
@@ -87,10 +87,10 @@ class SessionList:
         self.control_keys = control_keys
         self.by_host: dict[str, AgentSession] = {}
         self.unproven: set[object] = set()
-        """The connections on which no identity is proven yet, of the transports that bound them."""
+        """Connections on which no identity is proven yet, of transports that limit their number."""
 
     def check_keys(self, hosts: Iterable[str]) -> None:
-        """End the sessions of hosts whose keys are no longer valid; have others replace their keys.
+        """End sessions whose keys are no longer valid; have agents replace keys that must rotate.
 
         Args:
             hosts: the hosts whose identities have changed, whether they have a session or not.
@@ -179,7 +179,7 @@ class AgentSession:
             self.end(FLOODED, _FLOOD)
 
     def check_key(self) -> None:
-        """End the session if its key is no longer valid, or have the agent replace the key."""
+        """End the session if its key is no longer valid; have the agent rotate it if required."""
         if self._key is None:
             return
         if not self._services.is_valid(self.host, self._key):

@@ -19,7 +19,7 @@ _OPEN_S_MAX: Final = 20.0
 _CLOSE_S_MAX: Final = 2.0
 _SCHEMES: Final = {"https": "wss", "http": "ws"}
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-"""The names of this machine."""
+"""The names and addresses of this machine itself."""
 
 
 class _Stream:
@@ -54,7 +54,8 @@ def check_url(url: str) -> str:
     """Return the WebSocket address of a gateway's URL.
 
     Raises:
-        InvalidInputError: the URL is not that of an HTTP server, or would send secrets unencrypted.
+        InvalidInputError: the URL is not that of an HTTP server, has a user, a query or a fragment,
+            or is unencrypted and not on loopback.
     """
     parts = urlsplit(url)
     scheme = _SCHEMES.get(parts.scheme)

@@ -29,12 +29,12 @@ PATH: Final = "/berth/v1/agent"
 """The path at which agents connect."""
 
 SILENT_S_MAX: Final = 45.0
-"""Seconds without data from an agent after which it is pinged, and again before it is cut off."""
+"""Seconds of silence after which an agent is pinged; after as many more it is cut off."""
 
 _UNPROVEN_FRAME_BYTES_MAX: Final = 4 * 1024
 _UNPROVEN_BYTES_MAX: Final = 16 * 1024
 UNPROVEN_MAX: Final = 4_096
-"""The most connections at a time on which no identity is proven yet; further ones get 503.
+"""The maximum number of connections on which no identity is proven yet; further ones get 503.
 
 After a restart of the control plane all agents connect within seconds. If all were served at the
 same time, all would be slow, and none would have proven its identity in time.
@@ -83,7 +83,7 @@ class AgentSocket(asyncio.Protocol):
         self._is_pinged = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; see `asyncio.Protocol`."""
+        """Add the connection to those of the server; see `asyncio.Protocol`."""
         self._transport = transport  # type: ignore[assignment] # uvloop's transports are none
         self._connections.add(self)
 

@@ -5,8 +5,8 @@ frame with a wrong type, a missing field or a value out of bounds ends the sessi
 
 1. The control plane sends `Hello` with a nonce, and the agent answers with `Proof`, a signature of
    the nonce with the key of its host. The control plane sends `Welcome`.
-2. The agent sends `Beat` periodically and `Call` for each method of `HostGateway`; the control
-   plane answers each call with `Reply`.
+2. The agent sends `Beat` periodically, `Call` to call a method of `HostGateway`, and `Cast` to send
+   a message to all schedulers. The control plane answers each `Call` with `Reply`.
 3. After `Watch` the control plane sends `View` frames: first a complete view of the host, then
    changes. It sends `Ask` to read a console, which the agent answers with `Answer`.
 """
@@ -74,7 +74,7 @@ class Welcome(msgspec.Struct, tag=2, array_like=True, frozen=True):
 
 
 class Beat(msgspec.Struct, tag=3, array_like=True, frozen=True):
-    """A heartbeat. The control plane answers one with `wants_echo` with a `Beat`."""
+    """A heartbeat. If it has `wants_echo`, the control plane answers it with a `Beat`."""
 
     wants_echo: bool = False
 
@@ -142,7 +142,7 @@ encode = _ENCODER.encode
 
 
 def raw(value: object) -> msgspec.Raw:
-    """Return an encoded value, to be a field of a frame."""
+    """Return a value in encoded form, for use as a field of a frame."""
     return msgspec.Raw(_ENCODER.encode(value))
 
 
@@ -150,7 +150,7 @@ def agent_frame_of(data: bytes) -> AgentFrame:
     """Return the frame in bytes from an agent.
 
     Raises:
-        InvalidInputError: the bytes are not a frame, or too many.
+        InvalidInputError: the bytes are not a frame, or there are too many of them.
     """
     frame: AgentFrame = _decoded(_AGENT, data, AGENT_FRAME_BYTES_MAX)
     return frame
@@ -160,7 +160,7 @@ def control_frame_of(data: bytes) -> ControlFrame:
     """Return the frame in bytes from the control plane.
 
     Raises:
-        InvalidInputError: the bytes are not a frame, or too many.
+        InvalidInputError: the bytes are not a frame, or there are too many of them.
     """
     frame: ControlFrame = _decoded(_CONTROL, data, CONTROL_FRAME_BYTES_MAX)
     return frame

@@ -77,10 +77,10 @@ async def open_ledger(
 
 
 async def migrate(url: str) -> None:
-    """Migrate a ledger to the schema of this Berth, unless it has that schema or a newer one.
+    """Migrate a ledger to the schema of this Berth, unless its schema is as new or newer.
 
     Raises:
-        LedgerError: see `open_ledger`.
+        LedgerError: see `open_ledger`; a newer schema is an error only if this Berth cannot use it.
     """
     found = await schema_of(url)
     if found is not None:

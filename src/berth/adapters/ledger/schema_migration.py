@@ -1,8 +1,8 @@
 """Migration of a SQL ledger's schema to the revision of this Berth.
 
-A ledger records two revisions: that of its tables, and the oldest one whose Berth can still use
-these tables. The second lets processes of the previous version keep working next to newer ones
-during an upgrade (docs/adr/0023-versions-side-by-side.md).
+A ledger records two revisions: that of its tables, and the oldest revision whose version of Berth
+can still use these tables. The second lets processes of the previous version keep working next to
+newer ones during an upgrade (docs/adr/0023-versions-side-by-side.md).
 """
 
 import sqlite3
@@ -143,7 +143,7 @@ def migrate_sqlite(path: Path) -> None:
 def upgrade(connection: Connection) -> None:
     """Migrate the tables that a connection reaches to the newest schema, in its open transaction.
 
-    Tables that this Berth can already use are left unchanged.
+    Tables that already have the newest schema known here, or a newer one, are left unchanged.
 
     Raises:
         LedgerError: the schema is too new for this Berth.

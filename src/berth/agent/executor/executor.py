@@ -83,6 +83,7 @@ class HostExecutor:
         Raises:
             BuildError: the guest of an active instance cannot be started.
             DriverError: the driver failed in a way that does not end the task.
+            InvalidInputError: the control plane does not accept such an outcome of the step.
             UnavailableError: the control plane cannot be reached, or the outcome of a live
                 migration is unknown; the task remains in the ledger.
         """

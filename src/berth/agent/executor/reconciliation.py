@@ -29,7 +29,7 @@ class HostAnomaly(NamedTuple):
     Attributes:
         instance_uuid: the instance.
         power: the power state of its guest, or None if it has no guest.
-        leftover: the files without a guest, if the anomaly is about files.
+        leftover: the files without a guest if the anomaly is about files, otherwise None.
     """
 
     instance_uuid: str

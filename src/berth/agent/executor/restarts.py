@@ -19,8 +19,8 @@ class RestartRule:
     """The rule for restarting a crashed guest.
 
     A guest is restarted at most `restarts_max` times within `window_s` seconds. The first restart
-    is immediate. The second comes at least `pause_s` seconds after it, and this pause doubles with
-    each further restart.
+    is immediate. The second comes at least `pause_s` seconds after the first; this pause doubles
+    with each further restart.
     """
 
     restarts_max: int = 5
@@ -65,6 +65,7 @@ async def stop_restarting(
         has a move, such as a resize to be confirmed or reverted.
 
     Raises:
+        InvalidInputError: the control plane does not accept the numbers of the rule.
         UnavailableError: the control plane cannot be reached.
     """
     is_recorded = await context.gateway.report_crashes(

@@ -48,8 +48,8 @@ class CommandConsumers:
     """Consumes the commands for this process.
 
     Commands for any server come from a quorum queue that all servers of the command share. Each
-    message in the queue of a batched command has several calls. Commands for a named server of this
-    process, and fanouts, come from the process's own queue, which the broker deletes when the
+    message in the queue of a batched command has one or more calls. Commands for a named server of
+    this process, and fanouts, come from the process's own queue, which the broker deletes when the
     connection ends.
     """
 
@@ -83,9 +83,9 @@ class CommandConsumers:
 
     async def connect(self, session: BrokerSession) -> None:
         """Declare the exchanges and queues in a new session, and consume the queues."""
-        # The own queue has a new name in each session. Until the broker notices that the previous
-        # connection is gone, it keeps that connection's exclusive queue, which no other connection
-        # may declare.
+        # The process's own queue has a new name in each session. Until the broker notices that the
+        # previous connection is gone, it keeps that connection's exclusive queue, which no other
+        # connection may declare.
         self._sessions += 1
         self._own = f"{self._own_prefix}.{self._sessions}"
         self._channel = await session.channel(prefetch=self._broker.prefetch)

@@ -47,9 +47,9 @@ class _Stream:
     """A secure channel through a broker; see `FrameStream`.
 
     Args:
-        channel: the channel of the AMQP connection, on which the own queue is consumed.
+        channel: the AMQP channel on which the agent's queue is consumed.
         secure: the secure channel.
-        messages: receives the messages of the own queue, and None when the connection is lost.
+        messages: receives the messages of that queue, and None when the connection is lost.
         publish: publishes a message to the gateway.
     """
 
@@ -91,7 +91,8 @@ class _Stream:
                 self._end(self.close_reason or "the connection to the broker was lost")
                 return
             frame = self._open(message.body)
-            # The broker sends more only after that, so a slow agent does not fill its memory.
+            # The broker sends more only after an acknowledgement, so that waiting messages do not
+            # fill the memory of a slow agent.
             try:
                 await _acknowledge(self._channel, message)
             except (AMQPError, OSError, RuntimeError):
@@ -203,7 +204,8 @@ class _End:
         Raises:
             UnavailableError: no gateway is connected to the broker or has answered in time, or the
                 connection was lost.
-            AccessDeniedError: no pinned key has signed the answer.
+            AccessDeniedError: the control plane refuses the host, or no pinned key has signed the
+                answer.
             InvalidInputError: no key of the control plane is pinned, or the answer is malformed.
         """
         trusted = pins.required()
@@ -236,7 +238,7 @@ class _End:
     async def _accepted(
         self, channel: Channel, handshake: HostHandshake, trusted: tuple[bytes, ...]
     ) -> tuple[SecureChannel, str]:
-        """Return the channel of the first valid answer; the others may come from anyone."""
+        """Return the result of the first valid answer; the others may come from anyone."""
         text = f"no gateway has answered within {_OPEN_S_MAX:.0f} s"
         refused: BerthError = UnavailableError(text)
         try:

@@ -80,7 +80,7 @@ class BrokerSessions:
         self._names = GatewayNames(connection.broker.prefix)
         self._links: dict[bytes, _Link] = {}
         self.strangers: set[bytes] = set()
-        """The channels whose agents have not proven the identity of their hosts in this session."""
+        """The ids of the channels whose agents have not yet proven the identity of their hosts."""
         # The refused openings since the last report, and the time of the report.
         self._unreported, self._reported_s = 0, float("-inf")
         self._publishing: Channel | None = None
@@ -145,8 +145,8 @@ class BrokerSessions:
         sessions = self._sessions
         try:
             opening = opening_of(body)
-            # Nothing is stored for unauthenticated peers. The answers to them reach nobody else,
-            # because the name of the queue contains the id of the channel.
+            # Nothing is stored for unauthenticated peers. An answer to such a peer reaches nobody
+            # else, because the name of the queue contains the id of the channel.
             key = sessions.services.signer(opening.host, opening.signed, opening.signature)
             if key is None:
                 self._note_refusal(opening.host[:255])
@@ -211,7 +211,7 @@ class BrokerSessions:
         task.add_done_callback(self._tasks.discard)
 
     async def publish(self, link: "_Link", body: bytes) -> None:
-        """Publish a message to an agent; end its session if it has left or does not read."""
+        """Publish a message to an agent; end the session if the agent has left or does not read."""
         try:
             if not await self._publish(link.host_queue, body):
                 link.lost()

@@ -268,8 +268,9 @@ def _put_provider(tx: UnitTransaction, provider: Provider) -> None:
     capacity = working_set.capacities.get(provider.uuid)
     used: Mapping[str, int] = {} if capacity is None else capacity.used
     generation = provider.generation if capacity is None else capacity.generation + 1
-    # An agent's report replaces the record, but must not lose the usage of a class that it no
-    # longer contains. The class stays with total 0, so that nothing more can be allocated.
+    # The report of a host replaces the record, but must not lose the usage of a class that the
+    # report no longer contains. The class stays with total 0, so that nothing more can be
+    # allocated.
     forgotten = {name: Inventory(total=0) for name, amount in used.items() if amount}
     _store(tx, replace(provider, inventories=forgotten | dict(provider.inventories)), generation)
 

@@ -195,7 +195,11 @@ def encode_heartbeats(seen_s: Mapping[str, float]) -> str:
 
 
 def decode_heartbeats(text: str) -> list[tuple[int, Mapping[str, float]]]:
-    """Return the numbers and the times by host in a JSON array of `[number, heartbeats]`."""
+    """Return the numbers and the times by host in a JSON array of `[number, heartbeats]`.
+
+    Raises:
+        LedgerError: the text is damaged.
+    """
     found = decode_json(list[tuple[int, _Heartbeats]], text)
     return [(number, dict(zip(one.hosts, one.seen_s, strict=True))) for number, one in found]
 

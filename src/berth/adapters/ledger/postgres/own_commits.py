@@ -12,7 +12,7 @@ _VERSIONS_MAX: Final = 500
 
 
 class OwnCommits:
-    """The changes of the latest batches of this process, while they surely follow what it has read.
+    """The changes of this process's latest batches, while they certainly follow what was read.
 
     Batches are kept as long as they follow one another, on one connection and in one timeline.
     Their changes are returned only after a read of the feed that began after the first of them:
@@ -68,7 +68,7 @@ class OwnCommits:
         self._checked_epoch = max(self._checked_epoch, epoch)
 
     def after(self, version: int) -> list[Change]:
-        """Return the changes after a version, oldest first; none if they are not all known."""
+        """Return the changes after a version, oldest first; none unless all are certainly known."""
         if self._checked_epoch != self.epoch or version >= self._version:
             return []
         found: list[Sequence[Change]] = []

@@ -103,7 +103,11 @@ class BatchResult:
 async def commit_batch(
     connection: asyncpg.Connection, units: Sequence[Unit], *, at_s: float
 ) -> BatchResult:
-    """Apply units, and store what they changed in the open transaction, which `commit` must end."""
+    """Apply units, and store what they changed in the open transaction, which `commit` must end.
+
+    Raises:
+        LedgerError: the ledger is damaged, or a unit contains something that cannot be stored.
+    """
     required = required_keys(units)
     working_set, timeline = await _load(connection, required)
     if required.projects:

@@ -81,7 +81,7 @@ async def _newest_primary(
             break
         primaries += [one for one in done if one.exception() is None]
     if not primaries:
-        # A refusal by a server says more than that another is a replica or cannot be reached.
+        # A refusal by one server explains the failure better than the errors of the others.
         errors = [error for one in attempts if (error := one.exception()) is not None]
         raise next((one for one in errors if isinstance(one, asyncpg.PostgresError)), errors[0])
     if len(primaries) == 1:

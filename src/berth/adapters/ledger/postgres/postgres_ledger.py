@@ -2,7 +2,7 @@
 
 One task per process writes (`PostgresWriter`), and only one transaction across all processes writes
 at a time. Reads use a pool of connections. A further connection listens for new versions. If the
-URL names several servers, each connection goes to the one that is the primary when it is opened.
+URL names several servers, each connection goes to the server that is the primary at that moment.
 """
 
 import asyncio
@@ -178,7 +178,7 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """See `Feed.changes`."""
-        # A transaction would take three more round trips. Without one, a trim may come between the
+        # A transaction would take more round trips. Without one, a trim may come between the
         # two statements of this read, but then the changes do not begin with the next version.
         epoch = self._own_commits.epoch
         read = read_changes(self._queries, after, limit, self._timelines.observer())

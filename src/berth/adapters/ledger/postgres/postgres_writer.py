@@ -147,7 +147,7 @@ class PostgresWriter:
         self._requests.append(request)
         self._wake.set()
         if self._task.done():
-            # Only a cancellation ends the task early. Without a new one, no request would ever be
+            # Only a cancellation ends the task early. Without a new task, no request would ever be
             # answered.
             self._task = asyncio.create_task(self._run(), name="berth-ledger")
 

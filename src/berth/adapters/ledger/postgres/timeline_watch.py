@@ -21,10 +21,10 @@ class TimelineWatch:
         self._newest = (0, "")
 
     def observer(self) -> Callable[[LedgerHead], None]:
-        """Return a function for the ledger's versions, for a read that begins now.
+        """Return the function that a read which begins now must call with the ledger's versions.
 
-        A read may end after a later one has returned newer versions. It is therefore compared with
-        what was known when it began.
+        A read may end after a later read has returned newer versions. The versions are therefore
+        compared with what was known when the read began.
         """
         return partial(self._observe, *self._newest)
 

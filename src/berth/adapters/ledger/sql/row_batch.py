@@ -41,7 +41,7 @@ class RowBatch:
         emptied: the providers whose inventories are deleted, before those in `inserts` are added.
         removed: the keys of removed records by kind.
         upserts: rows to insert or replace, by table name; each has a value for every column.
-        inserts: rows to insert, likewise.
+        inserts: rows to insert, by table name; each has a value for every column.
         seen: heartbeats, as (host, Unix seconds as JSON text).
         born: the instances that did not exist before the batch.
         generations: the provider's generation for each row of `spent`; batches that older Berths

@@ -95,7 +95,7 @@ the file. Versions therefore have no gaps and become visible in order
 counters: Final = Table("counters", metadata, _key("kind"), _number("last"))
 """The last id drawn for each kind; see `RecordReader.next_id`.
 
-In PostgreSQL also the first version of each timeline, whose `kind` begins with `TIMELINE`.
+In PostgreSQL, it also has the first version of each timeline; the `kind` begins with `TIMELINE`.
 """
 TIMELINE: Final = "timeline:"
 

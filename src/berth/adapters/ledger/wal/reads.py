@@ -321,7 +321,8 @@ def read_changes(
     Raises:
         FeedGapError: the feed no longer holds the next version, or `after` is above the ledger's
             own version.
-        LedgerError: a record of the write-ahead log cannot be decoded.
+        LedgerError: the table `head` is empty, or a change or a record of the write-ahead log
+            cannot be decoded.
     """
     head = yield from read_head(queries)
     on_head(head)
