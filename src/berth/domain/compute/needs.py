@@ -72,7 +72,8 @@ def needs_of(flavor: Flavor, image_traits: Mapping[str, str] | None = None) -> N
         image_traits: the image's `trait:NAME` properties, each `required` or `forbidden`.
 
     Raises:
-        InvalidInputError: an extra spec is invalid; the error names its key.
+        InvalidInputError: an extra spec or a trait of the image is invalid or contradicts another,
+            or the disks are too large together; the error names the key.
     """
     disk_mb = (flavor.root_gb + flavor.ephemeral_gb) * _MB_PER_GB + flavor.swap_mb
     if disk_mb > AMOUNT_MAX:

@@ -110,7 +110,7 @@ class Request:
         """The amounts, traits, topology and devices that one instance needs.
 
         Raises:
-            InvalidInputError: an extra spec or image property is invalid.
+            InvalidInputError: the flavor or the image is invalid.
         """
         needs = needs_of(self.flavor, self.image.traits if self.image else None)
         return with_hardware(needs, self.flavor, self.image)

@@ -79,7 +79,8 @@ class StepOutcome:
         """Reject values that a correct agent never reports.
 
         Raises:
-            InvalidInputError: a value is malformed or out of bounds.
+            InvalidInputError: a value is malformed or out of bounds, or `error` does not match
+                `result`.
         """
         if not is_uuid(self.instance_uuid):
             raise InvalidInputError("instance_uuid", f"{self.instance_uuid[:80]!r} must be a UUID")

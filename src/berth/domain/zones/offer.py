@@ -66,7 +66,8 @@ class OfferTerms:
     """The content that a zone seals into an offer.
 
     `audience` is the name of the parent for which the offer was made, `request_digest` a truncated
-    digest of the request (see `digest_of`), and `ends_at_s` the expiry time in Unix seconds.
+    digest of the request (see `offer_seals.request_digest`), and `ends_at_s` the expiry time in
+    Unix seconds.
     """
 
     key: OfferKey

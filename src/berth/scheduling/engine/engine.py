@@ -103,6 +103,7 @@ class Engine:
         Raises:
             NonFiniteValueError: `known` could not be updated, because a value or score is not
                 finite.
+            InvalidInputError: a rule rejects the request (an invalid hint, for example).
         """
         if not self._is_supported or (self._uncacheable and self._concerns_uncacheable_rule(query)):
             return None

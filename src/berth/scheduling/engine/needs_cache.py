@@ -75,7 +75,7 @@ def cached_needs(hosts: HostTable, request: Request) -> Needs:
     """Return the needs of one instance of a request, cached with the table.
 
     Raises:
-        InvalidInputError: an extra spec or image property is invalid.
+        InvalidInputError: the flavor or the image is invalid.
     """
     kept = hosts.caches.get(_CACHE)
     if not isinstance(kept, _NeedsKnown):

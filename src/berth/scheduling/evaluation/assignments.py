@@ -48,7 +48,7 @@ def assign(
         filters: the filters that apply to the request; the row passes all of them.
 
     Raises:
-        InvalidInputError: the flavor requests groups of resources, and none of the filters handles
-            them.
+        InvalidInputError: the flavor requests groups of resources that none of the filters handles,
+            or a filter cannot assign resources to the instance.
     """
     return Assigner(filters)(hosts, query, row)

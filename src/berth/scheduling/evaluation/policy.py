@@ -51,8 +51,8 @@ class Driver(Protocol):
             seed: the seed of every random choice in the plan; equal seeds give equal plans.
 
         Raises:
-            InvalidInputError: the flavor, the image or a hint is invalid, or the flavor requests
-                groups of resources and no filter of the policy handles them.
+            InvalidInputError: the flavor, the image or a hint is invalid, or the policy lacks a
+                filter that the request requires.
         """
         ...
 

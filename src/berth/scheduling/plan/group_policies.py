@@ -44,8 +44,8 @@ def plan_with_group_policy(
         seed: the seed of every random choice.
 
     Raises:
-        InvalidInputError: the flavor, the image or a hint is invalid, or the flavor requests groups
-            of resources and no filter of the policy handles them.
+        InvalidInputError: the flavor, the image or a hint is invalid, or the policy lacks a filter
+            that the request requires.
     """
     refusal = None if request.group_uuid is None else unsupported_group(hosts, request, policy)
     if refusal is not None:

@@ -151,8 +151,8 @@ def inspect(
             None for all. A chosen host that passed is always listed.
 
     Raises:
-        InvalidInputError: the flavor, the image or a hint is invalid, or the flavor requests groups
-            of resources and no filter of the policy handles them.
+        InvalidInputError: the flavor, the image or a hint is invalid, or the policy lacks a filter
+            that the request requires.
     """
     # The driver makes the plan, because an inspection must show the plan of a decision.
     plan = plan_with_group_policy(hosts, request, policy, now_s=now_s, seed=seed)

@@ -94,8 +94,8 @@ def plan_instances(
         seed: the seed of every random choice.
 
     Raises:
-        InvalidInputError: the flavor, the image or a hint is invalid, or the flavor requests groups
-            of resources and no filter of the policy handles them.
+        InvalidInputError: the flavor, the image or a hint is invalid, or the policy lacks a filter
+            that the request requires.
     """
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     needs = cached_needs(hosts, request)
