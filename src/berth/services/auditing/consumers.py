@@ -61,7 +61,7 @@ async def recheck_consumer(
 
 def _of_move(snapshot: AuditSnapshot, migration: Migration, held: Amounts) -> Discrepancy | None:
     since_s = migration.updated_at_s
-    # The agent may be about to free the allocations of a move that has just ended.
+    # The allocations of a move that has just ended may be about to be freed.
     if not migration.has_ended or not snapshot.is_older(since_s, snapshot.ages.grace_s):
         return None
     text = (

@@ -86,7 +86,7 @@ async def read_host_snapshot(
 async def _consumers_of(
     ledger: Ledger, providers: Iterable[str]
 ) -> tuple[dict[str, dict[str, Mapping[str, int]]], dict[str, Consumer]]:
-    """Return the allocations from the providers by consumer, and the consumers by uuid."""
+    """Return the allocations on the providers by consumer, and the consumers by uuid."""
     here: dict[str, dict[str, Mapping[str, int]]] = {}
     consumers: dict[str, Consumer] = {}
     for uuid in providers:

@@ -67,7 +67,10 @@ def suspect_shelved(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Dis
 async def recheck_instance(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Return the suspicion if the instance has not changed since the snapshot, otherwise None."""
+    """Return the suspicion if the instance, its move and its allocations have not changed.
+
+    The result is None if one of them differs from the snapshot.
+    """
     uuid = suspicion.key
     before = snapshot.instances.get(uuid) or snapshot.shelved[uuid]
     held = await held_by(ledger, uuid)
@@ -147,7 +150,7 @@ def _nothing_held(found: Discrepancy, instance: Instance, needed: Amounts) -> Di
             "nothing"
         ),
         advice=_CLAIMS if instance.task is None else _BUSY,
-        # While the instance has a task, its agent may be about to record that it needs nothing.
+        # While the instance has a task, its agent may be about to report that it needs nothing.
         mend=Repair.CLAIM if instance.task is None else None,
     )
 

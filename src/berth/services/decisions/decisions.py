@@ -28,7 +28,7 @@ class PolicyInForce(Protocol):
 
 
 class DecisionService:
-    """Makes decisions on the replica without writing any, for requests, dry runs and zone offers.
+    """Makes decisions from the replica for requests, dry runs and zone offers; records none.
 
     Attributes:
         contention: the reaction to lost claims, shared by all users of the service.

@@ -51,7 +51,8 @@ class Aggregates:
         """Create an aggregate without hosts, and return it.
 
         Raises:
-            ConflictError: the name is taken.
+            ConflictError: the name is taken, or every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
         """
         aggregate = Aggregate(
             aggregate_id=await self._ledger.next_id(Kind.AGGREGATE),
@@ -78,6 +79,7 @@ class Aggregates:
 
         Raises:
             NotFoundError: there is no such aggregate.
+            UnavailableError: the ledger cannot be reached.
         """
         aggregate = await self._ledger.get(Aggregate, str(aggregate_id))
         if aggregate is None:
@@ -90,6 +92,8 @@ class Aggregates:
         Raises:
             NotFoundError: there is no such aggregate.
             InvalidInputError: the aggregate still has hosts.
+            ConflictError: every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
         """
 
         async def read() -> Unit:
@@ -105,7 +109,8 @@ class Aggregates:
 
         Raises:
             NotFoundError: there is no such aggregate.
-            ConflictError: the name is taken.
+            ConflictError: the name is taken, or every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
         """
         return await self._change(aggregate_id, lambda old: replace(old, name=name), new_name=name)
 
@@ -116,7 +121,9 @@ class Aggregates:
 
         Raises:
             NotFoundError: there is no such aggregate.
-            ConflictError: a host would be in two availability zones.
+            ConflictError: a host would be in two availability zones, or every attempt lost a race
+                against another change.
+            UnavailableError: the ledger cannot be reached.
         """
 
         def change(old: Aggregate) -> Aggregate:
@@ -131,7 +138,9 @@ class Aggregates:
 
         Raises:
             NotFoundError: there is no such host or aggregate.
-            ConflictError: the host is already a member, or would be in two availability zones.
+            ConflictError: the host is already a member, would be in two availability zones, or
+                every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
         """
         await self._follower.catch_up()
         if not self._replica.hosts.host_names.of_name(host):
@@ -149,6 +158,8 @@ class Aggregates:
 
         Raises:
             NotFoundError: there is no such aggregate, or the host is not a member.
+            ConflictError: every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
         """
 
         def change(old: Aggregate) -> Aggregate:

@@ -224,6 +224,7 @@ class RatioOverrides:
             NotFoundError: there is no such host.
             InvalidInputError: the host has no inventory of a class, or a ratio is out of range.
             ConflictError: every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
         """
 
         async def read() -> Unit:

@@ -110,7 +110,7 @@ class AttestationService:
         return sum(not isinstance(outcome, Rejected) for outcome in outcomes)
 
     def _units(self, name: str, found: Mapping[str, Attestation]) -> list[Unit]:
-        """Return a list of the unit that saves the attestations of one host, or an empty list.
+        """Return the unit that saves the attestations of one host, in a list.
 
         The list is empty if the attestations are already stored or the host has no service. If the
         service was changed concurrently, the ledger rejects the unit, and the host is due again at

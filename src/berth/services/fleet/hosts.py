@@ -124,10 +124,10 @@ class Hosts:
         )
 
     def compare_with(self, providers: ProviderReplica) -> None:
-        """Compare reports with the tables of this process from now on, instead of the ledger.
+        """Compare reports with the tables of this process, not with the ledger, from now on.
 
         Args:
-            providers: follows the same follower as the replica.
+            providers: is kept up to date by the same follower as the replica.
         """
         self._registration.providers = providers
 
@@ -143,6 +143,7 @@ class Hosts:
 
         Raises:
             NotFoundError: there is no such host.
+            UnavailableError: the ledger cannot be reached.
         """
         await self._follower.catch_up()
         hosts = self._replica.hosts
@@ -178,6 +179,8 @@ class Hosts:
 
         Raises:
             NotFoundError: there is no such service.
+            ConflictError: every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
         """
         changed: list[Service] = []
 
@@ -193,7 +196,7 @@ class Hosts:
             changed[:] = [service]
             return (Put(service),)
 
-        # The guard is needed because the agent counts failed builds in the same record.
+        # The guard is needed because gateways count failed builds in the same record.
         await save_guarded(self._ledger, service_guard(host), read)
         return changed[0]
 
@@ -201,9 +204,9 @@ class Hosts:
         """Register hosts as their agents report them at start; new hosts are added.
 
         What an operator has set on a service stays, and so do the aggregates, traits and
-        inventories that clients of the Placement API gave its providers. Child providers that a
-        host no longer reports are removed; one that is in use stays, without inventories, until it
-        is free.
+        inventories that clients of the Placement API gave the hosts' providers. Child providers
+        that a host no longer reports are removed; one that is in use stays, without inventories,
+        until it is free.
 
         Raises:
             InvalidInputError: a host's child providers do not form a tree, or one of the reported
@@ -223,7 +226,9 @@ class Hosts:
 
         Raises:
             NotFoundError: there is no such service.
-            ConflictError: the host has instances, or another host's provider is under its own.
+            ConflictError: the host has instances, another host's provider is under its own, or
+                every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
         """
 
         async def read() -> Unit:

@@ -73,7 +73,7 @@ class KnownFleet:
         hosts: the hosts that are registered, by uuid.
         stored: the providers that concern the reports.
         aggregates: the aggregates of each host name.
-        trees: the trees of providers in the reports, in the same order.
+        trees: the trees of providers in the reports, in the order of the reports.
     """
 
     seen: int
@@ -96,8 +96,8 @@ class Registration:
         ids: makes the uuids of new services.
 
     Attributes:
-        providers: the table of all providers, which follows the same follower; None reads the
-            ledger instead.
+        providers: the table of all providers, kept up to date by the same follower; if None, the
+            ledger is read instead.
     """
 
     def __init__(

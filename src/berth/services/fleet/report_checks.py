@@ -36,7 +36,7 @@ def check_report(report: HostReport) -> None:
     """Reject a report with malformed or oversized values.
 
     Raises:
-        InvalidInputError: the error names the value.
+        InvalidInputError: a value is malformed or too large; the error names it.
     """
     host = report.host
     if not is_uuid(host.uuid):
@@ -81,7 +81,8 @@ def check_provider_is_free(report: HostReport, stored: Provider | None) -> None:
         stored: the provider with the host's UUID, or None if there is none.
 
     Raises:
-        ConflictError: the provider has a parent, is part of a host, is in use, or is shared.
+        ConflictError: the provider has a parent, is part of a host, is in use, or shares its
+            resources.
     """
     # An empty root may have been prepared for the host by a client of the Placement API.
     is_free = stored is None or (

@@ -71,6 +71,7 @@ class WriteOffService:
         Raises:
             NotFoundError: the host has no compute service.
             ConflictError: its service is not forced down, or its agent has sent a recent heartbeat.
+            UnavailableError: the ledger cannot be reached.
         """
         await self._check(host, service_down_time_s)
         found = await self._ledger.migrations(MigrationQuery(host=host, is_live=True, limit=ALL))
@@ -91,8 +92,10 @@ class WriteOffService:
 
         Raises:
             NotFoundError: the host has no compute service.
-            ConflictError: its service is not forced down, or its agent has sent a recent heartbeat.
-                Some moves may already have ended; repeat the write-off to end the others.
+            ConflictError: its service is not forced down, its agent has sent a recent heartbeat, or
+                every attempt lost a race against another change. Some moves may already have ended;
+                repeat the write-off to end the others.
+            UnavailableError: the ledger cannot be reached; some moves may already have ended.
         """
         planned = await self.plan(host, service_down_time_s=service_down_time_s)
         # The moves end in parts, each under the guard of the service, so a host that comes back

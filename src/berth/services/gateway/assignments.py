@@ -27,7 +27,8 @@ class Assignment:
         host: the name of the host.
         deletes_disks: whether its agent can delete the stored disks of instances on no host.
         deliver: called with each complete view of the host, and with the changes after it.
-        waiting: the changes that arrived while the view is being read; None afterwards.
+        waiting: the views that arrived before the first complete view was delivered; None after
+            that.
     """
 
     host: str
@@ -177,7 +178,7 @@ class Assignments:
             self._tell(one, HostView(self._version, tuple(its_instances), tuple(its_moves)))
 
     def _concerned(self, instance: Instance) -> list[Assignment]:
-        """Return the agents that must learn of an instance, which it concerns now or did before."""
+        """Return the agents that an instance concerns now or concerned before its change."""
         hosts, before = self._hosts_of(instance), self._where.pop(instance.uuid, ())
         if instance.host in self._by_host and instance.status is not Status.DELETED:
             self._where[instance.uuid] = (instance.host,)

@@ -21,7 +21,7 @@ _BROKEN = "The move failed, and the instance stays on its original host."
 async def leave_source(
     context: StepContext, instance: Instance, migration: Migration
 ) -> StepWrites:
-    """Record that the guest is stopped at the source, and where its disks can be fetched."""
+    """Record that the source has stopped the guest and where its disks are, or has failed."""
     name, now_s = "compute_resize_instance", context.now_s
     if context.has_failed:
         return _go_back(context, instance, migration, name)
@@ -35,7 +35,7 @@ async def leave_source(
 async def build_at_destination(
     context: StepContext, instance: Instance, migration: Migration
 ) -> StepWrites:
-    """Record that the destination has the guest, or that the resize in place is done."""
+    """Record that the destination has the guest, or could not build or resize it."""
     name, now_s = "compute_finish_resize", context.now_s
     if context.has_failed:
         result = _go_back(context, instance, migration, name)
@@ -65,7 +65,7 @@ async def evacuate(context: StepContext, instance: Instance, migration: Migratio
         unit = (*back, Put(failed), *further)
         return StepWrites(unit, has_failed=context.blames_host, cause=context.cause)
     # The source's allocation stays with the migration until the source's agent is back and has
-    # destroyed the old guest: until then it may still run.
+    # destroyed the old guest: until then that guest may still run.
     left = replace(migration, stage=Stage.LEFT_BEHIND, updated_at_s=now_s)
     status = Status.SHUTOFF if ends_off(migration) else Status.ACTIVE
     first = await preserve_creation(context, instance)
@@ -93,7 +93,11 @@ async def confirm(context: StepContext, instance: Instance, migration: Migration
 
 
 async def revert(context: StepContext, instance: Instance, migration: Migration) -> StepWrites:
-    """Record that the destination has given the guest up; the source starts it again next."""
+    """Record that the destination has given up the guest, or could not.
+
+    After a success the source starts the guest again next; after a failure the move can still be
+    confirmed or reverted.
+    """
     event, now_s = context.event("compute_revert_resize"), context.now_s
     if context.has_failed:
         text = "The resize could not be reverted."

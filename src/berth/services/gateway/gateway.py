@@ -61,7 +61,7 @@ class Gateway:
     async def register(self, reports: Sequence[HostReport]) -> None:
         """See `HostGateway.register`."""
         await self._hosts.register(reports)
-        # An unchanged host is not written, so its agent's start is not recorded there.
+        # Registering an unchanged host writes nothing, so the start of its agent is noted here.
         await self.heartbeat([report.host.name for report in reports])
 
     async def heartbeat(self, hosts: Sequence[str]) -> None:

@@ -78,8 +78,8 @@ class GuestStates:
             power: the power state of the guest; None if there is no guest.
 
         Returns:
-            The end of a sentence about the guest, or None when nothing was written because the
-            instance has changed, is not on the host, or does not differ.
+            The end of a sentence about the guest, or None if nothing was written because the
+            instance has changed, is off, is not on the host, or agrees with its guest.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
@@ -96,8 +96,8 @@ class GuestStates:
     ) -> bool:
         """Put an instance whose guest keeps crashing into ERROR; return whether that was recorded.
 
-        Nothing is written if the instance has changed or has a move, such as a resize to be
-        confirmed or reverted.
+        Nothing is written if the instance has changed, is not on the host, should not run, or has a
+        move, such as a resize to be confirmed or reverted.
 
         Args:
             host: the host that reports.
@@ -139,7 +139,9 @@ class GuestStates:
         return migration if migration is not None and has_leftover(host, migration) else None
 
     async def report_cleared(self, host: str, migration_uuid: str) -> None:
-        """Record that the host has destroyed the guest that a move left on it; free its allocation.
+        """Record that the host has destroyed the guest that a move left on it.
+
+        The allocation of the move is freed. Nothing is written if the move left no guest there.
 
         Raises:
             UnavailableError: the ledger cannot be reached.
@@ -152,13 +154,13 @@ class GuestStates:
         await self._ledger.commit([(Free(migration.uuid), Put(over))])
 
     async def _here(self, host: str, instance_uuid: str, revision: int) -> Instance | None:
-        """Return an instance that is on the host, unless it has changed or is deleted."""
+        """Return an instance on the host; None if it is elsewhere, deleted, or has changed."""
         instance = await self._ledger.get(Instance, instance_uuid)
         if instance is None or instance.host != host or instance.status is Status.DELETED:
             return None
         return instance if instance.revision == revision else None
 
     async def _put(self, instance: Instance) -> bool:
-        """Save an instance; return False if it has changed meanwhile, which takes precedence."""
+        """Return whether an instance was saved; a concurrent change of it takes precedence."""
         (outcome,) = await self._ledger.commit([(Put(instance),)])
         return isinstance(outcome, Committed)

@@ -21,7 +21,8 @@ from berth.services.replica.replica import Replica
 
 FINDINGS_MAX: Final = 1_000
 """Maximum number of findings of one host that are kept in memory."""
-# Hosts report codes, which become labels of metrics; others would make series without bound.
+# The codes that become labels of metrics. Hosts could report any others, so a label for each would
+# create an unbounded number of series.
 _CODES: Final = frozenset({*DiscrepancyCode, "guest_ended", "guest_removed", "guest_given_up"})
 _OTHER: Final = "other"
 

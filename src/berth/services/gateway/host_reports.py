@@ -1,7 +1,7 @@
 """Periodic host reports, of which only changes reach the ledger.
 
-Most periodic reports have no changes. Therefore each report is first compared with the host table
-of this process; only a report that differs is registered in the ledger.
+Most periodic reports contain nothing new. Each report is therefore first compared with the host
+table of this process, and only a report that differs is registered in the ledger.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from berth.tables.host.hosts import HostTable
 class HostReports:
     """Registers the reports of running agents that differ from the host table.
 
-    A host that was removed while its agent runs stays removed until the agent restarts.
+    A host that is removed while its agent runs stays removed until the agent restarts.
 
     Args:
         hosts: registers hosts in the ledger.

@@ -58,7 +58,7 @@ class HostIdentities:
         self.by_host: dict[str, HostIdentity] = {}
         """The identity of each host, as this process knows it."""
         self.changed: Callable[[Collection[str]], None] = _nothing
-        """Called with the names of the hosts whose identities have changed."""
+        """Called with the names of the hosts whose identities may have changed."""
 
     def load(self, snapshot: Snapshot) -> None:
         """See `Subscriber.load`."""
@@ -115,7 +115,8 @@ class HostIdentities:
             life_s: how long the token is valid, in seconds; at most 30 days.
 
         Raises:
-            InvalidInputError: the name or the time is out of bounds.
+            InvalidInputError: `host` is not a valid name, or `life_s` is out of bounds.
+            ConflictError: each attempt lost to a concurrent change of the identity.
             UnavailableError: the ledger cannot be reached.
         """
         if not 0 < len(host) <= _HOST_MAX or not host.isprintable() or "/" in host:
@@ -142,6 +143,7 @@ class HostIdentities:
         Raises:
             AccessDeniedError: the token is wrong, used or expired.
             InvalidInputError: the key is not an Ed25519 public key.
+            ConflictError: each attempt lost to a concurrent change of the identity.
             UnavailableError: the ledger cannot be reached; the token may have been used.
         """
         public_key_bytes(public_key)
@@ -165,11 +167,14 @@ class HostIdentities:
         await save_guarded(self._ledger, identity_guard(host), read)
 
     async def add_key(self, host: str, public_key: str) -> None:
-        """Add the key that replaces a host's present one, which stays valid until it is used.
+        """Add the key that replaces a host's present one.
+
+        The present key stays valid until the host uses the new one.
 
         Raises:
             InvalidInputError: the key is not an Ed25519 public key.
-            ConflictError: the host has no key, or is revoked.
+            ConflictError: the host has no key or is revoked, or each attempt lost to a concurrent
+                change of the identity.
             UnavailableError: the ledger cannot be reached.
         """
         public_key_bytes(public_key)
@@ -190,9 +195,12 @@ class HostIdentities:
         await save_guarded(self._ledger, identity_guard(host), read)
 
     async def settle(self, host: str, used: HostKey) -> None:
-        """Make a key that a host has used its only one, which ends a rotation.
+        """Make a new key that a host has used its only one, which ends a rotation.
+
+        Nothing changes if the key is the host's oldest, or no longer one of its keys.
 
         Raises:
+            ConflictError: each attempt lost to a concurrent change of the identity.
             UnavailableError: the ledger cannot be reached.
         """
 
@@ -209,7 +217,8 @@ class HostIdentities:
 
         Raises:
             NotFoundError: the host has no identity.
-            ConflictError: its keys are revoked, or it has none yet.
+            ConflictError: its keys are revoked, it has none yet, or each attempt lost to a
+                concurrent change of the identity.
             UnavailableError: the ledger cannot be reached.
         """
 
@@ -229,6 +238,7 @@ class HostIdentities:
 
         Raises:
             NotFoundError: the host has no identity.
+            ConflictError: each attempt lost to a concurrent change of the identity.
             UnavailableError: the ledger cannot be reached.
         """
 

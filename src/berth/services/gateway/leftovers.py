@@ -33,7 +33,8 @@ async def judge_leftover(
         clock: provides the time, for the age of the instance's last change.
         host: the host that has the leftover.
         instance_uuid: the instance to which the leftover belonged.
-        address: the address of stored disks; empty for files where the guest would have its own.
+        address: the address of stored disks; empty for files in the place where the driver keeps
+            those of the guest.
 
     Raises:
         UnavailableError: the ledger cannot be reached.

@@ -54,7 +54,8 @@ async def moves_to_alternates(
     units: list[Unit] = []
     for one in await context.alternates.of(request, failed.destination.assignment):
         placement = replace(one.placement, alternates=instance.alternates)
-        # The placement differs, but the record is that of the decision that named the alternates.
+        # No new decision is made: the record is a copy of the decision that named the alternates,
+        # with the placement on this alternate.
         decision = replace(
             decided,
             placements=(placement,),
@@ -94,10 +95,10 @@ def retry_or_end(
     """Return the writes that request another host or, if no attempt remains, end the action.
 
     Args:
-        context: the outcome of the step that failed.
-        instance: the instance, as it was before the move.
+        context: the outcome of the last step of the move.
+        instance: the instance, which is on the source of the move.
         failed: the failed move, with its fault.
-        event: the last step of the move, if it is to be recorded.
+        event: the event of that step, or None if it is not to be recorded.
     """
     now_s = context.now_s
     fault = _merged_fault(instance, failed)

@@ -106,7 +106,7 @@ class SelfAudit:
 
         Raises:
             InvalidInputError: the report is invalid; see `Hosts.register`.
-            ConflictError: each attempt to register the host lost to a concurrent change of it.
+            ConflictError: the report cannot be registered; see `HostReports.report`.
             UnavailableError: the ledger cannot be reached; the next pass repeats the audit.
         """
         host = report.host.name

@@ -48,7 +48,7 @@ class StepContext:
 
     @property
     def cause(self) -> FailureCause | None:
-        """The cause of a failed build; None if nothing was built."""
+        """The cause of a failed build; None if the step succeeded or was not a build."""
         error = self.outcome.error
         return None if error is None else error.cause
 

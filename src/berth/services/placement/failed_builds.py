@@ -129,7 +129,7 @@ class FailedBuilds:
                 if before is None or change(before) == before:
                     return
                 await save_guarded(self._ledger, service_guard(host), self._reader(host, change))
-            # A count is only a hint, so an error must not fail the task that reports it.
+            # A count is only a hint, so failing to save it must not fail the outcome of the build.
             except (ConflictError, UnavailableError):
                 self._known = None
 

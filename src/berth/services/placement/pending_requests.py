@@ -205,7 +205,8 @@ class PendingRequests:
             may_be_taken_by: the name of a scheduler whose lease is ignored.
 
         Raises:
-            ConflictError: a scheduler has leased the request and may send more, or it has ended.
+            ConflictError: a scheduler has leased the request and may send further instances, the
+                request has ended, or every attempt lost a race against another change.
             UnavailableError: the ledger cannot be reached.
         """
         key = request.request_id

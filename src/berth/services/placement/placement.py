@@ -126,8 +126,8 @@ class PlacementService:
             repeated = True
         self._at_work[request_id] = None
         try:
-            # A repeat must not be decided again, because its holds would charge the capacity that
-            # the first decision has claimed a second time.
+            # A repeat must not be decided again, because its holds would charge a second time for
+            # the capacity that the first decision has claimed.
             earlier = await self._ledger.get(Decision, request_id) if repeated else None
             if earlier is not None:
                 return earlier

@@ -77,6 +77,7 @@ class AllocationService:
         Raises:
             AllocationRefusedError: there is no such provider, class or inventory, a consumer has
                 changed, an amount does not fit its units, or capacity is short.
+            ConflictError: the ledger rejected the allocations for another reason.
             UnavailableError: the ledger cannot be reached.
         """
         (outcome,) = await self._ledger.commit([(Reallocate(tuple(shares)),)])

@@ -15,7 +15,7 @@ _GUARDED_TRIES = 20
 
 
 def service_guard(host: str) -> str:
-    """Return the name of the guard on a compute service, which operators and its agent change."""
+    """Return the name of the guard on a compute service, which operators and gateways change."""
     return f"service {host}"
 
 

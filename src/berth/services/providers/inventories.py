@@ -18,7 +18,10 @@ from berth.services.replica.provider_replica import ProviderReplica
 
 
 class Inventories:
-    """Sets the inventories of providers. Allocations stay even if they exceed a new inventory."""
+    """Sets the inventories of providers. Allocations stay even if they exceed a new inventory.
+
+    All methods also raise the errors of `ProviderRevisions.revise`.
+    """
 
     def __init__(self, revisions: ProviderRevisions, replica: ProviderReplica) -> None:
         self._revisions = revisions
@@ -128,7 +131,10 @@ class Inventories:
 
 
 class Associations:
-    """Sets the traits and the aggregates of providers."""
+    """Sets the traits and the aggregates of providers.
+
+    All methods also raise the errors of `ProviderRevisions.revise`.
+    """
 
     def __init__(self, revisions: ProviderRevisions, replica: ProviderReplica) -> None:
         self._revisions = revisions

@@ -103,8 +103,8 @@ async def save_decided(
     Args:
         follower: keeps the tables up to date with the ledger.
         ledger: receives the unit.
-        decide: returns the writes from the tables, whose version is its argument, or no writes if
-            there is nothing to do. It may raise a refusal, and is called again after each race.
+        decide: given the version of the tables, returns the writes, or no writes if there is
+            nothing to do. It may raise a refusal, and is called again after each lost race.
         tries: the maximum number of attempts.
 
     Returns:
@@ -167,9 +167,9 @@ async def provider_at_version(
 ) -> Provider:
     """Return a provider as the unit that was committed as `version` left it.
 
-    The current record may be newer. A client that got its generation could overwrite a change that
-    it has not seen. The table's record is returned only if the feed has no record of the provider
-    at that version.
+    The current record may be newer. A client that got the newer generation could overwrite a change
+    that it has not seen. The table's record is returned only if the feed has no record of the
+    provider at that version.
 
     Raises:
         ProviderRefusedError: neither the feed nor the table has the provider.
@@ -228,7 +228,9 @@ class ProviderRevisions(ProviderWrites):
 
         Raises:
             ProviderRefusedError: there is no such provider, its generation differs, it is in use,
-                or `change` refuses.
+                `change` refuses, or every attempt lost a race.
+            UnitRejectedError: the ledger rejected the change twice in a row for another reason.
+            UnavailableError: the ledger cannot be reached.
         """
         now_s = self._clock.now_s()
         known: Provider | None = None

@@ -68,7 +68,8 @@ class ReshapeService(ProviderWrites):
 
         Raises:
             GenerationError: a provider has changed since the client read it.
-            ProviderRefusedError: there is no such provider or class, or a removed class is in use.
+            ProviderRefusedError: there is no such provider or class, a removed class is in use, or
+                every attempt lost a race.
             AllocationRefusedError: see `AllocationService.put`.
             ConflictError: the ledger rejected the unit for another reason.
             UnavailableError: the ledger cannot be reached.

@@ -22,7 +22,10 @@ RENAMED_MAX: Final = 1_000
 
 
 class ResourceNames(ProviderWrites):
-    """Creates, renames and removes names. Standard names always exist and cannot be changed."""
+    """Creates, renames and removes names. Standard names always exist and cannot be changed.
+
+    All methods also raise the errors of `save_decided`.
+    """
 
     # ---- resource classes -----------------------------------------------------------------
 
@@ -115,7 +118,7 @@ class ResourceNames(ProviderWrites):
         if columns is None:
             return []
         count = len(table)
-        # A class may have usage without an inventory, after its agent has dropped the inventory.
+        # A class may have usage without an inventory, after an agent has dropped the inventory.
         rows = np.flatnonzero((columns.terms[:count] != 0) | (columns.used[:count] != 0)).tolist()
         # These checks precede the writes, because each write costs a read of its record.
         if len(rows) > RENAMED_MAX:

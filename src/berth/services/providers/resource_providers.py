@@ -63,7 +63,10 @@ class ProviderQuery:
 
 
 class ResourceProviders(ProviderWrites):
-    """Manages the providers of the Placement API, including those that agents report."""
+    """Manages the providers of the Placement API, including those that agents report.
+
+    All methods that write also raise the errors of `save_decided`.
+    """
 
     def __init__(
         self,

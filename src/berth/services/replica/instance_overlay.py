@@ -75,7 +75,7 @@ class InstanceOverlay:
             self._expected[located.uuid] = hosts.version
 
     def residents_on(self, hosts: HostTable, name: str, version: int) -> dict[str, Resident]:
-        """Return the residents of a host by uuid, except those that are there only as own holds.
+        """Return the residents of a host by uuid, without those that are there only as holds.
 
         Claims up to the given version are no longer expected afterwards.
 

@@ -2,8 +2,8 @@
 
 A gateway notes the heartbeats of the agents that are connected to it, and stores them together
 every few seconds in a report of its own, which is not a version of the ledger. Every process reads
-the reports of all gateways into its host table. The cost is therefore the same for 20 hosts and for
-10,000.
+the reports of all gateways into its host table. The number of reports therefore does not depend on
+the number of hosts.
 
 Silence is judged from observed time only. A process observes nothing while it cannot exchange
 reports, while it stands still or before it starts, and nothing of the hosts whose gateway is gone.
@@ -31,7 +31,7 @@ from berth.services.replica.replica import Replica
 from berth.services.replica.silence import SILENT_SHARE_MAX, Silence, judge_silence
 
 SHARE_INTERVAL_S: Final = 5.0
-"""Seconds between two exchanges of heartbeats with other processes, or fewer; see `interval_s`."""
+"""At most this many seconds pass between two exchanges of heartbeats; see `interval_s`."""
 
 # At least this many exchanges take place within the time after which a silent host is down.
 _EXCHANGES_MIN: Final = 6
@@ -122,7 +122,7 @@ class Liveness:
 
     @property
     def interval_s(self) -> float:
-        """Seconds between two exchanges: 5, or a sixth of the time after which hosts are down."""
+        """Seconds between two exchanges: 5, or less if hosts count as down within 30 seconds."""
         return min(SHARE_INTERVAL_S, self._rules.service_down_time_s() / _EXCHANGES_MIN)
 
     def note(self, host: str) -> None:
@@ -275,7 +275,10 @@ class Liveness:
         self._renew(self._clocks.ticks_s() - max(0.0, now_s - newest_s))
 
     def _end_hush(self) -> None:
-        """Note that a host was heard from; nothing was observed if none was for long enough."""
+        """Note that a host was heard from.
+
+        If no host was heard from for so long that all were silent, that time was not observed.
+        """
         ticks_s, before_s = self._clocks.ticks_s(), self._heard_ticks_s
         self._heard_ticks_s = ticks_s
         if before_s is not None and ticks_s - before_s > self._rules.service_down_time_s():
@@ -330,7 +333,8 @@ class Liveness:
             self._telemetry.event("fleet_uncertain", hosts=hosts, silent=silent)
         elif before.is_uncertain and not self.silence.is_uncertain:
             self._telemetry.event("fleet_certain", hosts=self.silence.hosts)
-            # The fault that silenced the hosts has ended, so the others also get time to report.
+            # The fault that silenced the hosts has ended, so those that are still silent also get
+            # time to report.
             now_s, services = self._clock.now_s(), map(self._replica.service, before.at_once)
             silent_s = {one.host: now_s - one.last_seen_s for one in services if one is not None}
             late = [host for host, age_s in silent_s.items() if age_s > down_s]

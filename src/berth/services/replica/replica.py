@@ -87,7 +87,7 @@ class Replica:
         self.overlay = InstanceOverlay(self.is_placed_by_hold)
 
     def load(self, snapshot: Snapshot) -> None:
-        """Replace all state; see `Subscriber.load`. Holds stay, except for claims in the snapshot.
+        """Replace all state except holds whose claims the snapshot lacks; see `Subscriber.load`.
 
         An instance whose claim was committed may be missing from the snapshot because it has been
         deleted, so its hold also ends if the snapshot is not older than the claim.

@@ -43,7 +43,7 @@ def judge_silence(
 ) -> Silence:
     """Return which hosts are silent, and whether they may be up after all.
 
-    This is uncertain when all hosts that count are silent, or when at least two, and more than
+    They may be up if all hosts that count are silent, or if at least two, and more than
     `share_max` of them, fell silent within `service_down_time_s` of each other. Hosts that fell
     silent at other times are considered dead, and do not count at all.
 

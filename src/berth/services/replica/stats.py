@@ -13,7 +13,7 @@ from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
 OTHER: Final = "OTHER"
-"""The status under which instances whose status this version of Berth does not know are counted."""
+"""The status that counts all instances whose own status this version of Berth does not know."""
 
 ERRORS_MAX = 1000
 """At most this many instances in ERROR are counted."""
@@ -22,7 +22,8 @@ ERRORS_MAX = 1000
 class ShownStates:
     """A subscriber that knows which instances are shown in a state other than their status.
 
-    Only instances with a task in progress are, so there are few of them even in a large deployment.
+    Only instances with a task in progress can be among them, so they are few even in a large
+    deployment.
     """
 
     def __init__(self) -> None:
@@ -84,7 +85,7 @@ class HostStats(NamedTuple):
 class InstanceStats(NamedTuple):
     """The numbers of instances by activity.
 
-    `building` ones wait for a decision or have a task that loads the disks of a host (a build,
+    `building` ones wait for a decision or have a task that burdens the disks of a host (a build,
     rebuild, resize or unshelving). `placed` are all others on hosts; a moving instance is counted
     on both hosts. `errors` are in ERROR, counted up to ERRORS_MAX.
     """

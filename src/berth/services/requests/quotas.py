@@ -63,7 +63,7 @@ class QuotaLimits:
         return self._own_defaults.overridden_by(self._replica.quotas.get(CLASS_DEFAULT))
 
     def of_project(self, project_id: str) -> Limits:
-        """Return the effective limits of a project: its own, and the defaults for all others."""
+        """Return the effective limits of a project: its own, or the defaults where it has none."""
         return self.defaults.overridden_by(self._replica.quotas.get(project_id))
 
     def within(self, project_id: str) -> QuotaCheck | None:
@@ -173,6 +173,8 @@ class Quotas:
         Raises:
             InvalidInputError: a limit is out of range or, without `force`, below the project's
                 usage.
+            ConflictError: every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
         """
         for name, limit in limits.items():
             if not UNLIMITED <= limit <= LIMIT_MAX:

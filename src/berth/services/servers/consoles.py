@@ -31,7 +31,8 @@ class ConsoleTold:
 
 
 CONSOLE: Command[ConsoleAsked, ConsoleTold] = Command("agent", "console", ConsoleAsked, ConsoleTold)
-"""Read a guest's console. The agent of its host serves this under the host's name."""
+"""Read a guest's console. The process that the agent of its host runs in or is connected to serves
+this command under the host's name."""
 
 
 def serve_console(bus: Bus, host: str, driver: VirtDriver) -> Callable[[], None]:

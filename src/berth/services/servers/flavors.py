@@ -30,7 +30,9 @@ class Flavors:
         Raises:
             InvalidInputError: an extra spec or the disk size is invalid, or there are too many
                 extra specs.
-            ConflictError: the id or the name is taken.
+            ConflictError: the id or the name is taken, or every attempt lost a race against another
+                change.
+            UnavailableError: the ledger cannot be reached.
         """
         _check(flavor)
 
@@ -51,6 +53,7 @@ class Flavors:
 
         Raises:
             NotFoundError: there is no such flavor.
+            UnavailableError: the ledger cannot be reached.
         """
         flavor = await self._ledger.get(Flavor, flavor_id)
         if flavor is None:
@@ -66,6 +69,8 @@ class Flavors:
 
         Raises:
             NotFoundError: there is no such flavor.
+            ConflictError: every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
         """
 
         async def read() -> Unit:
@@ -79,6 +84,8 @@ class Flavors:
 
         Raises:
             NotFoundError: there is no such flavor.
+            ConflictError: every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
         """
         return await self._change(flavor_id, lambda old: replace(old, description=description))
 
@@ -88,6 +95,8 @@ class Flavors:
         Raises:
             NotFoundError: there is no such flavor.
             InvalidInputError: a spec is invalid, or there are too many.
+            ConflictError: every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
         """
 
         def change(old: Flavor) -> Flavor:
@@ -100,6 +109,8 @@ class Flavors:
 
         Raises:
             NotFoundError: there is no such flavor, or it does not have the spec.
+            ConflictError: every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
         """
 
         def change(old: Flavor) -> Flavor:

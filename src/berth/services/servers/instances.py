@@ -163,6 +163,7 @@ class Instances:
 
         Raises:
             InvalidInputError: a field of the order is invalid.
+            UnavailableError: the ledger cannot be reached.
         """
         request, _ = await self._records(order)
         return request
@@ -172,6 +173,7 @@ class Instances:
 
         Raises:
             NotFoundError: the ledger has no record of the instance.
+            UnavailableError: the ledger cannot be reached.
         """
         instance = await self._ledger.get(Instance, uuid)
         if instance is None:
@@ -192,6 +194,7 @@ class Instances:
             NotFoundError: there is no such instance, or it is already deleted.
             ConflictError: the instance keeps changing, or this version of Berth does not know its
                 move.
+            UnavailableError: the ledger cannot be reached.
         """
         for _ in range(_DELETE_TRIES):
             instance = await self.get(uuid)
@@ -214,6 +217,7 @@ class Instances:
 
         Raises:
             ConflictError: the stored instance has changed since it was read.
+            UnavailableError: the ledger cannot be reached.
         """
         now_s = self._clock.now_s()
         (outcome,) = await self._ledger.commit([(Put(replace(instance, updated_at_s=now_s)),)])
@@ -357,6 +361,7 @@ class Instances:
 
         Raises:
             InvalidInputError: there is no such zone.
+            UnavailableError: the ledger cannot be reached.
         """
         if zone is None or zone == self._default_zone or self._is_zone(zone):
             return

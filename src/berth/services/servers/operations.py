@@ -59,7 +59,8 @@ class Operations:
 
     Methods that return an instance return its record from before the operation, and raise the
     errors of `begin` in addition to their own. All others raise NotFoundError for an unknown
-    instance, and ConflictError if the instance keeps changing.
+    instance, ConflictError if the instance keeps changing, and UnavailableError if the ledger
+    cannot be reached.
 
     Args:
         ledger: records the tasks.
@@ -95,6 +96,7 @@ class Operations:
             InstanceLockedError: the instance is locked, and the caller is not an administrator.
             InstanceStateError: the state of the instance does not allow the step.
             ConflictError: the instance has no host, or keeps changing.
+            UnavailableError: the ledger cannot be reached.
         """
 
         async def change(instance: Instance) -> Sequence[Write]:
@@ -125,8 +127,8 @@ class Operations:
         """Have an instance moved to a host with the capacity for another flavor.
 
         Raises:
-            InvalidInputError: the instance already has the flavor, a disk would have to shrink, or
-                the flavor is too small for the image.
+            InvalidInputError: the instance already has the flavor, a disk would have to shrink, the
+                flavor is too small for the image, or a spec cannot be parsed.
             QuotaExceededError: the project would exceed its quota.
         """
 
@@ -179,7 +181,8 @@ class Operations:
 
         With `stops` the instance stays off on the new host until it is started. Nothing about the
         instance but its task changes before another host has it. A caller who evacuates
-        `despite_uncertainty` must know that the host is down, although many fell silent with it.
+        `despite_uncertainty` must know that the host is down, although so many hosts fell silent
+        at once that their silence proves nothing.
 
         Raises:
             InvalidInputError: the host is up or is the target, or the target does not exist.
@@ -256,6 +259,7 @@ class Operations:
 
         Raises:
             NotFoundError: the instance has no such migration.
+            InstanceLockedError: the instance is locked, and the caller is not an administrator.
             InstanceStateError: the instance (attribute `task_state`) or the migration (attribute
                 `migration`) has passed those stages.
         """

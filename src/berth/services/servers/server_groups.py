@@ -23,6 +23,9 @@ class ServerGroups:
 
         Raises:
             QuotaExceededError: the quota of its project does not allow another group.
+            ConflictError: the group already exists, or every attempt lost a race against another
+                change.
+            UnavailableError: the ledger cannot be reached.
         """
         limits = (
             Limits()
@@ -53,6 +56,7 @@ class ServerGroups:
 
         Raises:
             NotFoundError: there is no such group, or it belongs to another project.
+            UnavailableError: the ledger cannot be reached.
         """
         group = await self._ledger.get(ServerGroup, uuid)
         if group is None or project_id not in (None, group.project_id):
@@ -72,6 +76,8 @@ class ServerGroups:
 
         Raises:
             NotFoundError: there is no such group, or it belongs to another project.
+            ConflictError: the group was removed at the same time.
+            UnavailableError: the ledger cannot be reached.
         """
         await self.get(uuid, project_id)
         await save(self._ledger, Remove(Kind.SERVER_GROUP, uuid))

@@ -369,7 +369,7 @@ class InstanceTracker:
         return seen
 
     async def _reload(self, names: Iterable[str]) -> bool:
-        """Reload the lists of hosts; return whether the ledger answered for some in each batch."""
+        """Reload lists, and return whether at least one of each batch could be read."""
         wanted = sorted(names)
         for first in range(0, len(wanted), _AT_ONCE):
             some = wanted[first : first + _AT_ONCE]

@@ -71,7 +71,9 @@ class Zones:
 
         Raises:
             InvalidInputError: a field is invalid, or the name is that of this zone.
-            ConflictError: the name is taken, or the zone has `ZONES_MAX` children.
+            ConflictError: the name is taken, the zone has `ZONES_MAX` children, or each attempt
+                lost to a concurrent change of the zones.
+            UnavailableError: the ledger cannot be reached.
         """
         check_url(new.api_url)
         check_username(new.username)
@@ -123,6 +125,7 @@ class Zones:
 
         Raises:
             NotFoundError: no child has this id.
+            UnavailableError: the ledger cannot be reached.
         """
         zone = await self._ledger.get(Zone, str(zone_id))
         if zone is None or zone.is_removed:
@@ -134,6 +137,8 @@ class Zones:
 
         Raises:
             NotFoundError: no child has this id.
+            ConflictError: each attempt lost to a concurrent change of the zones.
+            UnavailableError: the ledger cannot be reached.
         """
 
         async def read() -> Unit:
@@ -148,6 +153,8 @@ class Zones:
         Raises:
             NotFoundError: no child has this id.
             InvalidInputError: a field is invalid.
+            ConflictError: each attempt lost to a concurrent change of the zones.
+            UnavailableError: the ledger cannot be reached.
         """
         if change.api_url is not None:
             check_url(change.api_url)
@@ -165,7 +172,7 @@ class Zones:
         return await self._change(zone_id, lambda old: replace(old, **fields))  # type: ignore[arg-type]
 
     def password(self, zone: Zone) -> str:
-        """Return the password of a child's account, or "" if it is unset or its key is gone."""
+        """Return a child's password, or "" if it is unset or the key that sealed it is gone."""
         opened = self._sealer.unseal(_purpose(zone.zone_id), zone.sealed_password)
         return "" if opened is None else opened.decode()
 
@@ -178,6 +185,7 @@ class Zones:
             The number of passwords that had to be sealed again.
 
         Raises:
+            ConflictError: each attempt lost to a concurrent change of the zones.
             UnavailableError: the ledger cannot be reached.
         """
         # A rotation drops the oldest key, and the passwords that it sealed would then be lost.

@@ -24,7 +24,7 @@ from berth.services.zoning.offers.group_homes import home_guard, home_of, is_tog
 from berth.services.zoning.offers.selection import portable_request
 
 Flaws = Mapping[str, OfferRefusalReason | None]
-"""The reason for each refusal by the instance's uuid, None if the instance is or was built."""
+"""The reason for the refusal of each instance, by uuid; None if it was built or is being built."""
 
 
 class Delegation(NamedTuple):
@@ -36,7 +36,7 @@ class Delegation(NamedTuple):
 
 
 WithdrawnCheck = Callable[[Sequence[Delegation]], Awaitable[frozenset[str]]]
-"""Returns the uuids of the delegations that a parent has withdrawn since they were sent."""
+"""Returns the uuids of the delegated instances that a parent has withdrawn since they were sent."""
 
 
 class Settlement(NamedTuple):
@@ -157,7 +157,7 @@ class Delegator:
         zone_id: int,
         delegations: Sequence[Delegation],
     ) -> bool:
-        """Record the instances that are about to be sent, and return whether they may be.
+        """Record the instances that are about to be sent; return whether sending is allowed.
 
         The record precedes the call: after a crash, or when the answer is lost, only the record
         tells which child may be running an instance.
@@ -171,8 +171,8 @@ class Delegator:
             stored = await self._ledger.get(ServerGroup, group.uuid)
             if home_of(stored) not in {None, zone_id}:
                 return False
-            # The guard is shared, so that members may go to the home zone simultaneously. None may
-            # go while the home itself is being changed.
+            # The guard is shared, so that members may go to the home zone simultaneously. No member
+            # may go while the home itself is being changed.
             unit.append(Guard(home_guard(group.uuid), seen, is_shared=True))
         (outcome,) = await self._ledger.commit([tuple(unit)])
         return not isinstance(outcome, Rejected)

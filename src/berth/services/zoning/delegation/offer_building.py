@@ -95,7 +95,8 @@ class OfferBuilder:
         same offer succeeds again.
 
         Raises:
-            ConflictError: the record of the server group kept changing.
+            ConflictError: the record of the server group kept changing, or the record of an
+                instance that a child accepted cannot be written.
             InvalidInputError: the flavor or the image has a malformed spec.
             UnavailableError: the ledger cannot be reached; instances may have been built.
         """

@@ -132,7 +132,8 @@ class SagaStore:
         A scheduler that resumes the request afterwards only withdraws instances.
 
         Raises:
-            ConflictError: the request has ended, or another scheduler has it.
+            ConflictError: the request has ended, or its record kept changing; another scheduler may
+                have taken it.
             UnavailableError: the ledger cannot be reached.
         """
         # The failure is recorded before the first withdrawal. Without the record, a scheduler that

@@ -36,9 +36,9 @@ from berth.services.zoning.offers.selection import (
     Selection,
 )
 
-# The pause between two settlements of a child that did not answer. A request waits for them, so the
-# first pause is short: a child that restarts is back within seconds. Later ones spare an overloaded
-# child.
+# The pause between two settlements of a child that did not answer. The request waits meanwhile, so
+# the first pause is short: a child that restarts is back within seconds. Longer pauses follow, to
+# spare an overloaded child.
 _SETTLE_PAUSE_S = 0.5
 _SETTLE_PAUSE_MAX_S = 5.0
 # No host has this name, so no host of this zone accepts the request. The name explains the refusal

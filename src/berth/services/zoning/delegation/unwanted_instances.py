@@ -2,7 +2,7 @@
 
 The transaction that ends a request also ends its delegations. If that fails, because a process
 stalled past its lease or because of a fault in an older version, a child keeps running an
-instance that its owner cannot see. A periodic scan of the remote instances finds these.
+instance that its owner cannot see. A periodic scan of the remote instances finds such instances.
 """
 
 from collections.abc import Iterable, Sequence

@@ -36,9 +36,9 @@ _ZONE_OF = attrgetter("zone_id")
 class UsageRecount:
     """Corrects the sizes at which servers in child zones are charged.
 
-    A child's answer is used only when it does not exceed what was ordered. A server that its
-    owner has not deleted keeps its record even when the child does not know it, because the child
-    may have lost its ledger temporarily.
+    A size that a child reports is used only if it does not exceed what was ordered. A server that
+    its owner has not deleted keeps its record even when the child does not know it, because the
+    child may have lost its ledger temporarily.
 
     Args:
         ledger: stores the remote instances.
@@ -134,7 +134,7 @@ class UsageRecount:
     async def _stands_here(self, remote: RemoteInstance) -> bool:
         """Return whether this zone still has its own record of the server.
 
-        The request then has not ended, and its end also ends the remote instance.
+        If so, the request has not ended yet, and its end will also end the remote instance.
         """
         return await self._ledger.get(Instance, remote.instance_uuid) is not None
 

@@ -7,8 +7,8 @@ data. An assertion therefore binds parent, child, project, user, method, path an
 - a third party that holds the password cannot act for any tenant,
 - a child cannot present a parent's request to another zone (`zone`),
 - a proxy cannot move an assertion to another request (`asks`),
-- a recorded request cannot be replayed: `nonce` is accepted once, and `ends_at_s` bounds how long
-  nonces must be remembered.
+- a recorded request cannot be replayed to the same process: each process accepts a `nonce` once,
+  and `ends_at_s` bounds how long nonces must be remembered.
 
 The HTTP header, the key file and the wire format call an assertion a "statement".
 """

@@ -48,7 +48,7 @@ class HoldRouter:
 
         Args:
             order: the instance and its offer.
-            here: builds it in this process.
+            here: builds the instance in this process.
 
         Returns:
             The reason for a refusal, or None if the instance is being or has been built. If the
