@@ -199,7 +199,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class ZoneCount:
-    """The number of a request's instances that one zone received: the deciding zone or a child.
+    """The number of a request's instances that the deciding zone or one of its children received.
 
     Instances that a child passed on to its own children are counted as the child's.
     """

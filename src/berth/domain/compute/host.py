@@ -54,7 +54,7 @@ class Attestation:
 class HostNotice:
     """One fault of a host that its agent or the gateway found, or repaired.
 
-    `code` is a `DiscrepancyCode`, among them those that only an agent can detect: `orphan_guest`,
+    `code` is a `DiscrepancyCode`, including those that only an agent can detect: `orphan_guest`,
     `orphan_files`, `orphan_disks`. `key` is the UUID concerned. `at_s` is Unix seconds.
     """
 
@@ -185,7 +185,7 @@ class Service:
     failure_level: float = 0.0
 
     def is_up(self, now_s: float, service_down_time_s: float) -> bool:
-        """Return whether the last heartbeat is recent and no administrator forced the service down.
+        """Return whether the last heartbeat is recent and nobody has forced the service down.
 
         Args:
             now_s: Unix seconds.

@@ -126,7 +126,7 @@ class RecordSpec:
     is_deferrable: bool = False
 
 
-# A kind of record is added here, in `Kind` and in `Record`, with a migration of the SQL schema for
+# To add a kind of record, add it here, in `Kind` and in `Record`, and migrate the SQL schema for
 # its table. The ledger's adapters derive tables, rows, JSON codecs, feed and snapshot from this
 # mapping; a kind with `in_feed` also has a field in `Snapshot`. `columns` names the attributes by
 # which queries filter or sort; all others are read from the body.

@@ -76,8 +76,8 @@ def _alike(kind: GroupKind, providers: ProviderArrays) -> Bounds:
 def _apart(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
     """Return the bounds of groups that each need a provider of their own.
 
-    By Hall's theorem, all groups find one if and only if, for every set of kinds, the providers
-    that fit at least one of the kinds are at least as many as the groups of these kinds.
+    By Hall's theorem, all groups find one if and only if, for every set of kinds, there are at
+    least as many providers that fit one of the kinds as groups of these kinds.
     """
     # With more kinds, only some sets of them are tested, which does not prove that all groups fit.
     certain = np.full(providers.count, len(kinds) <= KINDS_MAX)

@@ -1,4 +1,4 @@
-"""Evaluators, which rank the hosts for a request's instances, in full or by the engine's cache."""
+"""Evaluators, which rank the hosts for instances, in full or from the engine's cache."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
