@@ -53,7 +53,7 @@ class ZoneSettings:
     select_timeout_s: Annotated[float, Meta(gt=0, le=60)] = 2.0
     """Seconds that a select over the tree may take; children that answer later are left out."""
     levels_max: Annotated[int, Meta(ge=1, le=32)] = 4
-    """Levels of child zones that this zone's requests reach; they determine the size of offers."""
+    """The number of levels of child zones that requests reach; it determines the size of offers."""
     build_timeout_s: _Seconds = 30.0
     """Seconds that a child may take to answer a build or a release."""
     attempts_max: _Count = 3

@@ -78,7 +78,7 @@ class DeviceUsage:
 def _find_shares(
     free: list[dict[str, int]], groups: Sequence[Mapping[str, int]], *, isolate: bool
 ) -> tuple[AuditedDeviceShare, ...] | None:
-    """Return shares for all groups by backtracking over the devices, or None if they do not fit."""
+    """Return shares for all groups by backtracking over the devices, or None if some do not fit."""
     if not groups:
         return ()
     group, *others = groups

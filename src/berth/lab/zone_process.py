@@ -196,7 +196,7 @@ class ZoneProcess:
     # ---- the process ----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the zone's process with the state of earlier ones, without waiting for it.
+        """Start the zone's process with the state that earlier ones left, without waiting for it.
 
         Raises:
             UnavailableError: the zone is already running.

@@ -144,7 +144,7 @@ class TreeTenant:
     def servers_of(self, outcome: RequestOutcome) -> list[Json]:
         """Wait until no server of a request is being built, and return those of all zones.
 
-        After two minutes they are returned in their current state.
+        After two minutes the servers are returned in their current state.
 
         Raises:
             UnavailableError: the root refuses the request or does not answer.

@@ -85,6 +85,7 @@ class ZoneTree:
 
     Raises:
         InvalidInputError: two zones have the same name.
+        UnavailableError: there are not enough free ports.
     """
 
     def __init__(self, spec: ZoneSpec, folder: Path, launch: Launch = launch_program) -> None:

@@ -50,6 +50,7 @@ class SharedDiskStorage:
 
         Raises:
             DriverError: there is no shared folder, or copying failed.
+            OSError: a file operation failed.
         """
         target = self._of(uuid)
         origin = self._origin(folder, names)

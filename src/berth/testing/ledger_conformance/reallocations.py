@@ -119,7 +119,7 @@ class ReallocationTests(LedgerFixtures):
         await commit(ledger, put(make_share(1, on_1=1)))
 
     async def test_generations_of_providers(self, ledger: Ledger) -> None:
-        """New allocations and emptied consumers increment generations; freed ones do not."""
+        """New allocations and emptied consumers increment generations; `Free` does not."""
         await commit(ledger, *make_fleet(3), put(make_share(1, on_1=1), make_share(2, on_1=1)))
         hosts = [make_uuid("host", n) for n in (1, 2, 3)]
         assert [await generation_of(ledger, host) for host in hosts] == [1, 0, 0]

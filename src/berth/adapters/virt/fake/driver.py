@@ -24,7 +24,7 @@ class FakeDriver:
     """Keeps guests in memory; see the port `VirtDriver`.
 
     The guests belong to a `FakeMachine`, which can be given to the next driver of the same host, as
-    real guests outlive a dead agent. They disappear with the process.
+    real guests outlive a dead agent. The guests disappear with the process.
 
     Args:
         fake: the host's description.

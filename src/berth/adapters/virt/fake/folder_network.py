@@ -58,7 +58,8 @@ class FolderNetwork(FakeNetwork):
 
     Each waiting guest, arrived guest, offered disk and stored disk is a small JSON file, and an
     address names the file. All writes are atomic. What a process has announced outlives the process
-    until `clear` deletes it when the host starts again. `clear` never deletes stored disks.
+    until `clear` deletes it when the host starts again. `clear` never deletes stored disks. All
+    methods for guests raise DriverError if a file cannot be read, written or deleted.
 
     Args:
         folder: the shared folder, which is created if necessary.

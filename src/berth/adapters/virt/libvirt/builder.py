@@ -77,7 +77,7 @@ class LibvirtBuilder:
             disks_at: addresses to copy the disks from, by name.
 
         Raises:
-            BuildError, DriverError: the guest could not be created; the caller cleans up.
+            BuildError, DriverError, OSError: the guest could not be created; the caller cleans up.
         """
         image = image_of(instance, self._images)
         folder, size = self._registry.folder(instance.uuid), GuestSize.of(instance.flavor)
@@ -148,7 +148,7 @@ class LibvirtBuilder:
         """End the export of a guest's disks, and return the updated record.
 
         Raises:
-            DriverError: the exporting process does not end.
+            DriverError: the exporting process does not end, or the record cannot be written.
         """
         if known.address:
             await nbd_export.withdraw(self._registry.folder(known.uuid))

@@ -163,7 +163,8 @@ class LibvirtGuestRegistry:
         """Create the folder of a new guest, and delete the remains of one that has moved away.
 
         Raises:
-            DriverError: the folder contains files of a guest that libvirt does not know.
+            DriverError: the folder contains files of a guest that libvirt does not know, or the
+                remains cannot be deleted.
         """
         folder = self.folder(instance_uuid)
         if folder.is_leaving:

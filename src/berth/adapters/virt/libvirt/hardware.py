@@ -21,8 +21,8 @@ _PARTS = ("domain", "bus", "slot")
 class FloatingCpus:
     """The host CPUs on which unpinned guest CPUs run.
 
-    `everywhere` applies to guests without NUMA cells. For the others, `of_cells` has the CPUs of
-    each NUMA cell of the host, by its id. An empty set leaves the choice to libvirt.
+    `everywhere` applies to guests without NUMA cells. For other guests, `of_cells` has the CPUs of
+    each NUMA cell of the host, by the cell's id. An empty set leaves the choice to libvirt.
     """
 
     everywhere: frozenset[int] = frozenset()

@@ -94,7 +94,7 @@ class QemuBuilder:
             The address of the live migration, or an empty string.
 
         Raises:
-            BuildError, DriverError: the guest could not be created; the caller cleans up.
+            BuildError, DriverError, OSError: the guest could not be created; the caller cleans up.
         """
         image = image_of(instance, self._images)
         if disks_at is not None:
@@ -139,7 +139,7 @@ class QemuBuilder:
         """End the export of a guest's disks.
 
         Raises:
-            DriverError: the exporting process does not end.
+            DriverError: the exporting process does not end, or the spec cannot be written.
         """
         if machine.spec.address:
             await nbd_export.withdraw(machine.folder)

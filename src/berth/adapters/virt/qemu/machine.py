@@ -79,7 +79,7 @@ class Machine:
             memory: a descriptor of the saved memory to continue from; None to boot.
 
         Raises:
-            DriverError: QEMU cannot be started, or ended with an error.
+            DriverError: QEMU cannot be started, ended with an error, or does not answer.
         """
         self.folder.errors.unlink(missing_ok=True)
         if memory is None or not self.spec.accelerator:
