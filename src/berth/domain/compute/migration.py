@@ -148,9 +148,9 @@ class Migration:
     """One move of one instance.
 
     `number` is the integer id that clients see. `was` is the instance's status before the move,
-    which the instance gets back afterwards. `address` tells the agent of the other side where to
-    find the guest or its disks; clients never see it. `retried` are (host, node) pairs on which
-    this move has failed. Times are Unix seconds.
+    which is restored afterwards. `address` tells the agent of the other side where to find the
+    guest or its disks; clients never see it. `retried` are (host, node) pairs on which this move
+    has failed. Times are Unix seconds.
     """
 
     uuid: str

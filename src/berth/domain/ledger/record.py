@@ -28,7 +28,7 @@ from berth.domain.zones.zone import RemoteInstance, Zone
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """A request that was accepted and not yet decided; any scheduler may decide it.
+    """A request that has been accepted but not yet decided; any scheduler may decide it.
 
     Its instances are already in the ledger, with the task of the operation. The unit that commits
     the claim or the refusal removes the record.

@@ -5,7 +5,7 @@ Source: nova-behaviour.md 1.2.
 Each cost is divided by the greatest cost among the hosts that passed, if that is above 0, and
 multiplied by its weight; the lowest sum wins. A policy with `normalisation = "share"` uses costs as
 they are, so that sums of different requests and zones can be compared. Unlike in Nova's scheduler
-of 2011, instances of the same request that were placed before influence the costs, and an unknown
+of 2011, instances of the same request that were placed earlier influence the costs, and an unknown
 cost function is an error.
 """
 
