@@ -133,6 +133,7 @@ class WriteOffService:
         Raises:
             NotFoundError: the host has no compute service.
             ConflictError: it is not forced down, or its agent is alive.
+            UnavailableError: the ledger cannot be reached.
         """
         service = await self._ledger.get(Service, host)
         if service is None:

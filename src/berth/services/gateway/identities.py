@@ -138,7 +138,7 @@ class HostIdentities:
         return token
 
     async def redeem(self, host: str, token: str, public_key: str) -> None:
-        """Give a host its first key in exchange for its token; earlier keys become invalid.
+        """Give a host a new key in exchange for its token; earlier keys become invalid.
 
         Raises:
             AccessDeniedError: the token is wrong, used or expired.

@@ -54,8 +54,8 @@ async def moves_to_alternates(
     units: list[Unit] = []
     for one in await context.alternates.of(request, failed.destination.assignment):
         placement = replace(one.placement, alternates=instance.alternates)
-        # No new decision is made: the record is a copy of the decision that named the alternates,
-        # with the placement on this alternate.
+        # This copy of the decision is not stored: the instance goes on referring to the record of
+        # the decision that named the alternates.
         decision = replace(
             decided,
             placements=(placement,),

@@ -18,10 +18,7 @@ from berth.services.replica.provider_replica import ProviderReplica
 
 
 class Inventories:
-    """Sets the inventories of providers. Allocations stay even if they exceed a new inventory.
-
-    All methods also raise the errors of `ProviderRevisions.revise`.
-    """
+    """Sets the inventories of providers. Allocations stay even if they exceed a new inventory."""
 
     def __init__(self, revisions: ProviderRevisions, replica: ProviderReplica) -> None:
         self._revisions = revisions
@@ -38,8 +35,9 @@ class Inventories:
             generation: the generation that the client has seen, or None for any.
 
         Raises:
-            ProviderRefusedError: there is no such provider or class, the generation differs, or a
-                class in use is left out.
+            ProviderRefusedError: there is no such provider or class, the generation differs, a
+                class in use is left out, or every attempt lost a race.
+            UnavailableError: the ledger cannot be reached.
         """
 
         def change(old: Provider, seen: int) -> ProviderRevision:
@@ -51,7 +49,9 @@ class Inventories:
         """Add an inventory of a class that a provider does not have, and return the provider.
 
         Raises:
-            ProviderRefusedError: there is no such provider or class, or the provider has the class.
+            ProviderRefusedError: there is no such provider or class, the provider has the class, or
+                every attempt lost a race.
+            UnavailableError: the ledger cannot be reached.
         """
 
         def change(old: Provider, seen: int) -> ProviderRevision:
@@ -67,8 +67,9 @@ class Inventories:
         """Replace a provider's inventory of one class, and return the provider.
 
         Raises:
-            ProviderRefusedError: there is no such provider or class, the generation differs, or
-                the provider has no inventory of the class.
+            ProviderRefusedError: there is no such provider or class, the generation differs, the
+                provider has no inventory of the class, or every attempt lost a race.
+            UnavailableError: the ledger cannot be reached.
         """
 
         def change(old: Provider, seen: int) -> ProviderRevision:
@@ -81,8 +82,9 @@ class Inventories:
         """Remove a provider's inventory of one class, and return the provider.
 
         Raises:
-            ProviderRefusedError: there is no such provider or class, the provider has no
-                inventory of the class, or the inventory is in use.
+            ProviderRefusedError: there is no such provider or class, the provider has no inventory
+                of the class, the inventory is in use, or every attempt lost a race.
+            UnavailableError: the ledger cannot be reached.
         """
 
         def change(old: Provider, seen: int) -> ProviderRevision:
@@ -131,10 +133,7 @@ class Inventories:
 
 
 class Associations:
-    """Sets the traits and the aggregates of providers.
-
-    All methods also raise the errors of `ProviderRevisions.revise`.
-    """
+    """Sets the traits and the aggregates of providers."""
 
     def __init__(self, revisions: ProviderRevisions, replica: ProviderReplica) -> None:
         self._revisions = revisions
@@ -151,7 +150,9 @@ class Associations:
             generation: the generation that the client has seen, or None for any.
 
         Raises:
-            ProviderRefusedError: there is no such provider or trait, or the generation differs.
+            ProviderRefusedError: there is no such provider or trait, the generation differs, or
+                every attempt lost a race.
+            UnavailableError: the ledger cannot be reached.
         """
         wanted = frozenset(traits)
 
@@ -182,7 +183,9 @@ class Associations:
                 generation does not change.
 
         Raises:
-            ProviderRefusedError: there is no such provider, or the generation differs.
+            ProviderRefusedError: there is no such provider, the generation differs, or every
+                attempt lost a race.
+            UnavailableError: the ledger cannot be reached.
         """
 
         def change(old: Provider, seen: int) -> ProviderRevision:  # noqa: ARG001 - see `revise`

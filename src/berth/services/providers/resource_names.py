@@ -22,10 +22,7 @@ RENAMED_MAX: Final = 1_000
 
 
 class ResourceNames(ProviderWrites):
-    """Creates, renames and removes names. Standard names always exist and cannot be changed.
-
-    All methods also raise the errors of `save_decided`.
-    """
+    """Creates, renames and removes names. Standard names always exist and cannot be changed."""
 
     # ---- resource classes -----------------------------------------------------------------
 
@@ -46,7 +43,8 @@ class ResourceNames(ProviderWrites):
         """Create a resource class.
 
         Raises:
-            ProviderRefusedError: the name is taken.
+            ProviderRefusedError: the name is taken, or every attempt lost a race.
+            UnavailableError: the ledger cannot be reached.
         """
         # Clients see classes in the order of their ids.
         number = await self._ledger.next_id(Kind.RESOURCE_CLASS)
@@ -64,7 +62,9 @@ class ResourceNames(ProviderWrites):
 
         Raises:
             ProviderRefusedError: there is no such class, it is a standard one, the new name is
-                taken, the class is in use, or more than `RENAMED_MAX` providers have it.
+                taken, the class is in use, more than `RENAMED_MAX` providers have it, or every
+                attempt lost a race.
+            UnavailableError: the ledger cannot be reached.
         """
 
         def decide(seen: int) -> Unit:
@@ -92,8 +92,9 @@ class ResourceNames(ProviderWrites):
         """Remove a resource class that no provider has.
 
         Raises:
-            ProviderRefusedError: there is no such class, it is a standard one, or a provider has
-                it.
+            ProviderRefusedError: there is no such class, it is a standard one, a provider has it,
+                or every attempt lost a race.
+            UnavailableError: the ledger cannot be reached.
         """
 
         def decide(seen: int) -> Unit:
@@ -161,8 +162,9 @@ class ResourceNames(ProviderWrites):
         """Remove a trait that no provider has.
 
         Raises:
-            ProviderRefusedError: there is no such trait, it is a standard one, or a provider has
-                it.
+            ProviderRefusedError: there is no such trait, it is a standard one, a provider has it,
+                or every attempt lost a race.
+            UnavailableError: the ledger cannot be reached.
         """
 
         def decide(seen: int) -> Unit:

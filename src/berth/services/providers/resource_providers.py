@@ -63,10 +63,7 @@ class ProviderQuery:
 
 
 class ResourceProviders(ProviderWrites):
-    """Manages the providers of the Placement API, including those that agents report.
-
-    All methods that write also raise the errors of `save_decided`.
-    """
+    """Manages the providers of the Placement API, including those that agents report."""
 
     def __init__(
         self,
@@ -90,7 +87,8 @@ class ResourceProviders(ProviderWrites):
 
         Raises:
             ProviderRefusedError: the name or the uuid is taken, the name is empty, the parent does
-                not exist, or the parent is the provider itself.
+                not exist, the parent is the provider itself, or every attempt lost a race.
+            UnavailableError: the ledger cannot be reached.
         """
         now_s = self._clock.now_s()
         provider = Provider(
@@ -133,7 +131,9 @@ class ResourceProviders(ProviderWrites):
 
         Raises:
             ProviderRefusedError: the provider or the parent does not exist, the name is taken, the
-                provider must not be moved, or the parent is a descendant of it.
+                provider must not be moved, the parent is a descendant of it, or every attempt lost
+                a race.
+            UnavailableError: the ledger cannot be reached.
         """
         now_s = self._clock.now_s()
 
@@ -158,8 +158,10 @@ class ResourceProviders(ProviderWrites):
         """Remove a provider with its inventories.
 
         Raises:
-            ProviderRefusedError: the provider does not exist, has children, or is in use.
+            ProviderRefusedError: the provider does not exist, has children, is in use, or every
+                attempt lost a race.
             ConflictError: the provider belongs to a host.
+            UnavailableError: the ledger cannot be reached.
         """
 
         def decide(seen: int) -> Unit:

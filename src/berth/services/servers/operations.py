@@ -492,6 +492,7 @@ async def query_destination(
 
     Raises:
         ConflictError: always, except when the records have changed since they were read.
+        UnavailableError: the ledger cannot be reached.
     """
     landing = replace(migration, stage=Stage.LANDING, updated_at_s=now_s)
     unit = (Put(replace(instance, updated_at_s=now_s)), Put(landing))
