@@ -30,7 +30,7 @@ _SERVER_ERROR: Final = 500
 _COUNT_MAX: Final = 1_000_000
 
 GONE: Final = frozenset({Power.CRASHED, None})
-"""The power states of guests that have to be restarted if they should run; None: no guest."""
+"""The power states in which a guest that should run has to be restarted; None means no guest."""
 
 
 def is_restartable(instance: Instance, power: Power | None) -> bool:

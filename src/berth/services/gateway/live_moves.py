@@ -52,7 +52,7 @@ async def hand_over(context: StepContext, instance: Instance, migration: Migrati
 async def check_arrival(
     context: StepContext, instance: Instance, migration: Migration
 ) -> StepWrites:
-    """Record that the guest has arrived, or that it is lost; this follows the stage LANDING."""
+    """Record that the guest has arrived, or that it is lost; this ends the stage LANDING."""
     if context.outcome.result is not StepResult.GUEST_LOST:
         return _arrived(context, instance, migration)
     now_s = context.now_s

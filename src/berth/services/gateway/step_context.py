@@ -1,4 +1,4 @@
-"""The context in which the outcome of a step becomes writes, and those writes."""
+"""What is needed to turn the outcome of a step into writes, and the writes themselves."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -213,7 +213,7 @@ class TreePlacement:
     # ---- start and resumption -------------------------------------------------------------
 
     async def _go_on(self, order: PlaceOrder) -> Decision:
-        """Resume a pending request, which another scheduler may have started before it died."""
+        """Resume a pending request, which a scheduler that has died may have started."""
         request_id = order.request.request_id
         pending = await self._ledger.get(PendingRequest, request_id)
         if pending is None:
