@@ -57,7 +57,7 @@ class Measured:
 
 
 class Traced:
-    """ASGI middleware that opens a span for each request; `Front` must have assigned its id."""
+    """ASGI middleware that opens a span for each request, whose id `Front` must have assigned."""
 
     def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
         self._app = app

@@ -66,7 +66,7 @@ class MetricsPage:
         self._auth = auth
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Respond with the metrics, or with 401, 403 or 405."""
+        """Respond with the metrics, or with an error if the method or the caller is not allowed."""
         scope[ROUTE] = METRICS
         try:
             await self._admit(scope)

@@ -21,8 +21,9 @@ def request_id_of(scope: Scope) -> str:
 def name_request(scope: Scope, request_id: str) -> None:
     """Set the id of a request.
 
-    A request that repeats an earlier one is named twice: on arrival, and then with the id of the
-    earlier request. Bus messages sent for the request carry its id and the trace of the caller.
+    This is called twice for a request that repeats an earlier one: on arrival, and then with the id
+    of the earlier request. Bus messages sent for the request carry its id and the trace of the
+    caller.
     """
     trace = CONTEXT.get().traceparent if _SCOPE_KEY in scope else _trace_of(scope)
     scope[_SCOPE_KEY] = request_id

@@ -1,4 +1,4 @@
-"""The gateway of a process, through which the agents of hosts reach the ledger."""
+"""The gateway of a process, which writes to the ledger on behalf of the agents of hosts."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -83,7 +83,7 @@ class AgentEndpoint:
         identities: the keys of hosts.
         sessions: the sessions of the agents that are connected to this process.
         loops: the background loops that serve agents over the broker, if there is one.
-        finish: tells agents that the process stops; await it before the loops end.
+        finish: tells agents that the process is stopping; await it before the loops end.
     """
 
     identities: HostIdentities

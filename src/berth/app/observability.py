@@ -66,7 +66,7 @@ class Observation:
         return MetricsPage(self.metrics, auth)
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """Return an application that also counts the requests; `app` itself if metrics are off."""
+        """Return an application that also measures requests, or `app` itself if metrics are off."""
         return app if self.metrics is None else Measured(app, self.metrics, self.clock)
 
     def loops(self, health: Health) -> list[Loop]:
@@ -86,7 +86,8 @@ class Observation:
         listener = listening(self.listen.host, self.listen.port)
 
         async def serve() -> None:
-            # The server closes its socket when it stops, and the supervisor may call this again.
+            # The server closes its socket when it stops, but the supervisor may call this again, so
+            # each call uses a duplicate.
             await serve_beside(app, listener.dup())
 
         return [("probes", serve)]

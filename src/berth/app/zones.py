@@ -57,7 +57,8 @@ _LEASE_S = 30.0
 class ZoneContext:
     """The zone parts of a process.
 
-    `forwards` forwards clients' requests to child zones, and `children` sends them this zone's own.
+    `forwards` sends clients' requests to child zones, and `children` sends this zone's own requests
+    to child zones.
     """
 
     settings: ZoneSettings
@@ -74,7 +75,8 @@ async def open_zone(core: Core) -> AsyncGenerator[ZoneContext | None]:
     """Open a process's zone parts before its follower starts; yield None if `zones.name` is unset.
 
     Raises:
-        InvalidInputError: a file of keys or certificates is invalid.
+        InvalidInputError: a file of keys or certificates is invalid, or the data folder cannot be
+            created.
     """
     settings = core.settings.zones
     if not settings.is_on:

@@ -9,7 +9,7 @@ _NS_PER_S = 1_000_000_000
 
 
 class FailedAttempts:
-    """Counts failures per key and window; a key with too many is refused until its window ends.
+    """Counts the failures of each key per window; too many block the key until the window ends.
 
     Args:
         clock: measures durations.

@@ -56,7 +56,7 @@ class PlacementError(HttpError):
         status: HTTP status, 400 or above.
         message: description of the problem; clients show it unchanged.
         code: machine-readable code, sent from 1.23 on.
-        headers: header names and values to send with it.
+        headers: additional response headers.
     """
 
     def __init__(

@@ -136,7 +136,7 @@ def members_of(values: Sequence[str], minor: int, suffix: str = "") -> Members:
     Args:
         values: in request order.
         minor: microversion.
-        suffix: suffix of their request group, for error messages.
+        suffix: suffix of the request group, for error messages.
 
     Raises:
         PlacementError: 400, a value is malformed or not supported by the microversion.

@@ -74,8 +74,8 @@ def query_of(scope: Scope) -> list[tuple[str, str]]:
     if not raw:
         return []
     try:
-        # The client should have percent-encoded bytes outside ASCII. Encoding them here gives it
-        # the same result as if it had.
+        # A client should percent-encode bytes outside ASCII. They are encoded here for a client
+        # that does not, so that the result is the same.
         text = raw.decode() if raw.isascii() else quote(raw, safe="%&=+;,:/!()*'$-_.~")
         items = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_FIELDS_MAX)
     except ValueError as error:

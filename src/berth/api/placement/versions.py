@@ -74,7 +74,7 @@ def negotiate(headers: Iterable[Header]) -> int:
 
 
 def _asked(header: str) -> str | None:
-    """Return the version that a header requests of Placement, or None; the last one wins."""
+    """Return the version that a header requests for Placement, or None; the last one wins."""
     # One header can name the versions of several services, separated by commas.
     for item in reversed(header.split(",")):
         service, _, version = item.strip().partition(" ")

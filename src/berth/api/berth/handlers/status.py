@@ -64,7 +64,7 @@ async def show_status(call: Call) -> Answer:
             api_version_max=text_of(MAX),
             ledger_version=ledger_version,
             replica_version=replica_version,
-            # The replica may have passed the ledger's version since it was read.
+            # The replica may have passed the ledger's version since that version was read.
             lag=max(0, ledger_version - replica_version),
             uptime_s=(parts.clock.ticks_ns() - parts.started_ns) / _NS_PER_S,
             hosts=_hosts(parts),

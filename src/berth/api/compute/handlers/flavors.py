@@ -117,7 +117,7 @@ async def visible_flavor(call: Call) -> Flavor:
     """Return the flavor that the path names.
 
     Raises:
-        NotFoundError: no such flavor exists, or it is private and the caller is not an
+        NotFoundError: the flavor does not exist, or it is private and the caller is not an
             administrator.
     """
     flavor = await call.parts.flavors.get(call.key("flavor_id"))

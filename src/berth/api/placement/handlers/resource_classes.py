@@ -51,7 +51,7 @@ async def show_class(ask: PlacementCall) -> PlacementReply:
 
 
 async def rename_class(ask: PlacementCall) -> PlacementReply:
-    """Rename a resource class that is not in use (1.2 to 1.6)."""
+    """Rename a custom resource class that has no allocations (1.2 to 1.6)."""
     old, new = ask.key("name"), str(ask.data["name"])
     try:
         await ask.parts.names.rename_class(old, new)
@@ -75,7 +75,7 @@ async def rename_class(ask: PlacementCall) -> PlacementReply:
 
 
 async def ensure_class(ask: PlacementCall) -> PlacementReply:
-    """Create a resource class unless it exists (from 1.7)."""
+    """Create a resource class unless it exists (from 1.7 on)."""
     # The route has no body; the name in the path is validated with the schema of POST.
     name = ask.key("name")
     check({"name": name}, CLASS_NAME)
@@ -87,7 +87,7 @@ async def ensure_class(ask: PlacementCall) -> PlacementReply:
 
 
 async def delete_class(ask: PlacementCall) -> PlacementReply:
-    """Remove a resource class that no inventory uses."""
+    """Remove a custom resource class that no inventory uses."""
     name = ask.key("name")
     try:
         await ask.parts.names.remove_class(name)

@@ -82,6 +82,8 @@ async def ask_child(
             Only list requests carry them, because only these could return to this zone.
 
     Raises:
+        InvalidInputError: the method, the path or a header is not valid HTTP.
+        NotAskedError: the child never received the request.
         UnavailableError: this deployment is not a zone, or the child does not answer or rejects
             this zone's credentials.
     """
