@@ -133,7 +133,7 @@ class RecordReader(Protocol):
     async def actions(self, instance_uuid: str) -> list[Action]:
         """Return the stored actions of an instance, newest first.
 
-        They include its creation only once it has been launched a second time; see `creation_of`.
+        The creation is among them only after a second launch of the instance; see `creation_of`.
         """
         ...
 
@@ -175,7 +175,7 @@ class HeartbeatReport:
     Attributes:
         gateway: the id of the gateway, a UUID that is new at each start of its process.
         number: the Unix time of the report in milliseconds; higher in each report of the gateway.
-        seen_s: by host that sent a heartbeat recently, the Unix time of the last one.
+        seen_s: the Unix time of the last heartbeat of each host that sent one recently.
     """
 
     gateway: str
@@ -203,7 +203,7 @@ class HeartbeatStore(Protocol):
         """Return the reports that are newer than the known ones.
 
         Args:
-            known: by gateway, the number of the newest report that the caller has read.
+            known: the number of the newest report that the caller has read, by gateway.
 
         Raises:
             UnavailableError: the store cannot be reached.
@@ -286,7 +286,7 @@ class Feed(Protocol):
     # This method lets a process apply its own commits to its replica immediately instead of after
     # the next poll.
     def news(self, after: int) -> list[Change]:
-        """Return those changes after a version that this process already knows, without any I/O.
+        """Return the changes after a version, as far as this process knows them without any I/O.
 
         The changes start with the next version and consist of whole versions. An empty list means
         that this process knows no change, not that nothing has changed.

@@ -19,7 +19,7 @@ class MetricType(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measure:
-    """The declaration of a metric: its name ending in its unit, its help text and its label names.
+    """The declaration of a metric: its name, its type, its help text and its label names.
 
     `bounds` are the ascending bucket bounds of a histogram, in the unit of the metric.
     """

@@ -274,7 +274,7 @@ class VirtDriver(Protocol):
         ...
 
     async def leftovers(self) -> Sequence[OrphanFiles]:
-        """Return the files on this host without a guest, and all disks that it has stored.
+        """Return the files that belong to no guest on this host, and all disks that it has stored.
 
         Another operation may be using them; the caller must rule that out before deleting any.
         """

@@ -24,7 +24,7 @@ if not TYPE_CHECKING:
 
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
-"""Default limit of a response body: a full page of servers is a few MB."""
+"""Default limit on the bytes of a response body: a full page of servers has a few MB."""
 STATEMENT_HEADER = "X-Berth-Zone-Statement"
 """The HTTP header for the parent's signed assertion, which names the tenant of a request."""
 

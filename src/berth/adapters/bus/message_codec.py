@@ -1,9 +1,10 @@
 """The codec of the messages between processes: commands and replies in MessagePack.
 
-Each message starts with its format version, and ends with the code that proves that it comes from
-the control plane (see `signing`). A reader accepts a message with additional fields before the
-code, which newer writers may append, and rejects messages of another version. An error is sent as
-its type names, message and fields, never as code; the types come from a fixed list.
+Each message starts with its format version. Each command and each reply ends with the code that
+proves that it comes from the control plane (see `signing`). A reader accepts a message with
+additional fields before the code, which newer writers may append, and rejects messages of another
+version. An error is sent as its type names, message and fields, never as code; the types come from
+a fixed list.
 """
 
 from collections.abc import Sequence
@@ -228,8 +229,8 @@ class MessageCodec:
             is_redelivered: whether the broker delivers it again.
 
         Raises:
-            RefusedMessageError: it does not come from the control plane, has expired, or was
-                repeated.
+            RefusedMessageError: the message does not come from the control plane, has expired, or
+                was repeated.
             UnavailableError: the body is too large, is not a command, or has another version.
         """
         self._check_size(body)

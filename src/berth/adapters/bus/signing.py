@@ -3,8 +3,8 @@
 Anyone who can publish on the broker can send a message, so a message proves that it comes from a
 process with a key of the control plane: its last bytes are a code (HMAC with SHA-256) of everything
 before them. A command contains its type, recipient, id and expiry, so the code holds for nothing
-else. The code of a reply also covers the id of its command. A code is checked before
-anything that it covers is decoded.
+else. The code of a reply also covers the id of its command. A code is checked before anything
+that it covers is decoded.
 """
 
 import hmac

@@ -64,11 +64,11 @@ class GatewayNames:
         return f"{self.prefix}.gateways.{OPENINGS}"
 
     def of_gateway(self, token: str) -> str:
-        """Return the queue, and the routing key, of one session at a gateway."""
+        """Return the name and routing key of the queue that a gateway reads in one session."""
         return f"{self.prefix}.gateway.{token}"
 
     def of_host(self, host: str, channel: bytes) -> str:
-        """Return the queue of one session at an agent."""
+        """Return the name of the queue that the agent of a host reads in one session."""
         return f"{self.user(host)}.{channel.hex()}"
 
     def user(self, host: str) -> str:
@@ -82,7 +82,7 @@ class GatewayNames:
         return f"{self.prefix}.host.{plain}"
 
     def permissions(self, host: str) -> tuple[str, str, str]:
-        """Return what a host may configure, write and read, as regular expressions of RabbitMQ."""
+        """Return what a host may configure, write and read, as regular expressions for RabbitMQ."""
         own = rf"^{re.escape(self.user(host))}\.[0-9a-f]{{32}}$"
         return own, f"^{re.escape(self.exchange)}$", own
 

@@ -91,7 +91,7 @@ class FrameStream(Protocol):
 
 
 Connect = Callable[[], AbstractAsyncContextManager[FrameStream]]
-"""Opens a connection to a gateway; raises UnavailableError if that fails."""
+"""Opens a connection to a gateway; raises a BerthError if that fails."""
 
 
 class ReadConsole(Protocol):
@@ -105,7 +105,8 @@ class ReadConsole(Protocol):
 class RemoteGateway:
     """The gateway as the agent of one host reaches it over the network.
 
-    Calls fail with UnavailableError while there is no session; `run` opens one again and again.
+    While there is no session, calls fail with UnavailableError, and heartbeats are dropped. `run`
+    opens a new session whenever one has ended.
 
     Args:
         host: the name of the host.
@@ -145,7 +146,7 @@ class RemoteGateway:
         self._number = 0
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        # The heartbeats sent since the last frame from the gateway.
+        # The heartbeats sent since the gateway last echoed one in this session.
         self._silent_beats = 0
         self._is_rotating = False
         # The instances on the host, by uuid, as of the latest view of this session; None before

@@ -7,7 +7,7 @@ end:
 1. The agent sends an `Opening`: the name of its host and an ephemeral X25519 key, signed with the
    key of the host.
 2. The control plane answers with an `Acceptance`: an ephemeral key and the name of its queue. It
-   signs them together with the opening, with a key that the host has pinned at its enrolment.
+   signs both together with the opening, with a key that the host has pinned.
 3. Both derive one key per direction. Each further message is encrypted and authenticated with
    AES-256-GCM under a counter, so the broker can read nothing, and a message that is lost, repeated
    or out of order ends the channel. Large frames are sent in parts.
@@ -80,7 +80,7 @@ class Acceptance(msgspec.Struct, tag=1, array_like=True, frozen=True):
 
 
 class Refusal(msgspec.Struct, tag=2, array_like=True, frozen=True):
-    """The answer of a control plane that refuses the host, with the code of `AgentSession`."""
+    """The answer of a control plane that refuses the host; `code` is a close code of `session`."""
 
     version: int
     channel: bytes
@@ -99,13 +99,13 @@ class _Kind(IntEnum):
     FRAME = 0
     """A frame, or its last part."""
     PART = 1
-    """A part of a frame, which is not the last."""
+    """A part of a frame other than its last part."""
     CLOSING = 2
     ALIVE = 3
 
 
 class Closing(msgspec.Struct, array_like=True, frozen=True):
-    """The last message of a channel: the code and the reason of its end; see `AgentSession`."""
+    """The last message of a channel: the close code (see `session`) and the reason of its end."""
 
     code: int
     reason: str
@@ -349,7 +349,7 @@ def refuse(
     Args:
         message: the message that contains the opening.
         opening: the opening.
-        code: the code of the end; see `AgentSession`.
+        code: the close code; see the module `session`.
         reason: the reason, which the agent logs.
         sign: signs with the key of the control plane.
     """

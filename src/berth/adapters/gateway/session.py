@@ -90,7 +90,7 @@ class SessionList:
         """Connections on which no identity is proven yet, of transports that limit their number."""
 
     def check_keys(self, hosts: Iterable[str]) -> None:
-        """End sessions whose keys are no longer valid; have agents replace keys that must rotate.
+        """End sessions whose keys are no longer valid; have agents rotate keys if required.
 
         Args:
             hosts: the hosts whose identities have changed, whether they have a session or not.

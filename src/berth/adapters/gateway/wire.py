@@ -51,8 +51,8 @@ class Hello(msgspec.Struct, tag=0, array_like=True, frozen=True):
 class Proof(msgspec.Struct, tag=1, array_like=True, frozen=True):
     """The identity of an agent: its host, and the signature of `proof_text` with the host's key.
 
-    `session` is new at each start of the agent. `deletes_disks` tells that its driver can delete
-    stored disks.
+    `session` is new at each start of the agent. `deletes_disks` tells whether its driver can
+    delete stored disks.
     """
 
     protocol: int

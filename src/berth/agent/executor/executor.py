@@ -69,7 +69,7 @@ class HostExecutor:
 
         If the instance has no task but should run, because it is active or was active before its
         resize, its guest is started unless it runs. When the control plane rejects the outcome, it
-        tells where the instance stands: a delete that arrived during a build is carried out next,
+        returns the state of the instance: a delete that arrived during a build is carried out next,
         and the guest of an instance that has been deleted, or is on another host now, is destroyed.
 
         Args:

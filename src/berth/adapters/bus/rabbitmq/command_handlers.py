@@ -48,7 +48,7 @@ class CommandHandlers:
     ) -> Callable[[], bool]:
         """Add a handler, and return a function that removes it.
 
-        The function returns True at its first call, and False afterwards.
+        The returned function returns True on its first call, and False afterwards.
         """
         key = command.topic, command.name, server
         served_command = self.served.setdefault(key, ServedCommand(command, server))

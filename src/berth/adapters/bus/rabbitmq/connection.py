@@ -32,7 +32,7 @@ _PAUSE_MAX_S = 5.0
 
 @contextmanager
 def broken_not_cancelled() -> Generator[None]:
-    """Turn a cancellation by the AMQP library into an error, but not one of the task itself.
+    """Turn a cancellation by the AMQP library, but not one of the task itself, into an error.
 
     When a connection breaks, aiormq cancels the futures that wait for the broker. The waiting task
     would then appear to have been cancelled itself, and would end silently.

@@ -56,7 +56,7 @@ SELECT set_config('default_toast_compression', 'lz4', false) FROM pg_settings
  WHERE name = 'default_toast_compression' AND 'lz4' = ANY(enumvals)"""
 
 CLOSE_TIMEOUT_S: Final = 2.0
-"""Seconds that the server may take to close a connection, on which nothing is pending."""
+"""Seconds that the server may take to close connections on which nothing is pending."""
 
 _RECOVERING: Final = (
     "the ledger cannot be written now, because its writer is recovering from an error; try again"

@@ -30,8 +30,8 @@ _TABLES: Final = {kind: table.name for kind, table in schema.RECORD_TABLES.items
 class RowBatch:
     """Everything that a batch stores.
 
-    The changes must be written in the order of the fields. The write-ahead log stores batches as a
-    map with these field names, so renaming a field makes logs of older processes unreadable.
+    The changes can be written in the order of the fields. The write-ahead log stores batches as
+    maps with these field names, so renaming a field makes logs of older processes unreadable.
 
     Attributes:
         first: the oldest version of the batch.

@@ -95,12 +95,13 @@ the file. Versions therefore have no gaps and become visible in order
 counters: Final = Table("counters", metadata, _key("kind"), _number("last"))
 """The last id drawn for each kind; see `RecordReader.next_id`.
 
-In PostgreSQL, it also has the first version of each timeline; the `kind` begins with `TIMELINE`.
+In PostgreSQL, the table also has the first version of each timeline, under a `kind` that begins
+with `TIMELINE`.
 """
 TIMELINE: Final = "timeline:"
 
 heartbeats: Final = Table("heartbeats", metadata, _key("gateway"), _number("number"), _text("body"))
-"""The newest `HeartbeatReport` of each gateway; it has no version and is not in the feed."""
+"""The newest `HeartbeatReport` of each gateway; reports have no version and are not in the feed."""
 
 claim_keys: Final = Table("claim_keys", metadata, _key("key"), _number("version"), _seconds("at_s"))
 """Versions of committed claims and guards, kept for `Retention.claim_keys_s` s after `at_s`."""

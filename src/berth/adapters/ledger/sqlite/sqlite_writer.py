@@ -101,7 +101,7 @@ class SqliteWriter:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the writer's thread is running; if not, requests get no answer."""
+        """Whether the writer's thread is running; if not, every request fails."""
         return self._thread.is_alive()
 
     async def checkpoint(self) -> None:

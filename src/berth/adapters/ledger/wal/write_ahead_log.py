@@ -101,7 +101,7 @@ def pack_batch(batch: RowBatch) -> bytes:
     numbers = {id(row[-1]): at for at, row in enumerate(batch.upserts.get(_INSTANCES, ()))}
     changes = batch.inserts.get(CHANGES)
     if numbers:
-        # Processes of the previous version also read the log, and they know only these columns.
+        # The log may also be read by an older Berth, which knows only these columns.
         rows = [(*row[:_WIDTH_BEFORE], row[-1]) for row in batch.upserts[_INSTANCES]]
         batch = replace(batch, upserts={**batch.upserts, _INSTANCES: rows})
     if numbers and changes:
