@@ -41,7 +41,7 @@ class BusKeyFile:
         telemetry: receives events of changes and failures.
 
     Raises:
-        InvalidInputError: the file is invalid, accessible to all users, or cannot be created.
+        InvalidInputError: the file cannot be created or read, or its mode or content is invalid.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:
@@ -65,7 +65,8 @@ def read_bus_keys(path: Path) -> list[bytes]:
     """Return the keys of a file, the one in use first.
 
     Raises:
-        InvalidInputError: the file or a line is invalid; the message never quotes a key.
+        InvalidInputError: the file cannot be read, or its mode or content is invalid; the message
+            never quotes a key.
     """
     reason = "every user of this machine can read it and forge messages; run chmod 600 on it"
     lines = read_lines(path, forbidden=OTHERS_BITS, reason=reason)

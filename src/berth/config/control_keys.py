@@ -45,7 +45,7 @@ class ControlKeyFile:
         telemetry: receives events of changes and failures.
 
     Raises:
-        InvalidInputError: the file is invalid, accessible to all users, or cannot be created.
+        InvalidInputError: the file cannot be created or read, or its mode or content is invalid.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:
@@ -91,7 +91,8 @@ def read(path: Path) -> tuple[Ed25519PrivateKey, ...]:
     """Return the keys of a file, the one in use first.
 
     Raises:
-        InvalidInputError: the file or a line is invalid; the message never quotes a key.
+        InvalidInputError: the file cannot be read, or its mode or content is invalid; the message
+            never quotes a key.
     """
     reason = "every user of this machine can read it and give orders to hosts; run chmod 600 on it"
     lines = read_lines(path, forbidden=OTHERS_BITS, reason=reason)

@@ -39,7 +39,7 @@ class KeyFile:
         telemetry: receives events of changes and failures.
 
     Raises:
-        InvalidInputError: the file is invalid, accessible to all users, or cannot be created.
+        InvalidInputError: the file cannot be created or read, or its mode or content is invalid.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:
@@ -63,7 +63,8 @@ def read_keys(path: Path) -> list[bytes]:
     """Return the keys of a file, newest first.
 
     Raises:
-        InvalidInputError: the file or a line is invalid; the message never quotes a key.
+        InvalidInputError: the file cannot be read, or its mode or content is invalid; the message
+            never quotes a key.
     """
     reason = "every user of this machine can read it and forge tokens; run chmod 600 on it"
     lines = read_lines(path, forbidden=OTHERS_BITS, reason=reason)

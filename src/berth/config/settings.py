@@ -302,7 +302,7 @@ class AgentSettings:
     gateway_password_file: Path | None = None
     """File with the host's password at the broker, or a folder of one file per simulated host."""
     key_file: Path = Path("berth-agent.key")
-    """File of the host's private key; `berth agent-enroll` creates it."""
+    """File of the host's private key, which `berth agent-enroll` creates, or a folder of such."""
     fake_hosts: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     fleet: Path | None = None
     vcpus: Amount = 32
@@ -415,8 +415,8 @@ class HealthSettings:
     """Share of the hosts that may fall silent at once and count as down. If more do, requests that
     find no host wait, and evacuations must be forced."""
     needs_broker: bool | None = None
-    """Whether readiness requires the broker. By default schedulers and agents require it; an API
-    does not, because it can leave orders in the ledger."""
+    """Whether readiness requires the broker. By default schedulers require it, and agents that use
+    the ledger; an API does not, because it can leave orders in the ledger."""
 
 
 @dataclass(frozen=True, slots=True)

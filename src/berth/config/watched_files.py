@@ -39,7 +39,7 @@ class WatchedFile(Generic[T]):
         on_refused: called with the error of a change that is invalid.
 
     Raises:
-        InvalidInputError: the file is invalid at the start.
+        InvalidInputError: the file cannot be read or is invalid at the start.
     """
 
     def __init__(

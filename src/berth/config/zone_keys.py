@@ -98,13 +98,13 @@ def public_text(path: Path) -> str:
     """Return the public keys of a zone in one line, in the form that its children accept.
 
     Raises:
-        InvalidInputError: the file of private keys is invalid.
+        InvalidInputError: the file of private keys cannot be read or is invalid.
     """
     return " ".join(key_text(key.public_key()) for key in read(path).statements)
 
 
 def key_text(key: Ed25519PublicKey) -> str:
-    """Return a public key in the form of files and command lines."""
+    """Return a public key in the form that files and command lines use."""
     return _PREFIX + b64encode(key.public_bytes_raw()).decode()
 
 
@@ -112,7 +112,8 @@ def read(path: Path) -> ZoneKeys:
     """Return the keys in a file of private keys.
 
     Raises:
-        InvalidInputError: the file or a line is invalid; the message never quotes a key.
+        InvalidInputError: the file cannot be read, or its mode or content is invalid; the message
+            never quotes a key.
     """
     reason = "every user of this machine can read it and act for this zone; run chmod 600 on it"
     found: dict[str, list[bytes]] = {kind: [] for kind in _KINDS}
@@ -190,7 +191,7 @@ class ZoneKeyFile:
         telemetry: receives events of changes and failures.
 
     Raises:
-        InvalidInputError: the file is invalid, accessible to all users, or cannot be created.
+        InvalidInputError: the file cannot be created or read, or its mode or content is invalid.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:
@@ -244,7 +245,7 @@ class ParentsFile:
         telemetry: receives events of changes and failures.
 
     Raises:
-        InvalidInputError: the file is invalid at the start.
+        InvalidInputError: the file cannot be read at the start, or its mode or content is invalid.
     """
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:

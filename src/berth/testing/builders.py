@@ -153,7 +153,7 @@ def make_migration(number: int = 1, *, of: int = 1) -> Migration:
 
 
 def make_moving_consumer(number: int = 1) -> Consumer:
-    """Return the consumer of migration N, which holds the allocations on the host it leaves."""
+    """Return the consumer of migration N, which holds the allocations on the source at first."""
     return replace(
         make_consumer(number), uuid=make_uuid("migration", number), consumer_type=CONSUMER_TYPE
     )

@@ -38,7 +38,7 @@ def peer_address(address: str, scheme: str, networks: Networks) -> PeerAddress:
     and must be in one of the networks of the hosts, if the operator has named any.
 
     Raises:
-        DriverError: the address is malformed, or outside of the networks.
+        DriverError: the address is malformed, or is in none of the networks.
     """
     refused = DriverError(
         f"cannot connect to {address[:200]!r}, because that is not an address of a {scheme} driver "

@@ -45,7 +45,7 @@ class DriverRig(Protocol):
         ...
 
     async def stall(self, instance_uuid: str) -> None:
-        """Make the live migration of a guest to `THERE` never finish."""
+        """Keep the live migration of a guest to `THERE` from finishing, until `close`."""
         ...
 
     async def write_disk(self, instance_uuid: str, value: int, host: int = HERE) -> None:

@@ -92,7 +92,7 @@ class QemuMigration:
         Raises:
             MigrationError: the migration failed, and the guest runs here.
             UnavailableError: QEMU does not answer, so the outcome is unknown.
-            QmpError: QEMU did not answer before this began the migration.
+            QmpError: QEMU did not answer at the start of this call.
         """
         machine = self._machine
         ran = await machine.status() == "running"
