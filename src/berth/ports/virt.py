@@ -153,6 +153,9 @@ class VirtDriver(Protocol):
 
         The driver presses the power button every 2 seconds for up to `grace_s` seconds, and powers
         the guest off if it still runs then. If `grace_s` is 0, it is powered off immediately.
+
+        Raises:
+            DriverError: the guest is the target of a live migration, or could not be stopped.
         """
         ...
 
@@ -245,11 +248,14 @@ class VirtDriver(Protocol):
 
         Returns:
             The address for `fetch_disks`.
+
+        Raises:
+            DriverError: the guest is not stopped, or its disks could not be served.
         """
         ...
 
     async def fetch_disks(self, instance: Instance, address: str) -> None:
-        """Create a stopped guest here with the disks served at an address.
+        """Create a stopped guest here with the disks that are served or stored at an address.
 
         If the guest already exists here, nothing changes.
 
