@@ -23,7 +23,7 @@ R = TypeVar("R")
 # The newest compute microversion whose responses the commands are written for. A fixed version
 # keeps the output stable when the service is upgraded.
 _VERSION = "compute 2.96"
-# The timeout of a request. It is longer than a statement of the ledger may take (60 s by default),
+# The timeout of a request. It is longer than a large read of the ledger may take (60 s by default),
 # so that the service can report a slow ledger itself.
 _TIMEOUT_S = 90.0
 _TEXT_MAX = 300

@@ -25,7 +25,7 @@ _LOCAL: Final = "local"
 def check_values(
     fields: NewServer | ServerChange | Rebuild, prefix: str, version: Version | None
 ) -> None:
-    """Refuse field values that Nova refuses, and the name of a key pair.
+    """Refuse field values that Nova refuses and, for a new server, the name of a key pair.
 
     Args:
         fields: the part of the body that contains the fields.
