@@ -2,8 +2,8 @@
 
 The trace id is derived from the request id. Agents, and a scheduler that takes over a pending
 request, thus add spans to the same trace although no context was passed to them. If a client sends
-a `traceparent`, the spans of the API and of the schedulers that it calls belong to the client's
-trace.
+a `traceparent`, the spans of the API and of the schedulers that the API calls belong to the
+client's trace.
 """
 
 import hashlib

@@ -96,7 +96,7 @@ def build_plugin(
             f"build() of {name} returned a {type(built).__name__}, not a {_NOUNS[group]}; "
             "this is a fault of the plugin",
         )
-    # Decisions and metrics identify a rule by its own name, operators by that of its entry point.
+    # Decisions and metrics show the rule's own name, but operators write the entry point's name.
     given = getattr(built, "name", None)
     if given != name:
         raise PolicyError(

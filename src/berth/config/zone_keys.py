@@ -1,9 +1,9 @@
 """The key files of a zone: its own private keys, and the public keys of its parents.
 
 The private file has lines `KIND KEY`, with each key in base64. The first key of the kind `offers`
-or `passwords` seals, and all keys of the kind open. The first key of the kind `statements` signs
-assertions; the second one will be used after the next rotation, so children can trust it in
-advance.
+or `passwords` seals, and all keys of that kind open what one of them has sealed. The first key of
+the kind `statements` signs assertions; the second one will be used after the next rotation, so
+children can trust it in advance.
 
 The file of parents has lines `NAME KEY KEY`. In both files empty lines and lines that start with
 `#` are skipped.

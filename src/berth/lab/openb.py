@@ -61,10 +61,10 @@ def read_openb(
 ) -> Workload:
     """Return one variant of the trace as a workload without departures.
 
-    With the trace's own deletion times the cluster would stay almost empty. The paper ignores them,
-    because it studies how much fits, and so does this function. Requests are ordered by creation
-    time, then by name, which is the order of the published files. The multigpu variants have no
-    times and keep their file order.
+    With the trace's own deletion times the cluster would stay almost empty. The paper, which
+    studies how much fits, ignores these times, and so does this function. Requests are ordered by
+    creation time, then by name, which is the order of the published files. The multigpu variants
+    have no times and keep their file order.
 
     Args:
         folder: the folder of `openb_node_list_*` and `openb_pod_list_*`, as .csv or .csv.gz.

@@ -154,8 +154,8 @@ class ServiceClient:
         for _ in range(_RETRIES):
             try:
                 answer = await self._http.request(method, path, headers=headers, **content)
-            # The service may have carried out the request. Creates are idempotent by their key,
-            # and a repeated delete or read does no harm.
+            # The service may have carried out the request. The key makes a create idempotent, and a
+            # repeated delete or read does no harm.
             except httpx.TransportError:
                 await asyncio.sleep(_RETRY_S)
                 continue

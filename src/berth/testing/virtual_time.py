@@ -51,8 +51,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._jump = _Jump()
         super().__init__(self._jump)
         # Timers within a microsecond are due. After a virtual year, adjacent floats are further
-        # apart than asyncio's default resolution of 1 ns, and it could wait for a time that is
-        # never reached.
+        # apart than asyncio's default resolution of 1 ns, and the loop could wait for a time that
+        # is never reached.
         self._clock_resolution = 1e-6
 
     def time(self) -> float:

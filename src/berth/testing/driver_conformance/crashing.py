@@ -44,7 +44,7 @@ class CrashTests(RigFixtures):
         """`stop` acknowledges the crash: the guest is stopped afterwards."""
         await start(driver, instance)
         await rig.crash(instance.uuid)
-        # The driver must not wait for the grace: a guest without a process cannot shut down.
+        # The driver must not wait for the grace period: a guest without a process cannot shut down.
         await driver.stop(instance.uuid, grace_s=60)
         assert await powers(driver) == {instance.uuid: Power.STOPPED}
 

@@ -100,7 +100,7 @@ class PowerTests(RigFixtures):
     ) -> None:
         """A guest that handles the power button stops before the grace period ends."""
         await start(driver, instance)
-        # The grace exceeds the timeout, so a driver that waits for all of it fails.
+        # The grace period exceeds the timeout, so a driver that waits for all of it fails.
         async with asyncio.timeout(_LONG_S):
             for _ in range(2):
                 await driver.stop(instance.uuid, grace_s=10 * _LONG_S)
@@ -121,7 +121,7 @@ class PowerTests(RigFixtures):
     async def test_a_guest_that_does_not_listen_is_cut_off_after_the_grace(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """A guest that ignores the power button is killed after the grace, not before it."""
+        """A guest that ignores the power button is killed after the grace period, not earlier."""
         await start(driver, instance)
         await rig.deafen(instance.uuid)
         stop = asyncio.ensure_future(driver.stop(instance.uuid, grace_s=_SHORT_S))
@@ -134,7 +134,7 @@ class PowerTests(RigFixtures):
     async def test_without_a_grace_a_guest_is_cut_off_at_once(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """A grace of 0 kills a guest immediately, even a hung guest."""
+        """A grace period of 0 kills a guest immediately, even a hung guest."""
         await start(driver, instance)
         await rig.deafen(instance.uuid)
         await driver.stop(instance.uuid, grace_s=0)

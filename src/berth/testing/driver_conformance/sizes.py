@@ -29,7 +29,7 @@ class SizeTests(RigFixtures):
         needs(driver, DriverFeature.CONSOLE)
         await start(driver, instance)
         changed = larger(instance)
-        # `resize` is called twice, because the agent repeats one whose outcome it did not record.
+        # `resize` is called twice, because agents repeat a call whose outcome they did not record.
         has_it = await driver.resize(changed)
         assert await driver.resize(changed) == has_it
         assert has_it == (DriverFeature.RESIZE_LIVE in driver.verbs)

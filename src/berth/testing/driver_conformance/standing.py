@@ -33,7 +33,7 @@ class StandingTests(RigFixtures):
     ) -> None:
         """`stop` kills a paused guest immediately, because it cannot react to the power button."""
         needs(driver, DriverFeature.PAUSE)
-        # The grace is an hour, so a driver that waits for it exceeds the test's timeout.
+        # The grace period is an hour, so a driver that waits for it exceeds the test's timeout.
         await driver.spawn(instance)
         await driver.pause(instance.uuid)
         await driver.stop(instance.uuid, grace_s=3_600)

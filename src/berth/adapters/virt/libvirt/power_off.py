@@ -27,8 +27,8 @@ async def press_power_button(
     Calls that libvirt rejects are repeated until then.
 
     Returns:
-        Whether libvirt has answered all calls in time. While QEMU hangs, libvirt does not answer,
-        and rejects every change of the guest except its destruction.
+        Whether libvirt has answered all calls in time. While QEMU hangs, libvirt may leave calls
+        unanswered, and rejects every change of the guest except its destruction.
 
     Raises:
         LibvirtRefusedError: the guest does not exist.
