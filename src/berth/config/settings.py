@@ -22,7 +22,7 @@ _ENDPOINT: Final = re.compile(r"https?://[^/@\s]+(/[^@\s]*)?")
 # Upper bounds catch slips such as milliseconds given as seconds; no deployment needs more.
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-# The largest integer that a float, and so any JSON reader, represents exactly.
+# A float, and so any JSON reader, represents every integer up to this one exactly.
 Amount = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 Ratio = Annotated[float, Meta(ge=0, le=10_000)]
 # -1 is "no limit".

@@ -72,7 +72,8 @@ def create(path: Path) -> None:
     """
     if not _make(path):
         raise InvalidInputError(
-            str(path), "already exists; to replace its keys, use `berth zone keys rotate`"
+            str(path),
+            "already exists; to add new keys and drop the oldest, use `berth zone keys rotate`",
         )
 
 

@@ -198,7 +198,7 @@ class AgentSession:
             self._close(code, reason)
 
     def ended(self) -> None:
-        """Release everything; the transport is closed."""
+        """Release everything; the transport calls this after it has closed."""
         self.is_over = True
         while self._stops:
             self._stops.pop()()

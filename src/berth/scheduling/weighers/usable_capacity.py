@@ -7,7 +7,8 @@ an instance may lower it. The value compares what the instance takes with that l
     taken / (taken + loss)
 
 The value is 1 if nothing is lost, because another class is scarcer before and after. It is 1/2 if
-the loss equals what the instance takes, as on every idle host, and less if the loss is larger.
+the loss equals what the instance takes, as on an idle host unless another class has a larger
+requested share, and less if the loss is larger.
 `taken` is the largest requested share of a device class or, if no devices are requested, of any
 class, because devices run out first.
 """

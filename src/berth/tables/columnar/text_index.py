@@ -27,8 +27,8 @@ _LOAD_AFTER_GROWTH: Final = 0.6
 class TextIndex:
     """Finds the row that has a string; no two rows may have the same string.
 
-    Slots hold rows. The hash of a string determines the first slot, and linear probing finds the
-    next free one, so the slots are nearly in hash order.
+    Slots hold rows. The home slot of a row is proportional to the hash of its string, and linear
+    probing finds the next free slot from there, so the slots are nearly in hash order.
     """
 
     def __init__(self, has: Callable[[int, str], bool]) -> None:

@@ -91,7 +91,10 @@ def encode_event(event: Event) -> str:
     try:
         _EVENTS[_EVENT_KINDS[type(event)]].decode(body)
     except msgspec.MsgspecError as error:
-        raise LedgerError(f"a {type(event).__name__} cannot be stored: {error}") from error
+        raise LedgerError(
+            f"a {type(event).__name__} cannot be stored, because it contains NaN or infinity "
+            f"({error}); correct the component that supplied the number"
+        ) from error
     return body
 
 

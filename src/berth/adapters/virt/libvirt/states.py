@@ -68,7 +68,8 @@ def _off(reason: int, *, is_saved: bool, known: Power) -> tuple[Power, str]:
         return Power.SUSPENDED, ""
     if known in (Power.STOPPED, Power.CRASHED):
         return known, ""
-    # A restarted libvirtd does not know how the guest ended. A regular end would be recorded.
+    # A restarted libvirtd does not know how the guest ended. A normal shutdown would have been
+    # recorded as `known`, so a crash is assumed.
     unseen = "its process is gone for an unknown reason; the host may have restarted"
     return _OFF_POWERS.get(reason, (Power.CRASHED, unseen))
 

@@ -92,10 +92,13 @@ class QemuMigration:
         Raises:
             MigrationError: the migration failed, and the guest runs here.
             UnavailableError: QEMU does not answer, so the outcome is unknown.
-            QmpError: QEMU did not answer at the start of this call.
         """
         machine = self._machine
-        ran = await machine.status() == "running"
+        try:
+            ran = await machine.status() == "running"
+        except QmpError as error:
+            # An earlier agent may have begun a migration that has completed meanwhile.
+            raise self._undetermined(error) from error
         try:
             state = (await machine.ask("query-migrate")).get("status")
             if state in _UNDER_WAY or await machine.status() == "postmigrate":
@@ -244,9 +247,12 @@ class QemuMigration:
                 await machine.execute("migrate_cancel")
                 await self._clock.sleep(_POLL_S)
         except DriverError as error:
-            reason = f"cannot determine whether guest {machine.spec.uuid} has moved: {error}"
-            raise UnavailableError(reason) from error
+            raise self._undetermined(error) from error
         return False
+
+    def _undetermined(self, error: DriverError) -> UnavailableError:
+        uuid = self._machine.spec.uuid
+        return UnavailableError(f"cannot determine whether guest {uuid} has moved: {error}")
 
     async def _go_on(self, *, ran: bool) -> None:
         """Continue a guest that ran before a failed migration, unless QEMU has done so itself."""

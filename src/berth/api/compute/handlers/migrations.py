@@ -81,7 +81,7 @@ async def show_server_migration(call: Call) -> Answer:
     instance, number = await server_of(call), _number(call)
     migration = await _migration(call, instance)
     # Earlier migrations are looked up only for the message. As in Nova, it distinguishes an unknown
-    # id, a migration that has ended, and one that is not live.
+    # id, a migration that has ended, and one that is not live. The texts are Nova's.
     if migration is None or migration.number != number:
         migration = await _earlier(call, instance, number)
     if migration is None:
