@@ -6,23 +6,15 @@ get the new file. Empty lines and lines that start with `#` are skipped.
 """
 
 import os
-from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from berth.config.watched_files import (
-    OTHERS_BITS,
-    WatchedFile,
-    create_file,
-    read_lines,
-    replace_file,
-)
-from berth.domain.errors import InvalidInputError
+from berth.config.key_lines import KEY_BYTES, read_key_lines, text_of_keys
+from berth.config.watched_files import WatchedFile, create_file, replace_file
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 
-KEY_BYTES: Final = 32
 _KEYS_MAX: Final = 3
 _HEADING: Final = (
     "# Keys that sign Berth's messages on the broker: in use, next, previous. Anyone who has one\n"
@@ -46,7 +38,7 @@ class BusKeyFile:
 
     def __init__(self, path: Path, clock: Clock, telemetry: Telemetry) -> None:
         if not path.exists():
-            create_file(path, _text_of([_new_key(), _new_key()]))
+            create_file(path, text_of_keys(_HEADING, [_new_key(), _new_key()]))
         self._file = WatchedFile(
             path,
             read_bus_keys,
@@ -68,14 +60,7 @@ def read_bus_keys(path: Path) -> list[bytes]:
         InvalidInputError: the file cannot be read, or its mode or content is invalid; the message
             never quotes a key.
     """
-    reason = "every user of this machine can read it and forge messages; run chmod 600 on it"
-    lines = read_lines(path, forbidden=OTHERS_BITS, reason=reason)
-    keys = [_key(line, where) for where, line in lines]
-    if not 1 <= len(keys) <= _KEYS_MAX:
-        raise InvalidInputError(
-            str(path), f"has {len(keys)} keys, but must have between 1 and {_KEYS_MAX}"
-        )
-    return keys
+    return read_key_lines(path, danger="forge messages", count_min=1, count_max=_KEYS_MAX)
 
 
 def rotate_bus_keys(path: Path) -> None:
@@ -91,22 +76,8 @@ def rotate_bus_keys(path: Path) -> None:
     """
     keys = read_bus_keys(path) if path.exists() else [_new_key()]
     following = keys[1] if len(keys) > 1 else keys[0]
-    replace_file(path, _text_of([following, _new_key(), keys[0]]))
+    replace_file(path, text_of_keys(_HEADING, [following, _new_key(), keys[0]]))
 
 
 def _new_key() -> bytes:
     return os.urandom(KEY_BYTES)
-
-
-def _key(line: str, where: str) -> bytes:
-    try:
-        key = b64decode(line, validate=True)
-    except ValueError:
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise InvalidInputError(where, f"must be {KEY_BYTES} bytes in base64")
-    return key
-
-
-def _text_of(keys: Sequence[bytes]) -> str:
-    return "\n".join([_HEADING, *(b64encode(key).decode() for key in keys), ""])

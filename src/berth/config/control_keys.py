@@ -2,32 +2,23 @@
 
 It has two private Ed25519 keys in base64, one on each line: the one in use, and the one that will
 be used after the next rotation. Hosts pin both public halves, so they accept the next key in
-advance.
-Empty lines and lines that start with `#` are skipped.
+advance. Empty lines and lines that start with `#` are skipped.
 """
 
-from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from berth.config.watched_files import (
-    OTHERS_BITS,
-    WatchedFile,
-    create_file,
-    read_lines,
-    replace_file,
-)
-from berth.domain.errors import InvalidInputError
+from berth.config.key_lines import read_key_lines, text_of_keys
+from berth.config.watched_files import WatchedFile, create_file, replace_file
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 
 KEYS: Final = 2
 """The number of keys in the file: the one in use and the next one."""
 
-_KEY_BYTES: Final = 32
 _HEADING: Final = (
     "# Private keys of the control plane, the one in use first. Anyone who has one can act towards "
     "hosts\n# as the control plane."
@@ -94,23 +85,9 @@ def read(path: Path) -> tuple[Ed25519PrivateKey, ...]:
         InvalidInputError: the file cannot be read, or its mode or content is invalid; the message
             never quotes a key.
     """
-    reason = "every user of this machine can read it and give orders to hosts; run chmod 600 on it"
-    lines = read_lines(path, forbidden=OTHERS_BITS, reason=reason)
-    if len(lines) != KEYS:
-        raise InvalidInputError(str(path), f"has {len(lines)} keys, but must have {KEYS}")
-    return tuple(_key(line, where) for where, line in lines)
-
-
-def _key(line: str, where: str) -> Ed25519PrivateKey:
-    try:
-        key = b64decode(line, validate=True)
-    except ValueError:
-        key = b""
-    if len(key) != _KEY_BYTES:
-        raise InvalidInputError(where, f"must be {_KEY_BYTES} bytes in base64")
-    return Ed25519PrivateKey.from_private_bytes(key)
+    keys = read_key_lines(path, danger="give orders to hosts", count_min=KEYS, count_max=KEYS)
+    return tuple(map(Ed25519PrivateKey.from_private_bytes, keys))
 
 
 def _text_of(keys: Sequence[Ed25519PrivateKey]) -> str:
-    lines = (b64encode(key.private_bytes_raw()).decode() for key in keys)
-    return "\n".join([_HEADING, *lines, ""])
+    return text_of_keys(_HEADING, (key.private_bytes_raw() for key in keys))

@@ -5,18 +5,11 @@ other's tokens.
 """
 
 import os
-from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from pathlib import Path
 
-from berth.config.watched_files import (
-    OTHERS_BITS,
-    WatchedFile,
-    create_file,
-    read_lines,
-    replace_file,
-)
-from berth.domain.errors import InvalidInputError
+from berth.config.key_lines import read_key_lines, text_of_keys
+from berth.config.watched_files import WatchedFile, create_file, replace_file
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.services.crypto.sealing import KEY_BYTES
@@ -66,14 +59,7 @@ def read_keys(path: Path) -> list[bytes]:
         InvalidInputError: the file cannot be read, or its mode or content is invalid; the message
             never quotes a key.
     """
-    reason = "every user of this machine can read it and forge tokens; run chmod 600 on it"
-    lines = read_lines(path, forbidden=OTHERS_BITS, reason=reason)
-    keys = [_key(line, where) for where, line in lines]
-    if not 1 <= len(keys) <= KEYS_MAX:
-        raise InvalidInputError(
-            str(path), f"has {len(keys)} keys, but must have between 1 and {KEYS_MAX}"
-        )
-    return keys
+    return read_key_lines(path, danger="forge tokens", count_min=1, count_max=KEYS_MAX)
 
 
 def create_key_file(path: Path) -> None:
@@ -82,7 +68,7 @@ def create_key_file(path: Path) -> None:
     Raises:
         InvalidInputError: the file cannot be created.
     """
-    create_file(path, _text_of([os.urandom(KEY_BYTES)]))
+    create_file(path, text_of_keys(_HEADING, [os.urandom(KEY_BYTES)]))
 
 
 def rotate_keys(path: Path, *, kept: int) -> int:
@@ -98,19 +84,5 @@ def rotate_keys(path: Path, *, kept: int) -> int:
     """
     keys = read_keys(path) if path.exists() else []
     keys = [os.urandom(KEY_BYTES), *keys][:kept]
-    replace_file(path, _text_of(keys))
+    replace_file(path, text_of_keys(_HEADING, keys))
     return len(keys)
-
-
-def _key(line: str, where: str) -> bytes:
-    try:
-        key = b64decode(line, validate=True)
-    except ValueError:
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise InvalidInputError(where, f"must be {KEY_BYTES} bytes in base64")
-    return key
-
-
-def _text_of(keys: Sequence[bytes]) -> str:
-    return "\n".join([_HEADING, *(b64encode(key).decode() for key in keys), ""])

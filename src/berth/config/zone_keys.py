@@ -10,7 +10,7 @@ The file of parents has lines `NAME KEY KEY`. In both files empty lines and line
 """
 
 import os
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from berth.config.key_lines import decode_key
 from berth.config.watched_files import (
     OTHERS_BITS,
     OTHERS_WRITE_BIT,
@@ -122,7 +123,7 @@ def read(path: Path) -> ZoneKeys:
         kind, _, text = line.partition(" ")
         if kind not in found:
             raise InvalidInputError(where, f"must begin with one of {', '.join(_KINDS)}")
-        found[kind].append(_bytes_of(text.strip(), where))
+        found[kind].append(decode_key(text.strip(), where))
     for kind, keys in found.items():
         if not 1 <= len(keys) <= _KEYS_MAX:
             reason = f"has {len(keys)} keys for {kind}, but must have between 1 and {_KEYS_MAX}"
@@ -296,15 +297,5 @@ def _public_keys(texts: Sequence[str], where: str) -> tuple[Ed25519PublicKey, ..
         if not text.startswith(_PREFIX):
             reason = f"a public key must be {_PREFIX} followed by {KEY_BYTES} bytes in base64"
             raise InvalidInputError(where, reason)
-    raw = (_bytes_of(text.removeprefix(_PREFIX), where) for text in texts)
+    raw = (decode_key(text.removeprefix(_PREFIX), where) for text in texts)
     return tuple(map(Ed25519PublicKey.from_public_bytes, raw))
-
-
-def _bytes_of(text: str, where: str) -> bytes:
-    try:
-        key = b64decode(text, validate=True)
-    except ValueError:
-        key = b""
-    if len(key) != KEY_BYTES:
-        raise InvalidInputError(where, f"a key must be {KEY_BYTES} bytes in base64")
-    return key

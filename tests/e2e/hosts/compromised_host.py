@@ -1,4 +1,4 @@
-"""A host that somebody else controls: a client with its valid key that sends whatever it likes."""
+"""A host that an attacker controls: a client with its valid key that sends arbitrary frames."""
 
 import ssl
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a host that somebody else controls can do to the cloud; SECURITY.md has the table."""
+"""What a host that an attacker controls can do to the cloud; SECURITY.md has the table."""
 
 import os
 import threading

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from berth.config.bus_keys import KEY_BYTES, BusKeyFile, read_bus_keys, rotate_bus_keys
+from berth.config.bus_keys import BusKeyFile, read_bus_keys, rotate_bus_keys
+from berth.config.key_lines import KEY_BYTES
 from berth.domain.errors import InvalidInputError
 from tests.unit.api.cloud import FakeClock, Told
 

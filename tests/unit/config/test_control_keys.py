@@ -42,8 +42,8 @@ def test_a_rotation_uses_the_key_that_hosts_know_already(tmp_path: Path) -> None
         ("", "has 0 keys, but must have 2"),
         (f"{KEY}\n", "has 1 keys, but must have 2"),
         (f"{KEY}\n" * 3, "has 3 keys, but must have 2"),
-        (f"{KEY}\n{KEY[:-4]}\n", "line 2: must be 32 bytes"),
-        (f"{KEY}\n*\n", "line 2: must be 32 bytes"),
+        (f"{KEY}\n{KEY[:-4]}\n", "line 2: a key must be 32 bytes"),
+        (f"{KEY}\n*\n", "line 2: a key must be 32 bytes"),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path: Path, text: str, reason: str) -> None:

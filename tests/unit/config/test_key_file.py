@@ -43,8 +43,8 @@ def test_the_faster_process_makes_it(tmp_path: Path) -> None:
     [
         ("", "has 0 keys, but must have between 1 and 16"),
         (f"{KEY}\n" * 17, "has 17 keys, but must have between 1 and 16"),
-        (f"# one\n\n{KEY}\nabc\n", "line 4: must be 32 bytes"),
-        (f"{KEY[:-4]}\n", "line 1: must be 32 bytes"),
+        (f"# one\n\n{KEY}\nabc\n", "line 4: a key must be 32 bytes"),
+        (f"{KEY[:-4]}\n", "line 1: a key must be 32 bytes"),
     ],
 )
 def test_a_wrong_file_is_refused(tmp_path: Path, text: str, reason: str) -> None:

@@ -185,7 +185,7 @@ class Service:
     failure_level: float = 0.0
 
     def is_up(self, now_s: float, service_down_time_s: float) -> bool:
-        """Return whether the last heartbeat is recent and nobody has forced the service down.
+        """Return whether the last heartbeat is recent and the service is not forced down.
 
         Args:
             now_s: Unix seconds.

@@ -253,7 +253,7 @@ class CommandConsumers:
     async def _answer(self, body: bytes, message: DeliveredMessage) -> bytes | None:
         """Carry out a command that came in a message, and return the encoded reply.
 
-        It is empty if nobody waits for it, and None if this process no longer serves the command.
+        It is empty if no caller waits, and None if this process no longer serves the command.
         """
         try:
             command_message = self._codec.read_command(

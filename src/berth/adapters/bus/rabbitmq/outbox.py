@@ -65,7 +65,7 @@ class Outbox:
             self._is_sending = False
 
     def _take(self) -> list[OutgoingCall]:
-        """Remove and return calls for one message; those that nobody waits for are dropped."""
+        """Remove and return calls for one message; those without a waiting caller are dropped."""
         taken: list[OutgoingCall] = []
         size = 0
         while self._waiting and len(taken) < PARTS_MAX:

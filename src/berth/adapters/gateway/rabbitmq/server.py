@@ -145,8 +145,8 @@ class BrokerSessions:
         sessions = self._sessions
         try:
             opening = opening_of(body)
-            # Nothing is stored for unauthenticated peers. An answer to such a peer reaches nobody
-            # else, because the name of the queue contains the id of the channel.
+            # Nothing is stored for unauthenticated peers. An answer to such a peer reaches no
+            # other, because the name of the queue contains the id of the channel.
             key = sessions.services.signer(opening.host, opening.signed, opening.signature)
             if key is None:
                 self._note_refusal(opening.host[:255])
