@@ -11,6 +11,7 @@ from berth.services.gateway.alternates import Alternates
 from berth.services.gateway.gateway import Gateway
 from berth.services.gateway.host_notices import HostNotices
 from berth.services.gateway.host_reports import HostReports
+from berth.services.gateway.in_progress import InstancesInProgress
 from berth.services.gateway.outcomes import Outcomes
 from berth.services.gateway.self_audit import SelfAudit
 from berth.services.replica.follower import Follower
@@ -33,6 +34,7 @@ def make_gateway(  # noqa: PLR0913 - the parts of a process, and what tests vary
     alternates: Alternates | None = None,
     half_life_s: float = HALF_LIFE_S,
     liveness: Liveness | None = None,
+    in_progress: InstancesInProgress | None = None,
 ) -> Gateway:
     """Return a gateway; without alternates, a scheduler chooses the host for each retry."""
     metrics = metrics or NoMetrics()
@@ -57,6 +59,7 @@ def make_gateway(  # noqa: PLR0913 - the parts of a process, and what tests vary
         alternates=alternates,
         half_life_s=half_life_s,
         service_of=replica.service,
+        in_progress=in_progress or InstancesInProgress(),
     )
     gateway = make_uuid("gateway", 1)
     liveness = liveness or Liveness(ledger, replica, clock, telemetry, gateway=gateway)

@@ -27,6 +27,7 @@ from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
+from berth.services.gateway.in_progress import InstancesInProgress
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
@@ -114,6 +115,8 @@ class Process:
             clock=clock,
             ids=RandomIds(),
         )
+        in_progress = InstancesInProgress()
+        self.follower.subscribers.append(in_progress)
         self.gateway = make_gateway(
             ledger=ledger,
             clock=clock,
@@ -121,6 +124,7 @@ class Process:
             replica=self.replica,
             telemetry=told,
             alternates=make_alternates(self.follower, self.replica, clock),
+            in_progress=in_progress,
         )
         self.clock = clock
 

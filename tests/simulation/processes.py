@@ -15,6 +15,7 @@ from berth.domain.errors import UnavailableError
 from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
+from berth.services.gateway.in_progress import InstancesInProgress
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
@@ -135,6 +136,8 @@ class Process:
             clock=self.clock,
             telemetry=journal,
         )
+        in_progress = InstancesInProgress()
+        self.follower.subscribers.append(in_progress)
         self.gateway = make_gateway(
             ledger=line,
             clock=self.clock,
@@ -143,6 +146,7 @@ class Process:
             telemetry=journal,
             alternates=make_alternates(self.follower, self.replica, self.clock),
             liveness=self.liveness,
+            in_progress=in_progress,
         )
         self.pool = AgentPool(
             {name: self._agent(name, machine) for name, machine in role.machines.items()},

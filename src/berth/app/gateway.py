@@ -21,13 +21,17 @@ from berth.services.gateway.gateway import Gateway
 from berth.services.gateway.host_notices import HostNotices
 from berth.services.gateway.host_reports import HostReports
 from berth.services.gateway.identities import HostIdentities
+from berth.services.gateway.in_progress import InstancesInProgress
 from berth.services.gateway.outcomes import Outcomes
 from berth.services.gateway.self_audit import SelfAudit
 from berth.services.gateway.sessions import SessionServices
 
 
 def host_gateway(core: Core) -> Gateway:
-    """Return the gateway of a process that has access to the ledger."""
+    """Return the gateway of a process that has access to the ledger.
+
+    It follows the change feed, so the follower must not run yet.
+    """
     metrics = core.observation.metrics or NoMetrics()
     notices = HostNotices(
         ledger=core.ledger,
@@ -46,6 +50,8 @@ def host_gateway(core: Core) -> Gateway:
         metrics=metrics,
         service_down_time_s=lambda: core.policies.policy.service_down_time_s,
     )
+    in_progress = InstancesInProgress()
+    core.follower.subscribers.append(in_progress)
     outcomes = Outcomes(
         ledger=core.ledger,
         clock=core.clock,
@@ -59,6 +65,7 @@ def host_gateway(core: Core) -> Gateway:
         ),
         half_life_s=core.settings.agent.build_failure_half_life_s,
         service_of=core.replica.service,
+        in_progress=in_progress,
     )
     return Gateway(
         ledger=core.ledger,

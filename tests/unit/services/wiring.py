@@ -28,6 +28,7 @@ from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.hosts import Hosts
 from berth.services.gateway.alternates import Alternates
 from berth.services.gateway.gateway import Gateway
+from berth.services.gateway.in_progress import InstancesInProgress
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.replica.follower import Follower
@@ -244,6 +245,8 @@ class Desk:
         )
         self.flavors = Flavors(ledger)
         self.groups = ServerGroups(ledger)
+        self.in_progress = InstancesInProgress()
+        self.follower.subscribers.append(self.in_progress)
 
     def gateway(
         self,
@@ -263,6 +266,7 @@ class Desk:
             alternates=alternates,
             half_life_s=half_life_s,
             liveness=self.liveness,
+            in_progress=self.in_progress,
         )
 
     def serve(self) -> Callable[[], None]:

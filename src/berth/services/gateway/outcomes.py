@@ -23,6 +23,7 @@ from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.gateway import builds, cold_moves, live_moves
 from berth.services.gateway.alternates import Alternates
+from berth.services.gateway.in_progress import InstancesInProgress
 from berth.services.gateway.power import POWER_TRANSITIONS, change_power
 from berth.services.gateway.step_context import StepContext, StepWrites
 from berth.services.placement.failed_builds import FailedBuilds
@@ -77,9 +78,10 @@ class Outcomes:
         alternates: finds the hosts to try next; if None, a scheduler chooses them.
         half_life_s: the half-life of the count of failed builds, in seconds.
         service_of: returns the service of a host as the host table has it.
+        in_progress: the instances that need not be read from the ledger.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that record outcomes
         self,
         *,
         ledger: Ledger,
@@ -88,6 +90,7 @@ class Outcomes:
         alternates: Alternates | None,
         half_life_s: float,
         service_of: Callable[[str], Service | None],
+        in_progress: InstancesInProgress,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
@@ -95,6 +98,7 @@ class Outcomes:
         self._alternates = alternates
         self._half_life_s = half_life_s
         self._service_of = service_of
+        self._in_progress = in_progress
         self._failed_builds: dict[str, FailedBuilds] = {}
 
     async def standing(self, host: str, instance_uuid: str) -> Standing:
@@ -116,7 +120,10 @@ class Outcomes:
             InvalidInputError: the step cannot have this outcome.
             UnavailableError: the ledger cannot be reached; the outcome may have been recorded.
         """
-        instance, migration = await self._read(outcome.instance_uuid)
+        # If this record has become old, the ledger refuses the writes.
+        instance, migration = self._in_progress.at(outcome.instance_uuid, outcome.revision), None
+        if instance is None:
+            instance, migration = await self._read(outcome.instance_uuid)
         if instance is None or not _is_current(host, outcome, instance, migration):
             return Conclusion(is_recorded=False, standing=_standing(host, instance, migration))
         writes = await self._writes(host, outcome, instance, migration)
