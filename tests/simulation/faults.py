@@ -9,6 +9,7 @@ from random import Random
 from typing import TypeVar
 
 from berth.adapters.ledger import MemoryLedger
+from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration
@@ -158,6 +159,11 @@ class Line:
         """See `RecordReader.actions`."""
         await self._ask()
         return await self._ledger.actions(instance_uuid)
+
+    async def decisions(self, request_id: str) -> list[Decision]:
+        """See `RecordReader.decisions`."""
+        await self._ask()
+        return await self._ledger.decisions(request_id)
 
     async def remote_instances(
         self, *, project_id: str | None = None, reservation_id: str | None = None

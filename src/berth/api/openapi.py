@@ -15,7 +15,7 @@ from berth.api.routing import ApiOperation, Role
 Json = dict[str, Any]
 
 _REFS = "#/components/schemas/{name}"
-_PARAMETER = re.compile(r"\{(\w+)\}")
+_PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
 _COMPUTE = "/v2.1/"
 _FAULT_REF = {"$ref": "#/components/responses/Fault"}
 _VERSION_HEADER: Json = {
@@ -76,7 +76,9 @@ def openapi_document(operations: Sequence[ApiOperation], version: str) -> Json:
         name = operation.handler.__name__
         names[name] += 1
         described["operationId"] = name if names[name] == 1 else f"{name}_{names[name]}"
-        paths.setdefault(operation.path, {})[operation.method.lower()] = described
+        # A parameter that may contain slashes is written `{name:path}` in routes.
+        path = operation.path.replace(":path}", "}")
+        paths.setdefault(path, {})[operation.method.lower()] = described
     return {
         "openapi": "3.1.0",
         "info": {"title": "Berth", "version": version, "license": {"name": "Apache-2.0"}},

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration
@@ -134,6 +135,14 @@ class RecordReader(Protocol):
         """Return the stored actions of an instance, newest first.
 
         The creation is among them only after a second launch of the instance; see `creation_of`.
+        """
+        ...
+
+    async def decisions(self, request_id: str) -> list[Decision]:
+        """Return the decisions on a request and on those derived from it, newest first.
+
+        The id of a derived request is that of the request, followed by `.` or `/` and more text; at
+        most 1,000 decisions are returned. `all` returns the decisions on all requests.
         """
         ...
 

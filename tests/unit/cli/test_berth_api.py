@@ -131,13 +131,24 @@ def test_a_refusal_is_explained(run: Run, cloud: Cloud) -> None:
         assert said in ended.out
 
 
-def test_a_server_leads_to_its_request(run: Run, cloud: Cloud) -> None:
-    """A server's uuid is accepted; a uuid that is not a server's is used as a request id."""
-    keep(cloud, PLACED)
-    cloud.fixed["GET", f"/berth/v1/instances/{UUID.format(1)}"] = (200, {"request_id": "req-1"})
-    assert json.loads(run("explain", UUID.format(1), "--json").out)["request_id"] == "req-1"
-    keep(cloud, replace(PLACED, request_id=UUID.format(2)))
-    assert run("explain", UUID.format(2)).code == 0
+def test_a_server_leads_to_its_newest_decision(run: Run, cloud: Cloud) -> None:
+    """A server's uuid is accepted, and the ids of its other decisions are listed."""
+    uuid, newest = UUID.format(1), replace(REFUSED, request_id="req-2/1")
+    cloud.fixed["GET", f"/berth/v1/decisions/{uuid}"] = (200, msgspec.to_builtins(newest))
+    about = {"decisions": [msgspec.to_builtins(one) for one in (newest, PLACED)]}
+    cloud.fixed["GET", "/berth/v1/decisions"] = (200, about)
+    assert json.loads(run("explain", uuid, "--json").out)["request_id"] == "req-2/1"
+    out = run("explain", uuid).out
+    assert "Request req-2/1: refused" in out
+    assert out.count("req-2/1") == 1
+    assert "req-1" in out.partition("Other decisions")[2]
+
+
+def test_an_id_may_contain_slashes(run: Run, cloud: Cloud) -> None:
+    """The id of a decision on an offer or a later attempt is sent with its slashes."""
+    keep(cloud, replace(PLACED, request_id="offer:00ff/1"))
+    assert run("explain", "offer:00ff/1").code == 0
+    assert run("explain", "offer:00ff/1", "--server", UUID.format(1)).code == 0
 
 
 def test_a_server_in_a_child_zone_leads_to_what_sent_it_there(run: Run, cloud: Cloud) -> None:

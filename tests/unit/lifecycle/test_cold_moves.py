@@ -12,6 +12,7 @@ from berth.domain.compute.migration import MoveKind
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import InstanceStateError, InvalidInputError
 from berth.domain.ledger.write import Put
+from berth.services.decisions.history import decision_called, decisions_about
 from berth.services.servers.moves import MoveTarget
 from berth.testing.builders import make_request
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
@@ -173,6 +174,15 @@ async def test_a_move_that_fails_everywhere_leaves_it_running_where_it_was(verb:
     assert {one.status for one in await town.ledger.migrations(town.every)} == {"error"}
     assert await town.held() == 1
     await town.assert_settled()
+    last = await decision_called(town.ledger, vm.uuid)
+    asked = await decision_called(town.ledger, caller().request_id)
+    assert last is not None
+    assert asked is not None
+    assert last.request_id.endswith("/2")
+    assert last.refusal is not None
+    assert asked.request_id == last.request_id
+    about = await decisions_about(town.ledger, now)
+    assert (about[0], about[-1].request_id) == (last, vm.request_id)
 
 
 async def test_a_move_that_fails_on_one_host_goes_to_the_next() -> None:

@@ -8,7 +8,9 @@ from typing import Any, Final, TypeVar, cast
 
 from berth.adapters.ledger.engine.apply import apply_units
 from berth.adapters.ledger.engine.listing import (
+    DECISIONS_MAX,
     check_in_feed,
+    decided_last,
     derived_consumer,
     group_holdings,
     in_key_order,
@@ -215,6 +217,15 @@ class MemoryLedger:
         found = [one for one in self._all(Action) if one.instance_uuid == instance_uuid]
         return sorted(found, key=started_last, reverse=True)
 
+    async def decisions(self, request_id: str) -> list[Decision]:
+        """See `RecordReader.decisions`."""
+        self._check_open()
+        derived = f"{request_id}.", f"{request_id}/"
+        found = (one for one in self._decisions() if one.request_id.startswith(derived))
+        exact = cast("Decision | None", self._records[Kind.DECISION].get(request_id))
+        both = [*found] if exact is None else [exact, *found]
+        return sorted(both, key=decided_last, reverse=True)[:DECISIONS_MAX]
+
     async def remote_instances(
         self, *, project_id: str | None = None, reservation_id: str | None = None
     ) -> list[RemoteInstance]:
@@ -280,7 +291,7 @@ class MemoryLedger:
 
     def _decisions(self) -> list[Decision]:
         decisions = cast("list[Decision]", list(self._records[Kind.DECISION].values()))
-        return sorted(decisions, key=lambda d: (d.decided_at_s, d.request_id), reverse=True)
+        return sorted(decisions, key=decided_last, reverse=True)
 
     # --- Holdings ---
 

@@ -1,5 +1,6 @@
 """The operations of Berth's own API."""
 
+from berth.api.assertions import AssertedIdentity
 from berth.api.berth.handlers import (
     audit,
     candidates,
@@ -14,6 +15,7 @@ from berth.api.berth.schemas.candidates import CandidatesQuery, ExplanationAnswe
 from berth.api.berth.schemas.decisions import (
     CapacityAnswer,
     CapacityQuery,
+    DecisionQuery,
     DecisionsAnswer,
     DecisionsQuery,
 )
@@ -52,9 +54,16 @@ OPERATIONS = (
         decisions.list_decisions,
         query=DecisionsQuery,
         answers=DecisionsAnswer,
+        stated=AssertedIdentity.MAY,
     ),
+    # The ids of decisions on offers and on further attempts contain slashes.
     ApiOperation(
-        "GET", "/berth/v1/decisions/{request_id}", decisions.show_decision, answers=Decision
+        "GET",
+        "/berth/v1/decisions/{request_id:path}",
+        decisions.show_decision,
+        query=DecisionQuery,
+        answers=Decision,
+        stated=AssertedIdentity.MAY,
     ),
     ApiOperation(
         "POST",

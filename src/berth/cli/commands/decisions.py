@@ -1,12 +1,15 @@
 """`berth explain`, and the dry run for `berth server create`."""
 
+from datetime import UTC, datetime
+from urllib.parse import quote
+
 import click
 import msgspec
 
 from berth.cli.connection import ApiConnection, Json, connected, rows, segment
 from berth.cli.decision_output import print_decision
 from berth.cli.failures import CommandError, ExitCode, end_with
-from berth.cli.output import json_option, print_json
+from berth.cli.output import json_option, print_json, print_table
 from berth.cli.server_finding import PATH
 from berth.domain.compute.decision import (
     Decision,
@@ -15,22 +18,30 @@ from berth.domain.compute.decision import (
 )
 from berth.domain.uuids import is_uuid
 
+_PATH = "/berth/v1/decisions"
+
 
 @click.command("explain")
 @click.argument("request")
+@click.option("--server", help="Uuid of the server that the request is about.")
 @json_option
 @connected
-def explain(api: ApiConnection, *, request: str, as_json: bool) -> None:
-    """Explain the decision on a request. REQUEST is its id or the uuid of one of its servers."""
-    request_id = _request_id(api, request)
-    answer = api.find(f"/berth/v1/decisions/{segment(request_id)}")
+def explain(api: ApiConnection, *, request: str, server: str | None, as_json: bool) -> None:
+    """Explain the decision on a request. REQUEST is its id or the uuid of one of its servers.
+
+    For a server, the newest decision is explained, and the ids of the earlier ones are listed.
+    """
+    answer = _find(api, request, server)
     if answer is None:
         reason = (
-            f"no decision on request {request_id!r}: either the request waits for a scheduler, or "
-            "it does not exist; check the id"
+            f"no decision on request {request!r}: either the request waits for a scheduler, or "
+            "it does not exist; check the id, or name a server in a child zone with --server"
         )
         raise CommandError(reason, ExitCode.NOT_FOUND)
     _print_answer(answer, Decision, as_json=as_json)
+    if is_uuid(request) and not as_json:
+        found = api.find(f"{_PATH}?server={segment(request)}")
+        _print_earlier(rows(found or {}, "decisions"), str(answer["request_id"]))
 
 
 def try_out(api: ApiConnection, body: Json, headers: dict[str, str], *, as_json: bool) -> None:
@@ -55,19 +66,32 @@ def _print_answer(answer: Json, kind: type[Decision], *, as_json: bool) -> None:
         raise CommandError(f"this client cannot read the response ({error}); use --json") from error
 
 
-def _request_id(api: ApiConnection, request: str) -> str:
-    """Return the id of the request that led to the newest decision on an instance.
+def _find(api: ApiConnection, request: str, server: str | None) -> Json | None:
+    """Return the decision to which an id or the uuid of a server refers, or None.
 
-    A string that is not the uuid of a known instance is returned unchanged. For an instance in a
-    child zone, this zone knows only the decision on its creation.
+    A service of an earlier version does not accept uuids, so the history of the server is read.
     """
-    if not is_uuid(request):
-        return request
-    # An instance has a `decision_id` of its own once a move has been decided; before that the
-    # decision is that of the request which created it.
-    instance = api.find(f"/berth/v1/instances/{segment(request)}")
-    if instance is not None:
-        return str(instance.get("decision_id") or instance["request_id"])
+    query = f"?server={segment(server)}" if server else ""
+    # Slashes in ids are sent as they are, because some proxies refuse paths with encoded ones.
+    answer = api.find(f"{_PATH}/{quote(request, safe='/')}{query}")
+    if answer is not None or not is_uuid(request):
+        return answer
     history = api.find(f"{PATH}/{segment(request)}/os-instance-actions") or {}
     asked = (one for one in rows(history, "instanceActions") if one.get("action") == "create")
-    return next((str(one["request_id"]) for one in asked), request)
+    created = next((str(one["request_id"]) for one in asked), None)
+    return None if created is None else api.find(f"{_PATH}/{segment(created)}")
+
+
+def _print_earlier(found: list[Json], newest: str) -> None:
+    """Print the ids of the decisions on a server other than the newest."""
+    earlier = [
+        (one["request_id"], one["verdict"], _time_of(one))
+        for one in found
+        if one["request_id"] != newest
+    ]
+    if earlier:
+        print_table(("Request", "Verdict", "Decided"), earlier, title="Other decisions")
+
+
+def _time_of(decision: Json) -> str:
+    return datetime.fromtimestamp(decision["decided_at_s"], UTC).isoformat(timespec="seconds")

@@ -37,6 +37,26 @@ def reservation_id_of(request_id: str) -> str:
     return f"r-{_PAIRS[first]}{_PAIRS[second]}{_PAIRS[third]}{_PAIRS[number % len(_PAIRS)]}"
 
 
+def build_retry_id(request_id: str, launch_index: int, failures: int) -> str:
+    """Return the id of the request that places an instance again after its nth failed build."""
+    return f"{request_id}.{launch_index}.{failures}"
+
+
+def move_retry_id(request_id: str, failures: int) -> str:
+    """Return the id of the request for another host after the nth failed attempt of a move.
+
+    Args:
+        request_id: the id of the first attempt or of any later one.
+        failures: the number of attempts that have failed, at least 1.
+    """
+    return f"{request_id.partition('/')[0]}/{failures}"
+
+
+def order_item_id(request_id: str, index: int) -> str:
+    """Return the id of the request for one instance of an order that is placed one by one."""
+    return f"{request_id}.{index + 1}"
+
+
 class Operation(OpenName):
     """The purpose of a request. A policy may select a driver by operation."""
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from berth.domain.compute.build_failure import FailureCause
 from berth.domain.compute.instance import Instance, Status, Task, creation_of, has_creation
 from berth.domain.compute.migration import Migration
-from berth.domain.compute.request import Operation, Request
+from berth.domain.compute.request import Operation, Request, build_retry_id
 from berth.domain.compute.step import StepResult
 from berth.domain.fast_replace import fast_replace
 from berth.domain.inventory.allocation import Claim
@@ -81,7 +81,9 @@ def _count(hosts: int) -> str:
 def _retry_of(instance: Instance) -> Request:
     """Return the request that places an instance again, excluding the hosts where it failed."""
     return Request(
-        request_id=f"{instance.request_id}.{instance.launch_index}.{len(instance.retried)}",
+        request_id=build_retry_id(
+            instance.request_id, instance.launch_index, len(instance.retried)
+        ),
         instance_uuids=(instance.uuid,),
         flavor=instance.flavor,
         project_id=instance.project_id,

@@ -8,7 +8,7 @@ from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Fault, Instance, Task
 from berth.domain.compute.instance_action import ActionEvent
 from berth.domain.compute.migration import Migration, MoveKind
-from berth.domain.compute.request import Request
+from berth.domain.compute.request import Request, move_retry_id
 from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.domain.ledger.write import Add, Put, Unit, Write
@@ -78,7 +78,7 @@ def _next_request(instance: Instance, failed: Migration) -> Request:
     """Return the request for a host on which the move has not failed yet."""
     here = (failed.destination.host, failed.destination.node)
     retried = (*failed.retried, here)
-    request_id = f"{failed.request_id.partition('/')[0]}/{len(retried)}"
+    request_id = move_retry_id(failed.request_id, len(retried))
     flavor = failed.destination.flavor
     operation = OPERATIONS[failed.kind]
     return replace(

@@ -10,10 +10,14 @@ from typing import Final
 
 from berth.domain.compute.decision import ZONE_AWARE_DRIVER, Decision, Verdict
 from berth.domain.compute.instance import Instance
-from berth.domain.compute.request import COUNT_MAX, instance_uuid_of, reservation_id_of
+from berth.domain.compute.request import (
+    COUNT_MAX,
+    instance_uuid_of,
+    order_item_id,
+    reservation_id_of,
+)
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.ports.ledger import Ledger
-from berth.services.requests.orders import instance_request_id
 
 _FIRST: Final = 0
 _AGE = attrgetter("created_at_s", "instance_uuid")
@@ -32,7 +36,7 @@ async def may_be_repeat(ledger: Ledger, request_id: str, *, one_by_one: bool) ->
         or await ledger.get(RemoteInstance, first) is not None
     ):
         return True
-    decided = instance_request_id(request_id, _FIRST) if one_by_one else request_id
+    decided = order_item_id(request_id, _FIRST) if one_by_one else request_id
     return await ledger.get(Decision, decided) is not None
 
 
@@ -71,7 +75,7 @@ async def indexes_in_child_zones(
         below |= set(range(sum(one.instances for one in decision.zones)))
     elif decision is None:
         for index in set(range(count)) - below - set(here):
-            single = await ledger.get(Decision, instance_request_id(request_id, index))
+            single = await ledger.get(Decision, order_item_id(request_id, index))
             if single is not None and _is_over_tree(single, project_id):
                 below.add(index)
     return below - set(here)

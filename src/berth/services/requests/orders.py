@@ -7,7 +7,7 @@ from typing import Protocol
 from berth.domain.compute.decision import Decision, Placement
 from berth.domain.compute.flavor import check_received
 from berth.domain.compute.instance import Instance
-from berth.domain.compute.request import Request
+from berth.domain.compute.request import Request, order_item_id
 from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, QuotaCheck, Unit
@@ -122,13 +122,8 @@ def acceptance_writes(order: PlaceOrder, now_s: float, *, one_by_one: bool = Fal
 def _each(request: Request) -> Iterator[Request]:
     """Yield a request for each instance; a repeated order yields the same ids again."""
     for index, uuid in enumerate(request.instance_uuids):
-        request_id = instance_request_id(request.request_id, index)
+        request_id = order_item_id(request.request_id, index)
         yield replace(request, request_id=request_id, instance_uuids=(uuid,))
-
-
-def instance_request_id(request_id: str, index: int) -> str:
-    """Return the id of the request for one instance of an order that is placed one by one."""
-    return f"{request_id}.{index + 1}"
 
 
 def split_zone(text: str | None) -> tuple[str | None, str | None, str | None]:

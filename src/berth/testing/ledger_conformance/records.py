@@ -113,6 +113,17 @@ class RecordTests(LedgerFixtures):
         assert await ledger.remote_instances(reservation_id="r-1") == [mine, theirs]
         assert await ledger.remote_instances(project_id="q", reservation_id="r-2") == []
 
+    async def test_decisions_on_a_request_include_those_on_further_attempts(
+        self, ledger: Ledger
+    ) -> None:
+        """The ids of derived requests begin with the request's; ids that only look alike do not."""
+        ids = ("req-1", "req-1.a.2", "req-1/1", "req-1.a/3", "req-10", "req-1-b", "req-1A", "req-2")
+        made = [replace(make_decision(n), request_id=one) for n, one in enumerate(ids)]
+        await commit(ledger, *((Put(one),) for one in made))
+        assert await ledger.decisions("req-1") == [made[3], made[2], made[1], made[0]]
+        assert await ledger.decisions("req-1.a") == [made[3], made[1]]
+        assert await ledger.decisions("req") == []
+
     async def test_put_replaces(self, ledger: Ledger) -> None:
         """Putting an existing record replaces it, within one commit as well."""
         first, second = make_host(1), replace(make_host(1), host_ip="192.0.2.1")

@@ -400,12 +400,16 @@ async def test_an_odd_uuid_goes_nowhere(net: Net, root: ZoneStack) -> None:
 async def test_a_clients_own_statement_is_not_passed_on(
     net: Net, root: ZoneStack, far: str
 ) -> None:
-    """Of a client's headers, only the API version reaches a child."""
+    """Of a client's headers, only the API version reaches a child; the request id is ours."""
     headers = {"Authorization": "Basic eDp5", "Cookie": "a=b", "X-Berth-Zone-Time-Ms": "1"}
     answer = await root.ask("GET", f"/v2.1/servers/{far}", token="u:p", headers=headers)
     assert answer.status == 200
     sent = net.seen[0].asked.headers
-    assert sent.keys() == {"OpenStack-API-Version", "x-berth-zone-time-ms"}
+    assert sent.keys() == {
+        "OpenStack-API-Version",
+        "x-berth-zone-time-ms",
+        "x-berth-zone-request-id",
+    }
     assert sent["x-berth-zone-time-ms"] == "24000"
 
 

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple, TypeVar, cast
 
 from berth.adapters.ledger.engine.reallocation import DERIVED_GENERATION
 from berth.domain.compute.aggregate import Aggregate
+from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration
 from berth.domain.errors import FeedGapError
@@ -25,6 +26,18 @@ EQUAL_FIELDS = (
     "group_uuid",
 )
 """Fields of an `InstanceQuery` that must equal the instance's field of the same name."""
+
+
+DECISIONS_MAX: Final = 1000
+"""The maximum number of decisions on one request that a ledger returns."""
+AFTER_SLASH: Final = "0"
+"""The character that follows `/` in ASCII; `.` precedes it. Ids derived from a request id are
+therefore those from `ID.` to `ID0`, excluding the latter."""
+
+
+def decided_last(decision: Decision) -> tuple[float, str]:
+    """Return the key by which decisions are sorted."""
+    return decision.decided_at_s, decision.request_id
 
 
 def kind_of_noun(noun: type[R]) -> Kind:

@@ -32,7 +32,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.engine.default import DefaultDialect
 
-from berth.adapters.ledger.engine.listing import EQUAL_FIELDS, MIGRATION_FIELDS
+from berth.adapters.ledger.engine.listing import DECISIONS_MAX, EQUAL_FIELDS, MIGRATION_FIELDS
 from berth.adapters.ledger.sql import schema
 from berth.domain.compute.instance import Status
 from berth.domain.ledger.record import Kind
@@ -137,6 +137,7 @@ class Queries:
         self.live_migrations = cache(self._live_migrations)
         self.status_counts = cache(self._status_counts)
         self.actions = cache(self._actions)
+        self.decisions = cache(self._decisions)
         self.allocations = cache(self._allocations)
         self.holdings = cache(self._holdings)
         self.trims = cache(self._trims)
@@ -375,6 +376,21 @@ class Queries:
             found = found.where(place < tuple_(bindparam("marker_at_s"), bindparam("marker")))
         newest = found.order_by(table.created_at_s.desc(), table.uuid.desc())
         return self._compiled(newest.limit(bindparam("limit")))
+
+    def _decisions(self) -> Statement:
+        """Return the statement that selects the decision :key and those from :low to :high.
+
+        The upper bound is excluded. The newest `DECISIONS_MAX` decisions are selected.
+        """
+        table = schema.decisions.c
+        derived = and_(table.request_id >= bindparam("low"), table.request_id < bindparam("high"))
+        found = (
+            select(table.body.label("item"))
+            .where(or_(table.request_id == bindparam("key"), derived))
+            .order_by(table.decided_at_s.desc(), table.request_id.desc())
+            .limit(DECISIONS_MAX)
+        )
+        return self._compiled(found)
 
     def _actions(self) -> Statement:
         """Return the statement that selects the actions on the instance :key."""

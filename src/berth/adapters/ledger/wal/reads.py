@@ -21,8 +21,10 @@ from berth.adapters.ledger.engine.codec import (
     decode_records,
 )
 from berth.adapters.ledger.engine.listing import (
+    AFTER_SLASH,
     InstanceOwner,
     check_in_feed,
+    decided_last,
     derived_consumer,
     group_holdings,
     in_key_order,
@@ -203,6 +205,14 @@ def read_actions(queries: Queries, instance_uuid: str) -> Read[list[Action]]:
     statement = queries.actions()
     found = decode_records(Action, (yield statement, statement.bind(key=instance_uuid)))
     return sorted(found, key=started_last, reverse=True)
+
+
+def read_decisions(queries: Queries, request_id: str) -> Read[list[Decision]]:
+    """Read the decisions on a request and those derived from it; see `RecordReader.decisions`."""
+    statement = queries.decisions()
+    bounds = {"low": f"{request_id}.", "high": f"{request_id}{AFTER_SLASH}"}
+    text = yield statement, statement.bind(key=request_id, **bounds)
+    return sorted(decode_records(Decision, text), key=decided_last, reverse=True)
 
 
 def read_remote_instances(queries: Queries, **by: str | None) -> Read[list[RemoteInstance]]:
@@ -451,6 +461,10 @@ class SqlLedger(ABC, Generic[W]):
     async def actions(self, instance_uuid: str) -> list[Action]:
         """See `RecordReader.actions`."""
         return await self._read(read_actions(self._queries, instance_uuid))
+
+    async def decisions(self, request_id: str) -> list[Decision]:
+        """See `RecordReader.decisions`."""
+        return await self._read(read_decisions(self._queries, request_id))
 
     async def remote_instances(
         self, *, project_id: str | None = None, reservation_id: str | None = None

@@ -1,12 +1,17 @@
 """Handlers for stored decisions, trial decisions and remaining capacity."""
 
-from dataclasses import replace
-
 import numpy as np
 
+from berth.api.berth.handlers.decision_finding import (
+    decisions_of_server,
+    find_decision,
+    may_see,
+    shown,
+)
 from berth.api.berth.schemas.decisions import (
     CapacityAnswer,
     CapacityQuery,
+    DecisionQuery,
     DecisionsAnswer,
     DecisionsQuery,
     HostCapacity,
@@ -16,7 +21,7 @@ from berth.api.compute.handlers.servers.server_orders import image_called, read_
 from berth.api.errors import HttpError
 from berth.api.links import limit_of
 from berth.api.routing import Answer, Call
-from berth.domain.compute.decision import Decision, FilterCount, Placement, Refusal
+from berth.domain.compute.decision import Decision
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.scheduling.plan.capacity import Capacity
 from berth.services.servers.instances import CreateOrder
@@ -69,6 +74,10 @@ async def list_decisions(call: Call) -> Answer:
     """List the newest decisions: the project's own, or all for administrators."""
     query = call.query(DecisionsQuery)
     limit = limit_of(call, query.limit)
+    if query.server is not None:
+        about = await decisions_of_server(call, query.server)
+        wanted = [one for one in about if query.verdict in {None, one.verdict}]
+        return Answer(DecisionsAnswer(decisions=[shown(call, one) for one in wanted[:limit]]))
     # The ledger lists decisions by age alone. With a filter only the newest `list_max` decisions
     # are searched, so older ones are not found.
     is_all = call.identity.is_admin and query.verdict is None
@@ -76,19 +85,19 @@ async def list_decisions(call: Call) -> Answer:
     found = [
         decision
         for decision in await call.parts.ledger.all(Decision, limit=fetched)
-        if _may_see(call, decision) and query.verdict in {None, decision.verdict}
+        if may_see(call, decision) and query.verdict in {None, decision.verdict}
     ]
-    return Answer(DecisionsAnswer(decisions=[_shown(call, one) for one in found[:limit]]))
+    return Answer(DecisionsAnswer(decisions=[shown(call, one) for one in found[:limit]]))
 
 
 async def show_decision(call: Call) -> Answer:
-    """Show the decision about a request; only administrators see hosts in it."""
+    """Show a decision by its id, or the newest one about a server; tenants see no hosts in it."""
+    query = call.query(DecisionQuery)
     request_id = call.key("request_id")
-    # Decisions of other projects get the same 404, so that request ids cannot be probed.
-    decision = await call.parts.ledger.get(Decision, request_id)
-    if decision is None or not _may_see(call, decision):
+    decision = await find_decision(call, request_id, query.server)
+    if decision is None:
         raise NotFoundError("decision", request_id)
-    return Answer(_shown(call, decision))
+    return Answer(shown(call, decision))
 
 
 async def try_decision(call: Call) -> Answer:
@@ -106,47 +115,4 @@ async def try_decision(call: Call) -> Answer:
         decision = decide(request)
     except InvalidInputError as error:
         raise asked.named_as_sent(error) from error
-    return Answer(_shown(call, decision))
-
-
-def _may_see(call: Call, decision: Decision) -> bool:
-    return call.project_id in {None, decision.project_id}
-
-
-def _shown(call: Call, decision: Decision) -> Decision:
-    return decision if call.identity.is_admin else without_hosts(decision)
-
-
-def without_hosts(decision: Decision) -> Decision:
-    """Return a decision for tenants, without anything that names hosts, providers or zones."""
-    return replace(
-        decision,
-        filters=_counts(decision.filters),
-        placements=tuple(_placement(one) for one in decision.placements),
-        refusal=None if decision.refusal is None else _refusal(decision.refusal),
-        zones=(),
-    )
-
-
-def _counts(filters: tuple[FilterCount, ...]) -> tuple[FilterCount, ...]:
-    """Return counts without the examples, which name hosts; a tenant needs only the numbers."""
-    return tuple(replace(count, removed_examples=()) for count in filters)
-
-
-def _placement(placement: Placement) -> Placement:
-    chosen = replace(placement.chosen, host="", node="")
-    return replace(
-        placement,
-        host="",
-        node="",
-        provider_uuid="",
-        chosen=chosen,
-        runners_up=(),
-        alternates=(),
-        assignment=None,
-    )
-
-
-def _refusal(refusal: Refusal) -> Refusal:
-    relaxations = tuple(replace(one, examples=(), parts=()) for one in refusal.relaxations)
-    return replace(refusal, filters=_counts(refusal.filters), relaxations=relaxations)
+    return Answer(shown(call, decision))

@@ -6,10 +6,20 @@ from berth.domain.compute.decision import Decision, Verdict
 
 
 class DecisionsQuery(Model):
-    """The verdict of the decisions to list, by default any, and their maximum number."""
+    """The verdict of the decisions to list, by default any, and their maximum number.
+
+    With `server`, the uuid of a server, only decisions about this server are listed.
+    """
 
     limit: Limit = 100
     verdict: Verdict | None = None
+    server: str | None = None
+
+
+class DecisionQuery(Model):
+    """The uuid of the server that a decision is about, by which its zone is found."""
+
+    server: str | None = None
 
 
 class DecisionsAnswer(View):

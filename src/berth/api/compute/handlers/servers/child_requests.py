@@ -24,6 +24,8 @@ TIME_HEADER: Final = b"x-berth-zone-time-ms"
 """The header with the time in milliseconds that the parent waits for the response."""
 MARKS_HEADER: Final = b"x-berth-zone-marks"
 """The header with the loop tokens of the zones that a list request has passed through."""
+REQUEST_ID_HEADER: Final = b"x-berth-zone-request-id"
+"""The header with the id of the request that the parent is serving."""
 _TIME: Final = re.compile(r"[0-9]{1,6}")
 # The share of a zone's time that its children get. In the rest of the time, the zone can respond
 # without a child that takes too long, before its own parent stops waiting.
@@ -79,7 +81,8 @@ async def ask_child(
         tenant: project and user.
         within_s: the time that this zone itself has, in seconds; the child gets less.
         marks: loop tokens of the zones that the request has passed through, including this one.
-            Only list requests carry them, because only these could return to this zone.
+            Only requests that ask all children carry them, because only these could return to this
+            zone.
 
     Raises:
         InvalidInputError: the method, the path or a header is not valid HTTP.
@@ -96,6 +99,7 @@ async def ask_child(
     headers = {
         "OpenStack-API-Version": f"compute {version_text(call.version)}",
         TIME_HEADER.decode(): str(max(1, int(timeout_s * 1000))),
+        REQUEST_ID_HEADER.decode(): call.request_id,
     }
     if request.body:
         headers["Content-Type"] = "application/json"

@@ -1,5 +1,6 @@
 """Forwards requests for servers in child zones to the children, on behalf of the tenants."""
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import wraps
@@ -9,6 +10,7 @@ from urllib.parse import quote, urlencode
 from berth.api.assertions import AssertedIdentity
 from berth.api.codec import decode
 from berth.api.compute.handlers.servers.child_requests import (
+    REQUEST_ID_HEADER,
     Json,
     ask_child,
     invalid_response,
@@ -46,6 +48,7 @@ _NOT_FOUND: Final = 404
 # child's or this zone's, and the tenant gets a 503.
 _REFUSALS: Final = frozenset({400, 403, 404, 405, 406, 409, 413, 415, 429, 501})
 _MESSAGE_MAX: Final = 1000
+_REQUEST_ID: Final = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FORCE_DELETE: Final = "forceDelete"
 _RESERVATION: Final = "OS-EXT-SRV-ATTR:reservation_id"
 # The actions that end a resize, and whether they restore the previous size.
@@ -71,6 +74,7 @@ def _or_below(handler: _Handler) -> _Handler:
 
     @wraps(handler)
     async def ask(call: Call) -> Answer:
+        _adopt_parent_id(call)
         try:
             return await handler(call)
         except NotFoundError as error:
@@ -78,7 +82,7 @@ def _or_below(handler: _Handler) -> _Handler:
             # is missing, this zone has the server.
             if (error.noun, error.key) != ("instance", call.key("server_id")):
                 raise
-            remote = await _remote_of(call)
+            remote = await visible_remote(call, call.key("server_id"))
             if remote is None:
                 raise
             return await _forward_for(call, remote)
@@ -97,13 +101,22 @@ async def _forward_for(call: Call, remote: RemoteInstance) -> Answer:
         raise UnavailableError("a child zone failed; try again") from error
 
 
-async def _remote_of(call: Call) -> RemoteInstance | None:
+def _adopt_parent_id(call: Call) -> None:
+    """Give a parent's request the id that the parent gave it, so that one id finds it everywhere.
+
+    This is done only for requests about one server, because a create derives uuids from its id.
+    """
+    text = call.header(REQUEST_ID_HEADER) if call.identity.parent is not None else None
+    if text is not None and _REQUEST_ID.fullmatch(text):
+        call.repeat(text)
+
+
+async def visible_remote(call: Call, uuid: str) -> RemoteInstance | None:
     """Return the record of a server in a child zone.
 
     The result is None if there is no such record, the caller may not see it, this deployment is not
     a zone, or the server was deleted during its transfer to the child.
     """
-    uuid = call.key("server_id")
     # Ids that are not uuids are refused before the ledger is read.
     if call.parts.zones is None or UUID.fullmatch(uuid) is None:
         return None
@@ -118,7 +131,7 @@ async def _remote_of(call: Call) -> RemoteInstance | None:
 
 
 async def _forward(call: Call, remote: RemoteInstance) -> Answer:
-    zone = await _zone_of(call, remote)
+    zone = zone_with(call, remote)
     body, flavor = await body_below(call), await resized_to(call)
     # Only a resize and its end change the size that this zone's quotas charge for the server.
     if flavor is None and action_asked(call) not in _ENDS:
@@ -251,7 +264,12 @@ def _parts(call: Call) -> ZoneParts:
     return parts
 
 
-async def _zone_of(call: Call, remote: RemoteInstance) -> Zone:
+def zone_with(call: Call, remote: RemoteInstance) -> Zone:
+    """Return the child zone that has a server.
+
+    Raises:
+        UnavailableError: the zone is no longer a child of this zone.
+    """
     parts = call.parts.zones
     zone = None if parts is None else parts.watch.zone_of(remote.zone_id)
     if zone is None:
