@@ -27,6 +27,7 @@ from berth.services.replica.replica import Replica
 from berth.services.requests.quotas import Quotas
 from berth.services.servers.flavors import Flavors
 from berth.services.servers.instances import Instances
+from berth.services.servers.key_pairs import KeyPairs
 from berth.services.servers.operations import Operations
 from berth.services.servers.server_groups import ServerGroups
 from berth.services.zoning.children.capabilities import CapabilityReport
@@ -106,6 +107,7 @@ class ApiParts:
     flavors: Flavors
     aggregates: Aggregates
     server_groups: ServerGroups
+    key_pairs: KeyPairs
     quotas: Quotas
     hosts: Hosts
     decision_service: DecisionService

@@ -31,6 +31,7 @@ from berth.services.replica.provider_replica import ProviderReplica
 from berth.services.requests.quotas import CreateDefaults, QuotaLimits, Quotas
 from berth.services.servers.flavors import Flavors
 from berth.services.servers.instances import Instances
+from berth.services.servers.key_pairs import KeyPairs
 from berth.services.servers.operations import Operations
 from berth.services.servers.server_groups import ServerGroups
 
@@ -202,6 +203,7 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         flavors=Flavors(core.ledger),
         aggregates=_aggregates(core),
         server_groups=ServerGroups(core.ledger, quota_limits),
+        key_pairs=KeyPairs(ledger=core.ledger, clock=core.clock, quota_limits=quota_limits),
         quotas=Quotas(ledger=core.ledger, follower=core.follower, quota_limits=quota_limits),
         hosts=core.hosts,
         decision_service=core.decision_service,

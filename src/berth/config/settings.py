@@ -12,7 +12,7 @@ from msgspec import Meta
 from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.config.zone_settings import ZoneSettings
 from berth.domain.compute.build_failure import HALF_LIFE_S
-from berth.domain.compute.quota import Limits
+from berth.domain.compute.quota import KEY_PAIRS_DEFAULT, Limits
 from berth.domain.errors import InvalidInputError
 
 _PORT_MAX = 65_535
@@ -261,6 +261,8 @@ class QuotaSettings:
     ram_mb: QuotaLimit = -1
     server_groups: QuotaLimit = -1
     server_group_members: QuotaLimit = -1
+    key_pairs: QuotaLimit = KEY_PAIRS_DEFAULT
+    """Limit of key pairs for each user."""
 
     @property
     def limits(self) -> Limits:
@@ -271,6 +273,7 @@ class QuotaSettings:
             memory_mb=self.ram_mb,
             server_groups=self.server_groups,
             group_members=self.server_group_members,
+            key_pairs=self.key_pairs,
         )
 
 

@@ -77,6 +77,11 @@ ANSWERS = [
     ("limits", 1, 35, "limits.index_response"),
     ("limits", 36, 38, "limits.index_response_v236"),
     ("limits", 57, NEWEST, "limits.index_response_v257"),
+    ("key pairs", 1, 1, "keypairs.index_response"),
+    ("key pairs", 2, 34, "keypairs.index_response_v22"),
+    ("key pairs", 35, NEWEST, "keypairs.index_response_v235"),
+    ("key pair", 1, 1, "keypairs.show_response"),
+    ("key pair", 2, NEWEST, "keypairs.show_response_v22"),
 ]
 CHANGES = [
     ("quota", 1, 35, "quota_sets.update_response"),

@@ -37,6 +37,7 @@ from berth.services.requests.orders import PLACE
 from berth.services.requests.quotas import CreateDefaults, QuotaLimits, Quotas
 from berth.services.servers.flavors import Flavors
 from berth.services.servers.instances import Instances
+from berth.services.servers.key_pairs import KeyPairs
 from berth.services.servers.operations import Operations
 from berth.services.servers.server_groups import ServerGroups
 from berth.testing.builders import make_uuid
@@ -181,6 +182,7 @@ class Stack:
                 ids=ids,
             ),
             server_groups=ServerGroups(self.ledger, quota_limits),
+            key_pairs=KeyPairs(ledger=self.ledger, clock=self.clock, quota_limits=quota_limits),
             quotas=Quotas(ledger=self.ledger, follower=self.follower, quota_limits=quota_limits),
             hosts=self.hosts,
             decision_service=decision_service,

@@ -23,7 +23,6 @@ _GAPS = {
         "os-security-group.*",
         f"{_SERVER}/(os-interface|os-security-groups)",
     ),
-    "keeps no key pairs": ("os-keypairs",),
     "has no volumes": ("os-volumes.*", "os-snapshots", f"{_SERVER}/os-volume_attachments"),
     "has no interactive consoles, diagnostics, topology, passwords or shares of servers": (
         f"{_SERVER}/(remote-consoles|os-server-password|diagnostics|topology|shares)",

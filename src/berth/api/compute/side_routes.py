@@ -1,14 +1,20 @@
-"""The compute API's operations on tags, limits and quotas, and on resources that Berth lacks."""
+"""The compute API's operations on tags, limits, key pairs, and resources that Berth lacks."""
 
-from berth.api.compute.handlers import emptiness, quotas
+from berth.api.compute.handlers import emptiness, key_pairs, quotas
 from berth.api.compute.handlers.servers import server_tags
 from berth.api.compute.schemas.emptiness import (
     AddressesAnswer,
     ExtensionAnswer,
     ExtensionsAnswer,
     InterfacesAnswer,
-    KeypairsAnswer,
     VolumesAnswer,
+)
+from berth.api.compute.schemas.key_pairs import (
+    KeyPairAnswer,
+    KeyPairQuery,
+    KeyPairsAnswer,
+    KeyPairsQuery,
+    NewKeyPairBody,
 )
 from berth.api.compute.schemas.limits import LimitsAnswer, LimitsQuery
 from berth.api.compute.schemas.quotas import (
@@ -27,6 +33,7 @@ _TAGS = f"{_SERVER}/tags"
 _QUOTA = "/v2.1/os-quota-sets/{project_id}"
 _QUOTA_CLASS = "/v2.1/os-quota-class-sets/{class_id}"
 _KEYPAIRS = "/v2.1/os-keypairs"
+_KEYPAIR = _KEYPAIRS + "/{keypair_name}"
 _ADMIN = Role.ADMIN
 _TAGS_SINCE = (2, 26)
 
@@ -80,10 +87,34 @@ _LIMITS = (
     ),
 )
 
+_KEY_PAIRS = (
+    ApiOperation(
+        "GET",
+        _KEYPAIRS,
+        key_pairs.list_key_pairs,
+        query=KeyPairsQuery,
+        answers=KeyPairsAnswer,
+    ),
+    ApiOperation(
+        "POST",
+        _KEYPAIRS,
+        key_pairs.create_key_pair,
+        201,
+        body=NewKeyPairBody,
+        answers=KeyPairAnswer,
+    ),
+    ApiOperation(
+        "GET",
+        _KEYPAIR,
+        key_pairs.show_key_pair,
+        query=KeyPairQuery,
+        answers=KeyPairAnswer,
+    ),
+    ApiOperation("DELETE", _KEYPAIR, key_pairs.delete_key_pair, 204, query=KeyPairQuery),
+)
+
 # Many clients list these resources. Berth has only the extensions, so all other lists are empty.
 _REST = (
-    ApiOperation("GET", _KEYPAIRS, emptiness.list_keypairs, answers=KeypairsAnswer),
-    ApiOperation("POST", _KEYPAIRS, emptiness.refuse_keypair, 403),
     ApiOperation("POST", f"{_SERVER}/os-volume_attachments", emptiness.refuse_volume, 403),
     ApiOperation("POST", f"{_SERVER}/os-interface", emptiness.refuse_interface, 403),
     ApiOperation(
@@ -105,4 +136,4 @@ _REST = (
     ),
 )
 
-OPERATIONS = (*_TAGGING, *_LIMITS, *_REST)
+OPERATIONS = (*_TAGGING, *_LIMITS, *_KEY_PAIRS, *_REST)

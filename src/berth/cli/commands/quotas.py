@@ -9,7 +9,7 @@ from berth.cli.output import json_option, print_json, print_table
 _PATH = "/v2.1/os-quota-sets"
 _CLASS_PATH = "/v2.1/os-quota-class-sets/default"
 # Nova's quota sets have more names; Berth enforces only these.
-_NAMES = ("instances", "cores", "ram", "server_groups", "server_group_members")
+_NAMES = ("instances", "cores", "ram", "server_groups", "server_group_members", "key_pairs")
 _LIMIT = click.IntRange(-1, 2**31 - 1)
 
 
@@ -46,6 +46,7 @@ def show(api: ApiConnection, *, project: str | None, as_json: bool) -> None:
 @click.option("--ram", type=_LIMIT, help="MiB.")
 @click.option("--server-groups", type=_LIMIT)
 @click.option("--server-group-members", type=_LIMIT, help="Instances in one group.")
+@click.option("--key-pairs", type=_LIMIT, help="Key pairs of one user.")
 @click.option("--force", is_flag=True, help="Allow limits below the current usage.")
 @json_option
 @connected

@@ -23,7 +23,12 @@ _CLIENT_NAMES: Final = {
     "memory_mb": "ram",
     "server_groups": "server_groups",
     "group_members": "server_group_members",
+    "key_pairs": "key_pairs",
 }
+# Nova's message for a limit whose error names no numbers.
+_TEXTS: Final = {"key_pairs": "Quota exceeded, too many key pairs."}
+KEY_PAIRS_DEFAULT: Final = 100
+"""The number of key pairs that a user may have by default, as in Nova."""
 
 
 class Footprint(NamedTuple):
@@ -60,6 +65,8 @@ class Quota:
     server_groups: int | None = None
     group_members: int | None = None
     """Maximum number of instances in one server group."""
+    key_pairs: int | None = None
+    """Maximum number of key pairs of one user who works in the project."""
 
 
 LIMITED: Final = tuple(field.name for field in fields(Quota) if field.name != "project_id")
@@ -74,6 +81,7 @@ class Limits(NamedTuple):
     memory_mb: int = UNLIMITED
     server_groups: int = UNLIMITED
     group_members: int = UNLIMITED
+    key_pairs: int = KEY_PAIRS_DEFAULT
 
     @property
     def footprint(self) -> Footprint:
@@ -158,7 +166,8 @@ class QuotaExceededError(BerthError):
         names = ", ".join(_CLIENT_NAMES[one.name] for one in rows)
         asked, used, limits = (", ".join(str(one[column]) for one in rows) for column in (1, 2, 3))
         super().__init__(
-            f"Quota exceeded for {names}: Requested {asked}, but already used {used} of {limits} "
-            f"{names}"
+            _TEXTS.get(rows[0].name)
+            or f"Quota exceeded for {names}: Requested {asked}, but already used {used} of "
+            f"{limits} {names}"
         )
         self.excess = excess

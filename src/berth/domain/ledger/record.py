@@ -16,6 +16,7 @@ from berth.domain.compute.host import Host, Service
 from berth.domain.compute.host_identity import HostIdentity
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.instance_action import Action
+from berth.domain.compute.key_pair import KeyRing
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Quota
 from berth.domain.compute.request import Request
@@ -65,6 +66,7 @@ Record = (
     | Zone
     | RemoteInstance
     | HostIdentity
+    | KeyRing
 )
 """Any record of the ledger."""
 
@@ -94,6 +96,7 @@ class Kind(StrEnum):
     # The value is the former name, which the files and messages of earlier versions contain.
     REMOTE_INSTANCE = "errand"
     HOST_IDENTITY = "host_identity"
+    KEY_RING = "key_ring"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +195,7 @@ RECORD_SPECS: Final[Mapping[Kind, RecordSpec]] = {
             in_feed=False,
         ),
         RecordSpec(Kind.HOST_IDENTITY, HostIdentity, "host_identities", "host"),
+        RecordSpec(Kind.KEY_RING, KeyRing, "key_rings", "user_id", in_feed=False),
     )
 }
 

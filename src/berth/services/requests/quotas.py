@@ -55,7 +55,7 @@ class QuotaLimits:
         self._replica = replica
         self._own_defaults = defaults
         # Usually the settings have no limits, and a create then needs no look-up of its project.
-        self._is_free = defaults == _NO_LIMITS
+        self._is_free = defaults.footprint == _NO_LIMITS.footprint
 
     @property
     def defaults(self) -> Limits:

@@ -13,6 +13,7 @@ from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.host_identity import HostIdentity, HostKey
 from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.key_pair import KeyPair, KeyRing, KeyType
 from berth.domain.compute.quota import Quota
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import (
@@ -60,6 +61,7 @@ PLAIN: list[Record] = [
     make_action(1),
     Quota("project-1", instances=3),
     HostIdentity("host-1", (HostKey("A" * 43 + "=", 1.0),), revoked_at_s=2.0),
+    KeyRing("user-1", (KeyPair("mine", KeyType.SSH, "ssh-rsa AAAA", "00:11", 1.0),)),
     Zone(1, "west", "http://west"),
     RemoteInstance(
         make_uuid("instance", 1), 1, RemoteInstanceStage.THERE, "p", "u", "r-1", "req-1"

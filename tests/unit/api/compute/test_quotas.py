@@ -56,7 +56,7 @@ async def test_there_are_no_limits_unless_set(stack: Stack) -> None:
     """By default, nothing is limited; the project and administrators see its usage."""
     await stack.server(token="alice:web")
     shown = (await stack.ask("GET", WEB, token="alice:web")).body["quota_set"]
-    assert (shown["id"], shown["cores"], shown["key_pairs"]) == ("web", -1, 0)
+    assert (shown["id"], shown["cores"], shown["key_pairs"]) == ("web", -1, 100)
     detail = (await stack.ask("GET", f"{WEB}/detail")).body["quota_set"]
     assert detail["cores"] == {"limit": -1, "in_use": 2, "reserved": 0}
     assert (await stack.ask("GET", f"{WEB}/defaults")).body["quota_set"]["ram"] == -1
@@ -213,7 +213,7 @@ async def test_server_groups_and_their_members_are_limited(stack: Stack) -> None
 @pytest.mark.parametrize(
     ("path", "body", "version", "said"),
     [
-        (WEB, {"quota_set": {"key_pairs": 7}}, NEWEST, "is 0 for every project"),
+        (WEB, {"quota_set": {"injected_files": 7}}, "2.56", "is 0 for every project"),
         (WEB, {"quota_set": {"floating_ips": -1}}, "2.36", "does not exist in this microversion"),
         (WEB, {"quota_set": {"cores": -2}}, NEWEST, "cores"),
         (WEB, {"quota_set": {"cores": "-7"}}, NEWEST, "must be between -1 and"),

@@ -84,7 +84,6 @@ async def test_limits_tell_what_is_used(stack: Stack) -> None:
 @pytest.mark.parametrize(
     ("end", "key"),
     [
-        ("os-keypairs", "keypairs"),
         ("servers/{server}/os-volume_attachments", "volumeAttachments"),
         ("servers/{server}/os-interface", "interfaceAttachments"),
     ],
@@ -138,7 +137,6 @@ async def test_extensions_are_named(stack: Stack) -> None:
         ("os-hypervisors/1/uptime", "has been up"),
         ("os-simple-tenant-usage/web", "usage"),
         ("flavors/1/action", "private flavors"),
-        ("os-keypairs/mine", "key pairs"),
         ("nonsense", None),
         ("os-networking", None),
     ],

@@ -10,7 +10,6 @@ from berth.api.compute.schemas.emptiness import (
     ExtensionsAnswer,
     ExtensionView,
     InterfacesAnswer,
-    KeypairsAnswer,
     VolumesAnswer,
 )
 from berth.api.errors import HttpError
@@ -36,6 +35,7 @@ _NAMES = {
     "os-flavor-manage": "FlavorManage",
     "os-flavor-rxtx": "FlavorRxtx",
     "os-hypervisors": "Hypervisors",
+    "os-keypairs": "Keypairs",
     "os-multiple-create": "MultipleCreate",
     "os-server-groups": "ServerGroups",
     "os-services": "Services",
@@ -65,16 +65,6 @@ def _view(alias: str) -> ExtensionView:
         updated=_UPDATED,
         links=[],
     )
-
-
-async def list_keypairs(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
-    """List key pairs; the list is always empty."""
-    return Answer(KeypairsAnswer(keypairs=[]))
-
-
-async def refuse_keypair(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
-    """Refuse to create a key pair."""
-    raise HttpError(403, "Berth keeps no key pairs. Create servers without key_name.")
 
 
 async def list_volumes(call: Call) -> Answer:

@@ -25,7 +25,6 @@ from berth.domain.compute.quota import CLASS_DEFAULT, UNLIMITED, Limits
 from berth.domain.errors import InvalidInputError
 
 METADATA_MAX: Final = 128
-KEYPAIRS_MAX: Final = 0
 # Microversion 2.36 removes the limits of networks, and 2.57 those of injected files. Quota classes
 # differ: 2.50 removes the limits of networks from them, and adds those of server groups.
 NETWORKS_GONE: Final[Version] = (2, 36)
@@ -41,13 +40,13 @@ _FIELDS: Final[Mapping[str, str]] = {
     "ram": "memory_mb",
     "server_groups": "server_groups",
     "server_group_members": "group_members",
+    "key_pairs": "key_pairs",
 }
 _NETWORKS: Final = ("fixed_ips", "floating_ips", "security_groups", "security_group_rules")
 _FILES: Final = ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes")
 # Limits with one value for every project, because Berth has no such resource or checks the limit in
 # each request. Clients read these fields, so they are shown; other values are refused.
 _FIXED: Final[Mapping[str, int]] = {
-    "key_pairs": KEYPAIRS_MAX,
     "metadata_items": METADATA_MAX,
     **dict.fromkeys(_NETWORKS, UNLIMITED),
     **dict.fromkeys(_FILES, 0),
@@ -220,7 +219,7 @@ async def show_limits(call: Call) -> Answer:
         group_members_max=limits.group_members,
         cores_max=limits.vcpus,
         instances_max=limits.instances,
-        keypairs_max=KEYPAIRS_MAX,
+        keypairs_max=limits.key_pairs,
         ram_max=limits.memory_mb,
         cores_used=used.footprint.vcpus,
         instances_used=used.footprint.instances,

@@ -11,11 +11,13 @@ from typing import Annotated, Final
 
 from berth.api.assertions import zone_parts
 from berth.api.codec import UNSET, Meta, UnsetType, View, decode, encode
+from berth.api.compute.schemas.key_pairs import PublicKey
 from berth.api.compute.schemas.servers import Description, Metadata, ShortText, Tag
 from berth.api.errors import HttpError
 from berth.api.routing import Call
 from berth.api.values import Text
 from berth.domain.compute.flavor import check_received
+from berth.domain.compute.key_pair import KeyType
 from berth.domain.compute.request import COUNT_MAX
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import InvalidInputError
@@ -45,6 +47,8 @@ class AssertedExtra(View):
 
     description: Description | UnsetType | None = UNSET
     key_name: ShortText | UnsetType | None = UNSET
+    key_type: KeyType | UnsetType = UNSET
+    key_data: PublicKey | UnsetType = UNSET
     user_data: Text | UnsetType | None = UNSET
     config_drive: bool | UnsetType = UNSET
     tags: Annotated[list[Tag], Meta(max_length=50)] | UnsetType = UNSET

@@ -26,12 +26,6 @@ class ExtensionAnswer(View):
     extension: ExtensionView
 
 
-class KeypairsAnswer(View):
-    """The response with the empty list of key pairs."""
-
-    keypairs: list[str]
-
-
 class VolumesAnswer(View, rename={"attachments": "volumeAttachments"}):
     """The response with the empty list of a server's volumes."""
 

@@ -69,6 +69,8 @@ class Extra(TypedDict, total=False):
 
     description: str | None
     key_name: str | None
+    key_type: str
+    key_data: str
     user_data: str | None
     config_drive: bool
     tags: list[str]

@@ -8,6 +8,7 @@ from tests.unit.api.conftest import MakeStack
 
 IMAGE = "70a599e0-31e7-49b7-b260-868f441e862b"
 ARGS = {"imageRef": IMAGE}
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJJSzOmi6xAM4Hjj0uS9AKo6V2WxyIHpyOhL4GJ0EpH1 a@b"
 
 
 async def test_a_rebuild_answers_with_the_server(cloud: Staffed) -> None:
@@ -59,6 +60,25 @@ async def test_fields_came_with_microversions(
     assert (await cloud.act(uuid, "rebuild", args, version=before)).status == 400
     minor = int(before.partition(".")[2]) + 1
     assert (await cloud.act(uuid, "rebuild", args, version=f"2.{minor}")).status == 202
+
+
+async def test_a_rebuild_changes_the_key(cloud: Staffed) -> None:
+    """A rebuild sets another key pair of the caller, removes it with null, or keeps it."""
+    key = {"keypair": {"name": "mine", "public_key": KEY}}
+    assert (await cloud.ask("POST", "/v2.1/os-keypairs", key, token=OWNER)).status == 200
+    uuid = await cloud.built()
+    refused = await cloud.act(uuid, "rebuild", {**ARGS, "key_name": "no"}, token=OWNER)
+    assert refused.status == 400
+    assert "rebuild.key_name" in refused.body["badRequest"]["message"]
+    for args, name, data in (
+        ({"key_name": "mine"}, "mine", KEY),
+        ({}, "mine", KEY),
+        ({"key_name": None}, None, None),
+    ):
+        answer = await cloud.act(uuid, "rebuild", ARGS | args, token=OWNER)
+        assert answer.body["server"]["key_name"] == name
+        assert (await cloud.parts.instances.get(uuid)).extra.get("key_data") == data
+        await cloud.work()
 
 
 @pytest.mark.parametrize(("version", "status"), [("2.56", 202), ("2.57", 400)])

@@ -12,6 +12,7 @@ import msgspec
 
 from berth.api.codec import encode
 from berth.api.compute.handlers.servers.action_arguments import read
+from berth.api.compute.handlers.servers.server_keys import STATED_KEY, key_called, stated_key
 from berth.api.compute.handlers.servers.server_orders import image_called
 from berth.api.compute.offers.orders import FLAVOR_ID, NAME
 from berth.api.compute.schemas.server_actions import Rebuild, Resize
@@ -116,14 +117,18 @@ async def body_below(call: Call) -> bytes:
         if name == _RESIZE:
             stated_flavor(args)
         elif name == _REBUILD:
-            stated_image(args)
+            stated_key(stated_image(args)[1])
         return call.raw_body
     if name == _RESIZE:
         flavor = await flavor_called(call, args)
         _check_names_no_hosts(flavor, "resize.flavorRef")
         return _body(name, args, "flavorRef", _FLAVOR, flavor)
     if name == _REBUILD:
-        image = image_called(call, read(args, Rebuild, name).image_ref, "rebuild.imageRef")
+        arguments = read(args, Rebuild, name)
+        image = image_called(call, arguments.image_ref, "rebuild.imageRef")
+        if isinstance(arguments.key_name, str):
+            key = await key_called(call, arguments.key_name, "rebuild.key_name")
+            args = {**cast("dict[str, object]", args), STATED_KEY: key}
         return _body(name, args, "imageRef", _IMAGE, image)
     return call.raw_body
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from berth.api.codec import UNSET, UnsetType
+from berth.api.compute.handlers.servers.server_keys import key_called
 from berth.api.compute.handlers.servers.server_values import check_attachments, check_values
 from berth.api.compute.schemas.servers import BlockDevice, NewServer, NewServerBody
 from berth.api.compute.views.servers import Extra
@@ -108,7 +109,7 @@ async def read_order(
         destination=_destination(call, server),
         may_repeat=may_repeat,
         metadata={} if server.metadata is UNSET else server.metadata,
-        extra={**_extra(server)},
+        extra={**_extra(server), **await _key(call, server)},
     )
     return Asked(
         order=order,
@@ -336,8 +337,6 @@ def _extra(server: NewServer) -> Extra:
     extra: Extra = {}
     if server.description is not UNSET:
         extra["description"] = server.description
-    if server.key_name is not UNSET:
-        extra["key_name"] = server.key_name
     if server.user_data is not UNSET:
         extra["user_data"] = server.user_data
     if _flag(server.config_drive, "config_drive"):
@@ -352,6 +351,12 @@ def _extra(server: NewServer) -> Extra:
     if server.trusted_image_certificates is not UNSET:
         extra["trusted_image_certificates"] = server.trusted_image_certificates
     return extra
+
+
+async def _key(call: Call, server: NewServer) -> Extra:
+    if server.key_name is UNSET or server.key_name is None:
+        return {}
+    return (await key_called(call, server.key_name, "server.key_name")).extra
 
 
 def _flag(value: Flag | UnsetType, name: str) -> bool:

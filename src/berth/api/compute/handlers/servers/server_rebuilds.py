@@ -6,6 +6,7 @@ from typing import Final
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.servers.action_arguments import caller_of, check_since, read
 from berth.api.compute.handlers.servers.named_actions import stated_image
+from berth.api.compute.handlers.servers.server_keys import StatedKey, key_called, stated_key
 from berth.api.compute.handlers.servers.server_orders import image_called
 from berth.api.compute.handlers.servers.server_values import check_values
 from berth.api.compute.schemas.server_actions import Rebuild
@@ -30,14 +31,16 @@ _SINCE: Final[Mapping[str, Version]] = {
     "trusted_image_certificates": (2, 63),
     "hostname": (2, 90),
 }
-_KEPT: Final = ("description", "key_name", "user_data", "trusted_image_certificates", "hostname")
+_KEPT: Final = ("description", "user_data", "trusted_image_certificates", "hostname")
+_KEY: Final = ("key_name", "key_type", "key_data")
 
 
 async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
     """Rebuild a server from an image on its current host."""
-    stated = None
+    stated, key = None, None
     if call.identity.parent is not None:
         stated, args = stated_image(args)
+        key, args = stated_key(args)
     arguments = read(args, Rebuild, "rebuild")
     for field, since in _SINCE.items():
         check_since(getattr(arguments, field), f"rebuild.{field}", call.version, since)
@@ -50,17 +53,23 @@ async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
         flag(arguments.preserve_ephemeral, "rebuild.preserve_ephemeral")
     image = stated or image_called(call, arguments.image_ref, "rebuild.imageRef")
     _check_image(call, instance, image)
-    fields = _fields(instance, arguments)
+    if key is None and isinstance(arguments.key_name, str):
+        key = await key_called(call, arguments.key_name, "rebuild.key_name")
+    fields = _fields(instance, arguments, key)
     await call.parts.operations.rebuild(instance.uuid, image, caller_of(call), **fields)
     return await _answer(call, instance.uuid)
 
 
-def _fields(instance: Instance, arguments: Rebuild) -> dict[str, object]:
+def _fields(instance: Instance, arguments: Rebuild, key: StatedKey | None) -> dict[str, object]:
     """Return the fields of the instance's record that the rebuild changes, besides the image."""
     extra = dict(extra_of(instance))
     extra |= {
         name: getattr(arguments, name) for name in _KEPT if getattr(arguments, name) is not UNSET
     }
+    if arguments.key_name is None:
+        extra = {name: one for name, one in extra.items() if name not in _KEY}
+    elif key is not None:
+        extra |= key.extra
     fields: dict[str, object] = {"extra": extra}
     if arguments.name is not UNSET:
         fields["name"] = arguments.name

@@ -25,7 +25,7 @@ _LOCAL: Final = "local"
 def check_values(
     fields: NewServer | ServerChange | Rebuild, prefix: str, version: Version | None
 ) -> None:
-    """Refuse field values that Nova refuses and, for a new server, the name of a key pair.
+    """Refuse field values that Nova refuses.
 
     Args:
         fields: the part of the body that contains the fields.
@@ -50,10 +50,6 @@ def check_values(
         return
     if fields.user_data is not UNSET and fields.user_data is not None:
         _check_base64(fields.user_data, f"{prefix}.user_data")
-    if isinstance(fields, NewServer) and fields.key_name is not UNSET and fields.key_name:
-        raise InvalidInputError(
-            f"{prefix}.key_name", "names a key pair, but Berth keeps no key pairs; leave it out"
-        )
     certificates = fields.trusted_image_certificates
     if certificates is not UNSET and certificates is not None:
         _check_certificates(certificates, f"{prefix}.trusted_image_certificates")
