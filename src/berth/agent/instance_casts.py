@@ -166,7 +166,7 @@ class InstanceCaster:
                     await self._send_changes(host)
                 await self._sync(host)
             except UnavailableError:
-                # Without a broker the changes stay due, and the next sync covers this one.
+                # Without a broker the changes stay due, and the next sync sends the whole list.
                 continue
 
     def _take(self, event: Event) -> None:

@@ -121,5 +121,7 @@ def _password(settings: Settings, host: str) -> str:
         path, forbidden=OTHERS_BITS, reason="others can read it; run chmod 600 on it"
     )
     if len(lines) != 1:
-        raise InvalidInputError(str(path), "must have one line, the password")
+        raise InvalidInputError(
+            str(path), f"has {len(lines)} lines, but must have exactly one, the password"
+        )
     return lines[0][1]

@@ -100,7 +100,9 @@ def broker_of(settings: BusSettings) -> "RabbitBroker":
             certificates cannot be read.
     """
     if settings.url is None:
-        raise InvalidInputError("bus.url", "must name a broker")
+        raise InvalidInputError(
+            "bus.url", "is required; set it to amqps://USER:PASSWORD@HOST:PORT/VIRTUAL-HOST"
+        )
     try:
         from berth.adapters.bus.rabbitmq import RabbitBroker  # noqa: PLC0415 - see `connect`
     except ModuleNotFoundError as error:

@@ -152,7 +152,7 @@ class RemoteAgent:
         if not pause_s:
             return None
         if DriverFeature.PAUSE not in self.driver.verbs:
-            reason = "must be 0, because the driver cannot pause guests"
+            reason = f"must be 0, not {pause_s:g}, because the driver cannot pause guests"
             raise InvalidInputError("agent.isolated_pause_s", reason)
         return Isolation(
             self.name,
@@ -190,7 +190,7 @@ class RemoteAgent:
     def _take(self, view: HostView) -> None:
         self._feed.take(view)
         if view.is_complete and not self._is_adopted:
-            # The first view tells which guests should run; those that do not run are started.
+            # The first view shows which guests should run; the pool starts those that do not.
             self._is_adopted = True
             asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(self.pool.adopt()))
 

@@ -179,8 +179,8 @@ class ZoneScheduler:
     ) -> None:
         self._core = core
         self._zone = zone
-        # Making offers and claiming them share one set of held offers, so that both count the same
-        # holds.
+        # The parts that make offers and those that claim them share one set of held offers, so that
+        # all count the same holds.
         self._held = HeldOffers(core.replica, share_max=zone.settings.held_share_max)
         self._homes = GroupHomes(core.ledger, core.replica)
         # Offers and loop tokens share the zone's offer keys, but are sealed for different purposes.

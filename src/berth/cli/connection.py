@@ -162,7 +162,7 @@ class ApiConnection:
             ) from error
 
     def _what(self, answer: httpx.Response) -> str:
-        return f"the response of {answer.request.url}"
+        return f"the response from {answer.request.url}"
 
 
 def _check(answer: httpx.Response) -> None:

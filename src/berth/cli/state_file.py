@@ -25,7 +25,7 @@ def read_state(path: Path) -> Snapshot:
             f"{path}: format", f"{state.format[:80]!r} is unknown; this Berth reads {FORMAT!r}"
         )
     if not math.isfinite(state.now_s):
-        raise InvalidInputError(f"{path}: now_s", "must be a finite number")
+        raise InvalidInputError(f"{path}: now_s", f"{state.now_s} must be a finite number")
     # The tables are indexed by these keys. Of records with the same key, the last would silently
     # replace the others.
     for name, keys in _keys(state).items():

@@ -44,7 +44,8 @@ def parse_accounts(text: str, source: str) -> dict[str, Account]:
             account = _account(line.strip(), f"{source}: line {number}")
             if account.user in accounts:
                 raise InvalidInputError(
-                    f"{source}: line {number}", "repeats a user; keep one line for each user"
+                    f"{source}: line {number}",
+                    f"repeats user {account.user!r}; keep one line for each user",
                 )
             accounts[account.user] = account
     return accounts

@@ -155,7 +155,10 @@ def _image_file(
         found = listed.get(image_id)
         if found is None or found.file is None or found.format is not wanted:
             where = f"{path}: {image.image_id}.properties.{name}"
-            reason = f"this list has no image {image_id!r} of format {wanted} with a file"
+            reason = (
+                f"this list has no image {image_id!r} of format {wanted} with a file; add it, or "
+                "correct the id"
+            )
             raise InvalidInputError(where, reason)
         return found
 

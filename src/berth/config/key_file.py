@@ -14,8 +14,8 @@ from berth.ports.clock import Clock
 from berth.ports.telemetry import Telemetry
 from berth.services.crypto.sealing import KEY_BYTES
 
-# Maximum number of keys. Each token is tried with one key after the other, so many keys would slow
-# down all requests.
+# Maximum number of keys. To unseal a token, each key is tried in turn, so many keys would slow down
+# all requests.
 KEYS_MAX = 16
 
 _HEADING = "# Keys that seal Berth's tokens, newest first. Anyone who has one can make tokens."

@@ -35,7 +35,7 @@ from berth.services.crypto.sealing import KEY_BYTES
 
 # Numbers of keys that a rotation keeps. Offers live for a minute by default, so three keys suffice
 # for two rotations in a row. Passwords in the ledger stay sealed with an older key until a
-# scheduler seals them with the newest one, which takes long if no scheduler is running.
+# scheduler seals them with the newest one, which can take long if no scheduler is running.
 OFFERS_KEPT: Final = 3
 PASSWORDS_KEPT: Final = 16
 # The key in use and the next one.

@@ -220,7 +220,9 @@ def _rows(folder: Path, stem: str, columns: tuple[str, ...]) -> Iterator[_Row]:
         header = next(lines, list[str]())
         missing = [column for column in columns if column not in header]
         if missing:
-            reason = f"has no column {', '.join(missing)}; is it a file of the openb trace?"
+            reason = (
+                f"has no column {', '.join(missing)}; check that it is a file of the openb trace"
+            )
             raise OpenbTraceError(path, reason, line=1)
         seen: set[str] = set()
         for values in lines:
@@ -231,7 +233,7 @@ def _rows(folder: Path, stem: str, columns: tuple[str, ...]) -> Iterator[_Row]:
             seen.add(name)
             yield row
     except csv.Error as error:
-        reason = f"is not csv ({error}); fetch the file again"
+        reason = f"is not valid CSV ({error}); fetch the file again"
         raise OpenbTraceError(path, reason, line=lines.line_num) from error
 
 

@@ -62,7 +62,7 @@ def tree_of(
         InvalidInputError: a number of children is below 1.
     """
     if any(count < 1 for count in shape):
-        raise InvalidInputError("shape", f"{tuple(shape)} must not contain a number below 1")
+        raise InvalidInputError("shape", f"each number in {tuple(shape)} must be at least 1")
 
     def grow(name: str, prefix: str, depth: int) -> ZoneSpec:
         # Parents come first, because a factory may depend on the order of its calls.
@@ -151,7 +151,8 @@ class ZoneTree:
         Raises:
             UnavailableError: a zone refuses a child or does not answer.
         """
-        # The API is used, because the parent's process seals the child's password with its keys.
+        # The parent's API adds the child, because only the parent's process can seal the child's
+        # password with the parent's keys.
         for zone in self:
             if zone.parent is not None:
                 zone.parent.adopt(zone)

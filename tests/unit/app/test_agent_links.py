@@ -84,7 +84,7 @@ def test_a_broker_needs_pins_and_a_password(settings: Settings) -> None:
         link_maker(settings)("host-1")
     path.chmod(0o600)
     path.write_text("one\ntwo\n")
-    with pytest.raises(InvalidInputError, match="one line"):
+    with pytest.raises(InvalidInputError, match="exactly one, the password"):
         link_maker(settings)("host-1")
     path.write_text(PASSWORD)
     pins_path(settings.agent.key_file).unlink()

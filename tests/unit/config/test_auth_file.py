@@ -30,7 +30,7 @@ def test_lines_are_accounts() -> None:
     [
         ("bob", "line 1: must be USER:HASH"),
         (f":{BOB}", "line 1: must be USER:HASH"),
-        (f"bob:{BOB}\nbob:{BOB}", "line 2: repeats a user"),
+        (f"bob:{BOB}\nbob:{BOB}", "line 2: repeats user 'bob'"),
         ("bob:$apr1$x$y", "line 1: the hash is not a bcrypt hash"),
         ("bob:{SHA}x", "line 1: the hash is not a bcrypt hash"),
         (f"bob:{BOB} # role=admin", "line 1: only `# project=NAME` or"),

@@ -191,7 +191,7 @@ def test_too_many_values_are_refused(tmp_path: Path) -> None:
 
 def test_bad_quoting_is_refused(tmp_path: Path) -> None:
     """An unclosed quote is reported as an error of the file."""
-    with pytest.raises(OpenbTraceError, match="is not csv"):
+    with pytest.raises(OpenbTraceError, match="is not valid CSV"):
         read(tmp_path, f'{PODS}"p,1,1,0,0,,0\n')
 
 

@@ -31,7 +31,7 @@ def test_a_tree_has_as_many_zones_as_its_shape_says() -> None:
 
 def test_a_level_without_zones_is_refused() -> None:
     """A shape with a level of zero zones is refused."""
-    with pytest.raises(InvalidInputError, match="number below 1"):
+    with pytest.raises(InvalidInputError, match="must be at least 1"):
         tree_of((2, 0), one_host)
 
 

@@ -28,7 +28,8 @@ VERSION: Final = 1
 MESSAGE_ID_BYTES: Final = 16
 """Size of the random id of a command."""
 
-# What the code of a message covers besides its text, so that a reply is never valid as a command.
+# The authentication code of a message also covers one of these, so that a reply is never valid as a
+# command.
 _COMMAND: Final = b"command "
 _REPLY: Final = b"reply "
 

@@ -239,7 +239,9 @@ class SecureChannel:
     def _note_forgery(self) -> None:
         self._forgeries += 1
         if self._forgeries > FORGERIES_MAX:
-            raise InvalidInputError("message", f"is not authentic, like {FORGERIES_MAX} before it")
+            raise InvalidInputError(
+                "message", f"is not authentic, and neither were {FORGERIES_MAX} earlier ones"
+            )
 
 
 class HostHandshake:

@@ -242,7 +242,7 @@ class AgentSession:
 
     def _authenticate(self, proof: Proof) -> None:
         if self._key is not None:
-            raise InvalidInputError("frame", "the identity is already proven")
+            raise InvalidInputError("frame", "proves the identity of the host a second time")
         services, host = self._services, proof.host
         key = services.signer(host, proof_text(host, proof.session, self._nonce), proof.signature)
         if key is None:
@@ -301,14 +301,15 @@ class AgentSession:
         method = METHODS.get(call.method)
         if method is None:
             raise InvalidInputError(
-                "method", f"{call.method[:80]!r} is unknown; run the same version everywhere"
+                "method",
+                f"{call.method[:80]!r} is unknown; run the same version of Berth everywhere",
             )
         args = _decoded(call.args, method.args, call.method)
         return await method.call(services.gateway, self.host, *args)
 
     def _watch(self) -> None:
         if self._stops:
-            raise InvalidInputError("frame", "views are already being sent")
+            raise InvalidInputError("frame", "requests views a second time in this session")
         self._stops.append(self._services.serve_console(self.host, self._read_console))
         self._spawn(self._open())
 
@@ -354,7 +355,9 @@ class AgentSession:
     def _cast(self, cast: Cast) -> None:
         kind = self._services.cast_type(cast.command)
         if kind is None:
-            raise InvalidInputError("command", f"{cast.command[:80]!r} is not for agents")
+            raise InvalidInputError(
+                "command", f"{cast.command[:80]!r} is not a command that agents may send"
+            )
         message = _decoded(cast.message, kind, "message")
         self._spawn(self._fan_out(cast.command, message))
 
@@ -364,7 +367,7 @@ class AgentSession:
         except InvalidInputError as error:
             self.end(MALFORMED, str(error))
         except UnavailableError:
-            return  # a lost message is noticed by its successor, so nothing is repeated here
+            return  # the next message reveals that this one was lost, so nothing is repeated here
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)

@@ -126,7 +126,7 @@ class AgentSocket(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """Close the connection because the server stops; uvicorn calls this."""
-        self._close(_RESTARTING, "the process stops; connect again")
+        self._close(_RESTARTING, "the process is stopping; connect again")
 
     def _watch_silence(self, after_s: float) -> None:
         self._disarm()
@@ -149,7 +149,7 @@ class AgentSocket(asyncio.Protocol):
                 self._protocol.send_ping(b"")
                 self._flush()
         elif self._session is not None:
-            self._session.end(NORMAL, "the agent is silent")
+            self._session.end(NORMAL, "the agent has stopped sending heartbeats")
 
     def _accept(self, request: Request) -> None:
         protocol = self._protocol

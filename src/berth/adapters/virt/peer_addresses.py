@@ -65,10 +65,10 @@ def checked_port(text: str) -> int:
         DriverError: the text is not a port.
     """
     if not (text.isascii() and text.isdigit() and len(text) <= len(f"{_PORT_MAX}")):
-        raise DriverError(f"{text[:80]!r} is not a port")
+        raise DriverError(f"{text[:80]!r} is not a port from 1 to {_PORT_MAX}")
     port = int(text)
     if not 0 < port <= _PORT_MAX:
-        raise DriverError(f"{port} is not a port")
+        raise DriverError(f"{port} is not a port from 1 to {_PORT_MAX}")
     return port
 
 

@@ -32,8 +32,8 @@ async def clear_leftover(context: HostContext, leftover: OrphanFiles) -> HostFin
     """
     if not any(one == leftover for one in await context.driver.leftovers()):
         return None  # it has been changed or deleted since the comparison
-    # The control plane is asked after the files were listed: a host begins to store disks only
-    # when the task is in the ledger, so a store that has begun is seen here.
+    # The control plane is asked only after the files have been listed. A host begins to store disks
+    # only when the task is in the ledger, so the verdict covers every store that has begun.
     uuid, address = leftover.instance_uuid, leftover.address
     verdict = await context.gateway.judge_leftover(context.host, uuid, address=address)
     if verdict.use is LeftoverUse.NEEDED:

@@ -19,8 +19,8 @@ async def _stop(context: HostContext, instance: Instance) -> None:
     await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
 
 
-# A reboot stops and starts the guest rather than resetting it, so that it gets a pending new size
-# and the current settings.
+# A reboot stops and starts the guest rather than resetting it, so that a pending resize and the
+# current settings take effect.
 async def _reboot_soft(context: HostContext, instance: Instance) -> None:
     await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
     await context.driver.spawn(instance)

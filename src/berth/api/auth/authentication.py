@@ -25,8 +25,8 @@ _HEADER_MAX = 1024
 _DIGEST_BYTES = 32
 _NS_PER_S = 1_000_000_000
 CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": 'Basic realm="Berth", charset="UTF-8"'}
-# For callers that HTTP Basic would not help. RFC 9110 requires a challenge with each 401, and a
-# browser asks for no password if it does not know the scheme.
+# The challenge where a user name and password would not help. RFC 9110 requires a challenge with
+# each 401, and a browser does not prompt for a password if it does not know the scheme.
 TOKEN_CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": 'X-Auth-Token realm="Berth"'}
 
 

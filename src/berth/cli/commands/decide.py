@@ -112,7 +112,7 @@ def _decision(inspection: Inspection, request: Request) -> Decision:
         project_id=request.project_id,
         amounts=request.needs.amounts,
         filters=inspection.instances[-1].filters if inspection.instances else (),
-        # Instances are placed all or none, so a refusal drops those that had found a host.
+        # A request is all or nothing, so a refusal drops the instances that had found a host.
         placements=tuple(
             one.placement for one in inspection.instances if placed and one.placement is not None
         ),

@@ -250,4 +250,4 @@ def _message_of(answer: httpx.Response) -> str:
         (fault,) = answer.json().values()
         return str(fault["message"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        return f"the control plane answered with HTTP {answer.status_code}"
+        return f"{answer.url} responded with HTTP {answer.status_code}; check --gateway"

@@ -95,7 +95,7 @@ def add(*, name: str, htpasswd: Path, project: str | None, password_stdin: bool)
 def _check_name(name: str, what: str) -> None:
     if _NAME.fullmatch(name) is None or not name.isprintable():
         reason = (
-            f"{what} must consist of 1 to 255 printable characters without spaces and colons, and "
+            f"{what} must consist of 1 to 255 printable characters without spaces or colons, and "
             "must not start with #"
         )
         raise CommandError(reason, ExitCode.USAGE)

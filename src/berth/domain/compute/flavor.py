@@ -88,7 +88,9 @@ def check_received(flavor: Flavor, image: Image | None) -> None:
         texts |= {"image.image_id": image.image_id, "image.name": image.name}
         for name in ("min_memory_mb", "min_disk_gb"):
             if not 0 <= (value := getattr(image, name)) <= SIZE_MAX:
-                raise InvalidInputError(f"image.{name}", f"must be between 0 and {SIZE_MAX}")
+                raise InvalidInputError(
+                    f"image.{name}", f"{value} must be between 0 and {SIZE_MAX}"
+                )
     for name, text in texts.items():
         _check_text(name, text, _NAME_MAX)
 

@@ -119,10 +119,13 @@ class Request:
         """
         count = len(self.instance_uuids)
         if not 1 <= count <= COUNT_MAX:
-            raise InvalidInputError("instance_uuids", f"{count} must be between 1 and {COUNT_MAX}")
-        if len(set(self.instance_uuids)) != count:
             raise InvalidInputError(
-                "instance_uuids", "contains a duplicate UUID; list each instance once"
+                "instance_uuids", f"has {count} UUIDs, but must have between 1 and {COUNT_MAX}"
+            )
+        if len(set(self.instance_uuids)) != count:
+            twice = next(one for one in self.instance_uuids if self.instance_uuids.count(one) > 1)
+            raise InvalidInputError(
+                "instance_uuids", f"{twice[:80]!r} occurs more than once; list each instance once"
             )
 
     @property

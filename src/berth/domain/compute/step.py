@@ -89,7 +89,9 @@ class StepOutcome:
             raise InvalidInputError("address", reason)
         # Another host opens the address, and operators read it in logs.
         if not self.address.isprintable():
-            raise InvalidInputError("address", "must consist of printable characters")
+            raise InvalidInputError(
+                "address", f"{self.address[:80]!r} must consist of printable characters"
+            )
         is_failure = self.result in {StepResult.FAILED, StepResult.GUEST_LOST}
         if is_failure != (self.error is not None):
             wanted = "is required" if is_failure else "must be absent"

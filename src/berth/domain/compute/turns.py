@@ -22,7 +22,7 @@ def has_turn(host: str, instance: Instance, migration: Migration | None) -> bool
         instance: the instance, as in the ledger.
         migration: the move under way, if any.
     """
-    # A newer Berth may write stages that this version does not know; its agents handle them.
+    # A newer Berth may write stages that this version does not know; only newer agents handle them.
     if migration is not None and not migration.is_known:
         return False
     turn = None if migration is None else migration.turn

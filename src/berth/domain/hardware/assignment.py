@@ -77,15 +77,21 @@ class Assignment:
         roots = [part.root for part in given if part.root is not None]
         cells = [part.numa for part in given if part.numa]
         for part in given:
-            if not mappings.keys().isdisjoint(part.mappings):
-                raise ValueError("two filters map the same resource group; only one may")
+            if both := mappings.keys() & part.mappings.keys():
+                raise ValueError(
+                    f"two filters map the resource group {min(both)!r}; remove one of them from "
+                    "the policy"
+                )
             mappings |= part.mappings
             for uuid, amounts in part.allocations.items():
                 allocations[uuid] = dict(Counter(allocations.get(uuid, {})) + Counter(amounts))
         if len(roots) > 1:
-            raise ValueError("two filters set the amounts on the root provider; only one may")
+            raise ValueError(
+                "two filters set the amounts on the root provider; remove one of them from the "
+                "policy"
+            )
         if len(cells) > 1:
-            raise ValueError("two filters assign NUMA cells; only one may")
+            raise ValueError("two filters assign NUMA cells; remove one of them from the policy")
         return cls(
             allocations,
             mappings,

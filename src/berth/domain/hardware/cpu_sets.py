@@ -23,7 +23,9 @@ def parse_cpus(text: str, field: str) -> frozenset[int]:
         InvalidInputError: the text is too long, a part is invalid, or a CPU is above `CPU_MAX`.
     """
     if len(text) > _CHARS_MAX:
-        raise InvalidInputError(field, f"must have at most {_CHARS_MAX} characters")
+        raise InvalidInputError(
+            field, f"has {len(text)} characters; at most {_CHARS_MAX} are allowed"
+        )
     named: set[int] = set()
     left_out: set[int] = set()
     # Exclusions apply at the end, so `^2,0-3` means the same as `0-3,^2`.

@@ -189,13 +189,13 @@ def aliases_of(tables: Iterable[Mapping[str, str]]) -> tuple[PciAlias, ...]:
             continue
         if other.numa_policy is not alias.numa_policy:
             raise ValueError(
-                f"pci_aliases[{index}]: {alias.name} has another numa_policy in an earlier table; "
-                "make the two equal"
+                f"pci_aliases[{index}]: {alias.name} has a different numa_policy in an earlier "
+                "table; make the two equal"
             )
         if other.specs[0].dev_type is not alias.specs[0].dev_type:
             raise ValueError(
-                f"pci_aliases[{index}]: {alias.name} has another device_type in an earlier table; "
-                "make the two equal"
+                f"pci_aliases[{index}]: {alias.name} has a different device_type in an earlier "
+                "table; make the two equal"
             )
         found[alias.name] = PciAlias(alias.name, other.specs + alias.specs, alias.numa_policy)
     return tuple(found[name] for name in sorted(found))

@@ -247,7 +247,7 @@ def _take(ways: AnchorArrangements, anchors: Anchors, wanted: int) -> list[Arran
     while pending and len(taken) < more:
         way = pending.popleft()
         for following in way:
-            # Only one arrangement is read, because the list of all those of an anchor may be huge.
+            # One arrangement is read at a time, because an anchor may have a huge number of them.
             ways.steps.allow_more()
             taken.append(following)
             pending.append(way)

@@ -76,7 +76,9 @@ def build(
     known = {operation.value for operation in Operation}
     for name, driver in (routes or {}).items():
         if name not in known:
-            raise ValueError(f"routes.{name}: unknown operation; use one of {sorted(known)}")
+            raise ValueError(
+                f"routes.{name}: unknown operation; use one of {', '.join(sorted(known))}"
+            )
         # A route to itself would recurse without end.
         if driver == "multi":
             raise ValueError(

@@ -71,7 +71,7 @@ class SimpleScheduler:
 
         def why(hosts: HostTable, query: Query, row: int) -> str:
             (above,) = -left(hosts, query, np.array([row]))
-            return f"its use would be {above:,.0f} above {_LIMIT} = {self.max_cores:,}"
+            return f"its use would exceed {_LIMIT} = {self.max_cores:,} by {above:,.0f}"
 
         def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
             above = -left(hosts, query, rows)

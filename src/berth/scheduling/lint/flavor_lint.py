@@ -70,12 +70,12 @@ def lint_flavor(flavor: Flavor, needs: Needs, filters: frozenset[str]) -> Iterat
 def _unread(specs: Mapping[str, str], needs: Needs, filters: frozenset[str]) -> Iterator[str]:
     for name, (what, is_asked) in _NEEDS_READERS.items():
         if is_asked(needs) and name not in filters:
-            yield f"asks for {what}, which only {name} reads; add it to the policy"
+            yield f"asks for {what}, which only {name} reads; add {name} to the policy"
     for key in specs:
         scope, colon, _ = key.partition(":")
         reader = _READERS.get(key) or (_SCOPES.get(scope) if colon else None)
         if reader is not None and reader not in filters:
-            yield f"has {key}, which only {reader} reads; add it to the policy"
+            yield f"has {key}, which only {reader} reads; add {reader} to the policy"
         if key.startswith(_READ_BY_NONE):
             yield (
                 f"has {key}, which no rule reads, so any host is accepted; require a trait of the "

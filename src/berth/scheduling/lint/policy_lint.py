@@ -298,11 +298,17 @@ def _idle_weights(policy: Policy, hosts: HostTable) -> Iterator[LintWarning]:
     """Yield warnings about weights that have no effect on this fleet."""
     alive = len(hosts.alive_rows())
     if alive and policy.host_subset_size >= alive and policy.host_subset_size > 1:
-        text = f"{policy.host_subset_size:,} covers {count_hosts(alive)}: any is chosen at random"
-        yield LintWarning("host_subset_size", f"{text}, so weights have no effect; lower it")
+        text = (
+            f"{policy.host_subset_size:,} covers the whole fleet ({count_hosts(alive)}), so hosts "
+            "are chosen at random and weights have no effect; lower it"
+        )
+        yield LintWarning("host_subset_size", text)
     for one in policy.weighers:
         if not one.multiplier and one.multiplier_key and is_off(hosts, one):
-            text = f"multiplier 0, and no aggregate sets {one.multiplier_key}: it has no effect now"
+            text = (
+                f"has the multiplier 0, and no aggregate sets {one.multiplier_key}, so it has no "
+                "effect at present"
+            )
             yield LintWarning(f"weigher {one.name}", text)
 
 

@@ -177,18 +177,18 @@ def _stuck(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]
     turn = turn_of(instance, migration)
     if turn is None and instance.task is Task.DELETING:
         who, advice = (
-            "any agent may carry that out, and none has",
+            "any agent may carry it out, and none has",
             "check that agents run, and see their logs",
         )
     elif turn is None:
-        who, advice = "no host is responsible for that", _RESET
+        who, advice = "no host is responsible for it", _RESET
     elif snapshot.is_up(snapshot.services.get(turn)):
-        who = f"it is the turn of {turn}, whose service is up"
+        who = f"it waits for {turn}, whose service is up"
         advice = f"see the log of the agent of {turn}"
     elif migration is not None and migration.turn == turn:
         return  # the move is already reported as stalled
     else:
-        who = f"it is the turn of {turn}, whose service is down"
+        who = f"it waits for {turn}, whose service is down"
         advice = f"start the agent of {turn}; if it is lost, evacuate or delete the instance"
     yield Discrepancy(
         code=DiscrepancyCode.TASK_STUCK,

@@ -120,9 +120,14 @@ def _check_provider(report: HostReport) -> None:
     """Reject a root provider that is not the host's own, or claims what only others may set."""
     host, root = report.host, report.provider
     if root.uuid != host.uuid:
-        raise InvalidInputError("provider.uuid", f"must be the UUID of the host, {host.uuid}")
+        raise InvalidInputError(
+            "provider.uuid", f"{root.uuid[:80]!r} must be the UUID of the host, {host.uuid!r}"
+        )
     if root.name not in {host.name, host.node}:
-        raise InvalidInputError("provider.name", "must be the name of the host or of its node")
+        raise InvalidInputError(
+            "provider.name",
+            f"{root.name[:80]!r} must be the name of the host, {host.name!r}, or of its node",
+        )
     own = Provider(root.uuid, root.name, inventories=root.inventories, traits=root.traits)
     if root != own:
         raise InvalidInputError("provider", "must have no values besides inventories and traits")
@@ -143,7 +148,9 @@ def _check_provider(report: HostReport) -> None:
 
 def _check_machine_name(name: str, field: str) -> None:
     if not 0 < len(name) <= _NAME_MAX or not name.isprintable() or "/" in name:
-        reason = f"must be 1 to {_NAME_MAX} printable characters without a slash"
+        reason = (
+            f"{name[:80]!r} must consist of 1 to {_NAME_MAX} printable characters without a slash"
+        )
         raise InvalidInputError(field, reason)
 
 

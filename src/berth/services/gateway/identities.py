@@ -120,7 +120,10 @@ class HostIdentities:
             UnavailableError: the ledger cannot be reached.
         """
         if not 0 < len(host) <= _HOST_MAX or not host.isprintable() or "/" in host:
-            reason = f"must be 1 to {_HOST_MAX} printable characters without a slash"
+            reason = (
+                f"{host[:80]!r} must consist of 1 to {_HOST_MAX} printable characters without a "
+                "slash"
+            )
             raise InvalidInputError("host", reason)
         if not 0 < life_s <= TOKEN_LIFE_S_MAX:
             reason = f"must be above 0 and at most {TOKEN_LIFE_S_MAX:,.0f} seconds, not {life_s}"

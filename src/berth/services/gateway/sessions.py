@@ -103,5 +103,5 @@ class SessionServices:
         """See `HostSessions.cast`."""
         head = getattr(message, "head", None)
         if head is None or head.host != host:
-            raise InvalidInputError("head.host", f"must be {host!r}, the host of the session")
+            raise InvalidInputError("head.host", f"must be {host!r}, the host of this session")
         await self._bus.fanout(_CASTS[command], message)

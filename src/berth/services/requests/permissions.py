@@ -59,7 +59,10 @@ def check_resize(instance: Instance, flavor: Flavor) -> None:
     had = instance.flavor
     if flavor.root_gb < had.root_gb or flavor.ephemeral_gb < had.ephemeral_gb:
         raise InvalidInputError(
-            "flavorRef", "the flavor's disks must not be smaller than the current ones"
+            "flavorRef",
+            f"the flavor's disks ({flavor.root_gb} GB root, {flavor.ephemeral_gb} GB ephemeral) "
+            "must not be smaller than the current ones "
+            f"({had.root_gb} GB root, {had.ephemeral_gb} GB ephemeral)",
         )
     if instance.image is not None:
         check_size(flavor, instance.image)
@@ -101,12 +104,16 @@ def check_size(flavor: Flavor, image: Image) -> None:
     """
     if flavor.memory_mb < image.min_memory_mb:
         raise InvalidInputError(
-            "flavorRef", "the flavor's memory is too small for the image; choose a larger flavor"
+            "flavorRef",
+            f"the flavor's memory ({flavor.memory_mb} MB) is too small for the image, which needs "
+            f"{image.min_memory_mb} MB; choose a larger flavor",
         )
     # A root disk of 0 GB means the size of the image, as in Nova.
     if flavor.root_gb and flavor.root_gb < image.min_disk_gb:
         raise InvalidInputError(
-            "flavorRef", "the flavor's disk is too small for the image; choose a larger flavor"
+            "flavorRef",
+            f"the flavor's disk ({flavor.root_gb} GB) is too small for the image, which needs "
+            f"{image.min_disk_gb} GB; choose a larger flavor",
         )
 
 

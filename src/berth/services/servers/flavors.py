@@ -135,6 +135,9 @@ class Flavors:
 
 def _check(flavor: Flavor) -> None:
     if len(flavor.extra_specs) > SPECS_MAX:
-        raise InvalidInputError("extra_specs", f"must have at most {SPECS_MAX} entries")
+        raise InvalidInputError(
+            "extra_specs",
+            f"has {len(flavor.extra_specs)} entries; at most {SPECS_MAX} are allowed",
+        )
     check_values(flavor.extra_specs)
     needs_of(flavor)

@@ -18,7 +18,7 @@ class RowTexts:
     def __init__(self, rows: int) -> None:
         self.texts = Texts(rows)
         self.index = TextIndex(self.texts.has)
-        # Rows by string, for strings of several rows.
+        # The rows of each string that several rows have.
         self._shared: dict[str, frozenset[int]] = {}
 
     @property

@@ -173,7 +173,7 @@ class HostTable:
     @property
     def lot(self) -> Floats:
         """Deprecated: use `name_hash`."""
-        warnings.warn("use HostTable.name_hash", DeprecationWarning, stacklevel=2)
+        _warn_deprecated("lot", "HostTable.name_hash")
         return self.name_hash
 
     @property
@@ -297,38 +297,38 @@ class HostTable:
     @property
     def everyone(self) -> "slice[int, int, int]":
         """Deprecated: use `all_rows`."""
-        warnings.warn("use HostTable.all_rows", DeprecationWarning, stacklevel=2)
+        _warn_deprecated("everyone", "HostTable.all_rows")
         return self.all_rows
 
     @property
     def strays(self) -> Orphans:
         """Deprecated: use `orphans`."""
-        warnings.warn("use HostTable.orphans", DeprecationWarning, stacklevel=2)
+        _warn_deprecated("strays", "HostTable.orphans")
         return self.orphans
 
     def rows_of_name(self, name: str) -> frozenset[int]:
         """Deprecated: use `host_names.of_name`."""
-        warnings.warn("use HostTable.host_names.of_name", DeprecationWarning, stacklevel=2)
+        _warn_deprecated("rows_of_name", "HostTable.host_names.of_name")
         return self.host_names.of_name(name)
 
     def rows_of_folded_name(self, folded: str) -> frozenset[int]:
         """Deprecated: use `host_names.of_folded_name`."""
-        warnings.warn("use HostTable.host_names.of_folded_name", DeprecationWarning, stacklevel=2)
+        _warn_deprecated("rows_of_folded_name", "HostTable.host_names.of_folded_name")
         return self.host_names.of_folded_name(folded)
 
     def rows_of_node(self, node: str) -> frozenset[int]:
         """Deprecated: use `host_names.of_node`."""
-        warnings.warn("use HostTable.host_names.of_node", DeprecationWarning, stacklevel=2)
+        _warn_deprecated("rows_of_node", "HostTable.host_names.of_node")
         return self.host_names.of_node(node)
 
     def service(self, name: str) -> Service | None:
         """Deprecated: use `services.get`."""
-        warnings.warn("use HostTable.services.get", DeprecationWarning, stacklevel=2)
+        _warn_deprecated("service", "HostTable.services.get")
         return self.services.get(name)
 
     def cell_name(self, row: int) -> str:
         """Deprecated: use `cell`, the id of the cell, or `host(row).cell`."""
-        warnings.warn("use HostTable.cell or Host.cell", DeprecationWarning, stacklevel=2)
+        _warn_deprecated("cell_name", "HostTable.cell or Host.cell")
         return self.host(row).cell
 
     def alive_rows(self) -> Rows:
@@ -681,3 +681,10 @@ class HostTable:
         parts = (self._columns, self._stock, self._uuids, self.host_names)
         for part in (*parts, self.traits, self.memberships):
             part.resize(rows)
+
+
+def _warn_deprecated(former: str, present: str) -> None:
+    """Warn the caller of a deprecated member of `HostTable`."""
+    warnings.warn(
+        f"HostTable.{former} is deprecated; use {present}", DeprecationWarning, stacklevel=3
+    )

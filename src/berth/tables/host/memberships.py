@@ -59,8 +59,8 @@ class Memberships:
             for key, text in aggregate.metadata.items():
                 self.by_key.setdefault(key, {})[number] = _words(text)
                 self._forget_numbers(key)
-        # This must follow the metadata, from which the availability zones of moved rows are
-        # computed.
+        # This must follow the change of the metadata, from which the availability zones of moved
+        # rows are computed.
         moved = self._move(number, came=aggregate.hosts - before, left=before - aggregate.hosts)
         # New metadata also changes the rows that stay in the aggregate.
         if old is None or not is_restated:
@@ -107,7 +107,11 @@ class Memberships:
 
     def has_any(self, aggregate_ids: Collection[int], rows: Selection) -> Mask:
         """Deprecated: use `by_row.has_any`."""
-        warnings.warn("use Memberships.by_row.has_any", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "Memberships.has_any is deprecated; use Memberships.by_row.has_any",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         return self.by_row.has_any(aggregate_ids, rows)
 
     def least_of(self, key: str, rows: Selection, *, above: float = -math.inf) -> Floats | None:

@@ -91,7 +91,11 @@ class Occupants:
 
     def group_rows(self, group_uuid: str) -> dict[int, int]:
         """Deprecated: use `groups.rows`."""
-        warnings.warn("use Occupants.groups.rows", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "Occupants.group_rows is deprecated; use Occupants.groups.rows",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         return self.groups.rows(group_uuid)
 
     def is_moving(self, group_uuid: str) -> bool:

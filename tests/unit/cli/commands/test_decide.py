@@ -154,7 +154,7 @@ def test_the_limit_of_a_driver_removes_hosts(run: Run, words: list[str], tmp_pat
         ("max_cores", 3),
     ]
     out = run(*words, "--policy", policy).out
-    assert "max_cores: its use would be 1 above max_cores = 6" in out
+    assert "max_cores: its use would exceed max_cores = 6 by 1" in out
 
 
 def _busy(provider: Provider) -> Provider:

@@ -25,7 +25,7 @@ def test_a_request_may_ask_for_as_many_as_the_limit() -> None:
 
 def test_a_uuid_counts_once() -> None:
     """A request that lists an instance uuid twice is refused."""
-    with pytest.raises(InvalidInputError, match="duplicate"):
+    with pytest.raises(InvalidInputError, match="'a' occurs more than once"):
         replace(asking(), instance_uuids=("a", "a"))
 
 

@@ -70,8 +70,8 @@ def test_aliases_of_one_name_are_alternatives() -> None:
         ([{**GPU, "device_type": "gpu"}], "type-PCI, type-PF, type-VF, vdpa"),
         ([{**GPU, "numa_policy": "close"}], "required, legacy, preferred, socket"),
         ([{**GPU, "live_migratable": "perhaps"}], "'true' or 'false'"),
-        ([GPU, {**GPU, "numa_policy": "socket"}], "gpu has another numa_policy"),
-        ([GPU, {**GPU, "device_type": "type-VF"}], "gpu has another device_type"),
+        ([GPU, {**GPU, "numa_policy": "socket"}], "gpu has a different numa_policy"),
+        ([GPU, {**GPU, "device_type": "type-VF"}], "gpu has a different device_type"),
     ],
 )
 def test_aliases_that_cannot_be_read_are_refused(

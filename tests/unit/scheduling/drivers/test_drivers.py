@@ -59,7 +59,7 @@ def test_simple_refuses_above_its_limit_and_says_so() -> None:
     ]
     assert "max_cores removed 3" in refusal.message
     (counted,) = (count for count in refusal.filters if count.name == "max_cores")
-    assert counted.removed_examples[0] == "a: its use would be 5 above max_cores = 2"
+    assert counted.removed_examples[0] == "a: its use would exceed max_cores = 2 by 5"
 
 
 def test_simple_refuses_a_limit_that_is_none() -> None:

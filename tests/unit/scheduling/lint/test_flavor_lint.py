@@ -91,7 +91,10 @@ def test_an_operator_that_there_is_not_is_told() -> None:
 @pytest.mark.parametrize(
     ("specs", "text"),
     [
-        ({"trait:X": "required"}, "asks for traits, which only TraitsFilter reads; add it"),
+        (
+            {"trait:X": "required"},
+            "asks for traits, which only TraitsFilter reads; add TraitsFilter",
+        ),
         ({"resources1:VGPU": "1"}, "asks for groups of resources, which only GranularG"),
         ({"hw:numa_nodes": "1"}, "asks for a NUMA topology, which only NUMATopologyFilter"),
         (

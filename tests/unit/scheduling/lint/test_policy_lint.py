@@ -204,10 +204,10 @@ def test_weights_that_cannot_matter_on_a_fleet_are_told_of() -> None:
     linted = policy(("NumInstancesWeigher", 0.0), head="host_subset_size = 2\n")
     snapshot = snapshot_of([Box("a"), Box("b")])
     assert said(lint_fleet(linted, table_of(snapshot), [], now_s=NOW_S)) == (
-        "host_subset_size: 2 covers 2 hosts: any is chosen at random, so weights have no effect; "
-        "lower it\n"
-        "weigher NumInstancesWeigher: multiplier 0, and no aggregate sets "
-        "num_instances_weight_multiplier: it has no effect now"
+        "host_subset_size: 2 covers the whole fleet (2 hosts), so hosts are chosen at random and "
+        "weights have no effect; lower it\n"
+        "weigher NumInstancesWeigher: has the multiplier 0, and no aggregate sets "
+        "num_instances_weight_multiplier, so it has no effect at present"
     )
     raised = Aggregate(1, "u", "agg", frozenset("a"), {"num_instances_weight_multiplier": "2"})
     hosts = table_of(replace(snapshot, aggregates=(raised,)))

@@ -106,11 +106,11 @@ async def test_an_instance_on_a_host_that_is_not_there_is_told() -> None:
 @pytest.mark.parametrize(
     ("task", "action", "is_up", "said"),
     [
-        (Task.REBOOTING, "reboot", True, "the turn of host-1, whose service is up"),
-        (Task.REBOOTING, "reboot", False, "the turn of host-1, whose service is down"),
-        (Task.RESIZE_PREP, "resize", True, "no host is responsible for that"),
-        (Task.REBUILDING, "evacuate", True, "no host is responsible for that"),
-        (Task.REBUILDING, "rebuild", True, "the turn of host-1"),
+        (Task.REBOOTING, "reboot", True, "it waits for host-1, whose service is up"),
+        (Task.REBOOTING, "reboot", False, "it waits for host-1, whose service is down"),
+        (Task.RESIZE_PREP, "resize", True, "no host is responsible for it"),
+        (Task.REBUILDING, "evacuate", True, "no host is responsible for it"),
+        (Task.REBUILDING, "rebuild", True, "it waits for host-1"),
     ],
 )
 async def test_a_task_that_stands_for_long_is_told(

@@ -211,7 +211,8 @@ class CommandConsumers:
         try:
             calls = self._codec.split(message.body)
         except UnavailableError:
-            # Only the parts of a message have codes, and this one has no part that can be checked.
+            # Only the parts of a message have authentication codes, and this message does not
+            # consist of parts.
             self._refusals.note(RefusedMessageError("unsigned"))
             await self._acknowledge(channel, message)
             return
@@ -260,7 +261,7 @@ class CommandConsumers:
                 body, is_redelivered=bool(message.redelivered)
             )
         except RefusedMessageError as error:
-            # The reply has no code, because anyone may have sent the message.
+            # The reply has no authentication code, because anyone may have sent the message.
             self._refusals.note(error)
             return self._codec.failure(error)
         except BerthError as error:

@@ -85,7 +85,7 @@ class _Stream:
                 async with asyncio.timeout(SILENT_S_MAX):
                     message = await self._messages.get()
             except TimeoutError:
-                self._end("the control plane is silent")
+                self._end(f"the control plane has sent nothing for {SILENT_S_MAX:.0f} s")
                 return
             if message is None:
                 self._end(self.close_reason or "the connection to the broker was lost")
@@ -239,7 +239,7 @@ class _End:
         self, channel: Channel, handshake: HostHandshake, trusted: tuple[bytes, ...]
     ) -> tuple[SecureChannel, str]:
         """Return the result of the first valid answer; the others may come from anyone."""
-        text = f"no gateway has answered within {_OPEN_S_MAX:.0f} s"
+        text = f"no gateway has answered within {_OPEN_S_MAX:.0f} s; see the log of the APIs"
         refused: BerthError = UnavailableError(text)
         try:
             async with asyncio.timeout(_OPEN_S_MAX):
@@ -273,7 +273,9 @@ class _End:
         """
         channel = self._publishing
         if channel is None:
-            raise UnavailableError("there is no connection to the broker")
+            raise UnavailableError(
+                "the agent is not connected to the broker; it reconnects automatically"
+            )
         try:
             with broken_not_cancelled():
                 await channel.basic_publish(
@@ -285,12 +287,15 @@ class _End:
                 )
         except (PublishError, ChannelNotFoundEntity) as error:
             # The exchange itself is missing if no gateway has ever been connected.
-            text = "no gateway is connected to the broker"
+            text = "no gateway is connected to the broker; start an API with gateway.rabbitmq"
             if key != OPENINGS:
                 text = "the gateway has ended the session"
             raise UnavailableError(text) from error
         except DeliveryError as error:
-            raise UnavailableError("the gateway takes no more messages") from error
+            raise UnavailableError(
+                "the broker rejected a message to the gateway, probably because its queue is full; "
+                "the agent reconnects automatically"
+            ) from error
         except Exception as error:
             # Whatever waits for the library gets the exception that ended the connection.
             text = f"the connection to the broker was lost ({type(error).__name__})"

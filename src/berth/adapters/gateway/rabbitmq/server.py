@@ -116,7 +116,7 @@ class BrokerSessions:
     async def finish(self) -> None:
         """Tell all agents that the process stops, so that they connect elsewhere immediately."""
         for link in list(self._links.values()):
-            link.close(_RESTARTING, "the process stops; connect again")
+            link.close(_RESTARTING, "the process is stopping; connect again")
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_FINISH_S)
 
@@ -339,7 +339,7 @@ class _Link:
         if not self.session.is_authentic and now_s - self._opened_s > PROOF_S_MAX:
             self.session.end(MALFORMED, "the proof of the host's identity took too long")
         elif now_s - self._received_s > SILENT_S_MAX:
-            self.session.end(NORMAL, "the agent is silent")
+            self.session.end(NORMAL, "the agent has stopped sending heartbeats")
 
     async def on_message(self, message: DeliveredMessage) -> None:
         """Take a message from the agent."""

@@ -26,8 +26,10 @@ def reallocate(tx: UnitTransaction, write: Reallocate) -> Rejected | None:
     if its consumer only moves to other providers.
     """
     working_set, shares = tx.working_set, write.shares
-    if len({share.consumer.uuid for share in shares}) < len(shares):
-        return Rejected(conflict="a consumer is named twice; combine its allocations")
+    uuids = [share.consumer.uuid for share in shares]
+    if len(set(uuids)) < len(uuids):
+        twice = next(uuid for uuid in uuids if uuids.count(uuid) > 1)
+        return Rejected(conflict=f"consumer {twice!r} is named twice; combine its allocations")
     generations = [_generation_of(working_set, share.consumer.uuid) for share in shares]
     for share, actual in zip(shares, generations, strict=True):
         if share.is_checked and share.seen != actual:

@@ -98,8 +98,8 @@ def sorting_of(call: Call) -> Sorting | None:
     """
     keys = [text for name, text in call.query_items() if name == "sort_key" and text]
     words = [text for name, text in call.query_items() if name == "sort_dir" and text]
-    if any(word not in _DIRECTIONS for word in words):
-        raise InvalidInputError("sort_dir", "must be asc or desc")
+    if wrong := [word for word in words if word not in _DIRECTIONS]:
+        raise InvalidInputError("sort_dir", f"must be asc or desc, not {wrong[0][:80]!r}")
     if len(words) > max(len(keys), 1):
         raise InvalidInputError(
             "sort_dir", "appears more often than sort_key; use at most one for each"

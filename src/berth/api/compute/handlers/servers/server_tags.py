@@ -82,5 +82,6 @@ def _check_form(tag: str) -> None:
     """Refuse a tag that is too long or contains a comma, which separates tags in filters."""
     if len(tag) > _LENGTH_MAX or "," in tag:
         raise InvalidInputError(
-            "tag", f"must consist of 1 to {_LENGTH_MAX} characters other than commas"
+            "tag",
+            f"{tag[:80]!r} must consist of 1 to {_LENGTH_MAX} characters other than commas",
         )

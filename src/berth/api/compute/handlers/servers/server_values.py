@@ -100,7 +100,7 @@ def _check_hostname(text: str, field: str, version: Version | None) -> None:
             if may_be_full
             else f"at most {_LABEL_MAX} letters, digits and hyphens"
         )
-        reason = f"must consist of {what}, with a letter or digit at both ends"
+        reason = f"{text[:80]!r} must consist of {what}, with a letter or digit at both ends"
         raise InvalidInputError(field, reason)
 
 
