@@ -97,7 +97,7 @@ class MessageSigner:
 
         Args:
             body: the message, which ends with `BLANK_CODE`.
-            purpose: what else the code covers; see `is_signed`.
+            purpose: further bytes that the code covers; see `is_signed`.
         """
         text = body[:-CODE_BYTES]
         return text + hmac.digest(self._keys.all[0], purpose + text, "sha256")

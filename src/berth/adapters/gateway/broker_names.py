@@ -82,7 +82,7 @@ class GatewayNames:
         return f"{self.prefix}.host.{plain}"
 
     def permissions(self, host: str) -> tuple[str, str, str]:
-        """Return what a host may configure, write and read, as regular expressions for RabbitMQ."""
+        """Return RabbitMQ's regular expressions for what a host may configure, write and read."""
         own = rf"^{re.escape(self.user(host))}\.[0-9a-f]{{32}}$"
         return own, f"^{re.escape(self.exchange)}$", own
 

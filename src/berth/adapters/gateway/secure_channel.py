@@ -65,7 +65,7 @@ class Opening(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def signed(self) -> bytes:
-        """What the host has signed."""
+        """The bytes that the host has signed."""
         return _ENCODER.encode((_OPENING_LABEL, self.host, self.channel, self.ephemeral))
 
 
@@ -177,7 +177,7 @@ class SecureChannel:
         return self._sealed(_Kind.ALIVE, b"")
 
     def open(self, message: bytes) -> Received:
-        """Return what a message from the other end brought.
+        """Return the content of a message from the other end; None if it completes no frame.
 
         Inauthentic messages are ignored, because anyone who may publish to the queue can send them.
         Too many of them end the channel, because each costs time.

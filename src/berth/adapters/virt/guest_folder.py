@@ -49,12 +49,12 @@ class GuestFolder:
 
     @property
     def console(self) -> Path:
-        """The log of the guest's serial console."""
+        """The log file of the guest's serial console."""
         return self.path / "console.log"
 
     @property
     def errors(self) -> Path:
-        """The error output of the programs that run for the guest."""
+        """The file with the error output of the programs that run for the guest."""
         return self.path / "stderr.log"
 
     def last_error(self) -> str:

@@ -26,7 +26,7 @@ class ThreadRunner:
         """Run a function in a thread, and return its result or raise its error.
 
         Raises:
-            BaseException: whatever the function raised.
+            BaseException: the function raised it.
         """
         await self._places.acquire()
         loop = asyncio.get_running_loop()

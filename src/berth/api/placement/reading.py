@@ -54,7 +54,7 @@ def check(value: object, shape: Shape, *, is_brief: bool = False) -> None:
     Args:
         value: the value.
         shape: its schema.
-        is_brief: leave the value and the schema out of the error text.
+        is_brief: whether to leave the value and the schema out of the error text.
 
     Raises:
         PlacementError: 400, with jsonschema's description of the problem.

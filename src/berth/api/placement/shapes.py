@@ -23,7 +23,8 @@ class Shape:
             accepts in a body, and only the dashed form in a query, as in Placement.
         is_plain: fast hand-written check. It may return False for values that the schema
             accepts, but never True for values that the schema rejects.
-        is_query: the values to validate are queries: the last value of each parameter, by name.
+        is_query: whether the values to validate are queries: the last value of each parameter by
+            name.
     """
 
     def __init__(
@@ -45,8 +46,8 @@ class Shape:
 
         Args:
             value: the value to validate.
-            is_brief: leave out the schema and the value, and cut a long message; for a large
-                value the full text would be several times its size.
+            is_brief: whether to leave out the schema and the value, and to cut a long message; for
+                a large value the full text would be several times its size.
         """
         # Imported lazily: jsonschema takes longer to load than the rest of the API, and valid
         # requests mostly pass the fast checks.

@@ -11,7 +11,7 @@ from berth.tables.host.hosts import HostTable
 
 
 def build_different_host() -> Filter:
-    """Build DifferentHostFilter: no instance of the hint `different_host` is on the host.
+    """Build DifferentHostFilter: the host has no instance that the hint `different_host` names.
 
     The filter has no options (nova-behaviour.md 2.6).
     """
@@ -19,7 +19,7 @@ def build_different_host() -> Filter:
 
 
 def build_same_host() -> Filter:
-    """Build SameHostFilter: at least one instance of the hint `same_host` is on the host.
+    """Build SameHostFilter: the host has at least one instance that the hint `same_host` names.
 
     The filter has no options (nova-behaviour.md 2.6).
     """

@@ -1,6 +1,6 @@
 """CoreFilter, RamFilter, DiskFilter and their Aggregate variants: limits by allocation ratio.
 
-A flavor's size must fit under the host's physical amount times its allocation ratio, as in Nova's
+A flavor's size must fit within the host's physical amount times its allocation ratio, as in Nova's
 filters (nova-behaviour.md 2.6, 3): no instance gets more than the host physically has, all
 instances together get at most the ratio times as much, and reserved amounts count as used. The
 Aggregate variants take the ratio from the metadata of the host's aggregates.
@@ -24,32 +24,32 @@ from berth.tables.host.hosts import HostTable
 
 
 def build_core() -> Filter:
-    """Build CoreFilter: the flavor's VCPUs fit under the host's ratio. It has no options."""
+    """Build CoreFilter: the flavor's VCPUs fit within the host's ratio. It has no options."""
     return _ratio_filter("CoreFilter", CPUS)
 
 
 def build_ram() -> Filter:
-    """Build RamFilter: the flavor's memory fits under the host's ratio. It has no options."""
+    """Build RamFilter: the flavor's memory fits within the host's ratio. It has no options."""
     return _ratio_filter("RamFilter", MEMORY)
 
 
 def build_disk() -> Filter:
-    """Build DiskFilter: the flavor's disks fit under the host's ratio. It has no options."""
+    """Build DiskFilter: the flavor's disks fit within the host's ratio. It has no options."""
     return _ratio_filter("DiskFilter", DISK)
 
 
 def build_aggregate_core() -> Filter:
-    """Build AggregateCoreFilter: the key `cpu_allocation_ratio` of aggregates sets the ratio."""
+    """Build AggregateCoreFilter: the aggregates' key `cpu_allocation_ratio` sets the ratio."""
     return _ratio_filter("AggregateCoreFilter", CPUS, by_aggregate=True)
 
 
 def build_aggregate_ram() -> Filter:
-    """Build AggregateRamFilter: the key `ram_allocation_ratio` of aggregates sets the ratio."""
+    """Build AggregateRamFilter: the aggregates' key `ram_allocation_ratio` sets the ratio."""
     return _ratio_filter("AggregateRamFilter", MEMORY, by_aggregate=True)
 
 
 def build_aggregate_disk() -> Filter:
-    """Build AggregateDiskFilter: the key `disk_allocation_ratio` of aggregates sets the ratio."""
+    """Build AggregateDiskFilter: the aggregates' key `disk_allocation_ratio` sets the ratio."""
     return _ratio_filter("AggregateDiskFilter", DISK, by_aggregate=True)
 
 

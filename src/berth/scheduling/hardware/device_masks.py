@@ -69,7 +69,7 @@ def usable_devices(hosts: HostTable, source: DeviceSources, rows: Selection) -> 
 
 
 def cells_with_devices(hosts: HostTable, sources: Iterable[DeviceSources], rows: Selection) -> Mask:
-    """Return, for each NUMA cell of the rows, whether a guest on it alone has devices close enough.
+    """Return, for each NUMA cell of the rows, whether it is close to enough devices for a guest.
 
     The demands must be independent; see `are_independent`.
 

@@ -34,7 +34,7 @@ class Capacity:
 
 
 def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: float) -> Capacity:
-    """Return how many instances like the request's fit into the free resources of each host.
+    """Return how many instances like those of the request fit on each host.
 
     A host is included if it passes every filter for one instance; its scarcest class then limits
     the number. An instance that requests no resources fits once on each host. Rules that depend on

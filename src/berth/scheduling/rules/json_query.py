@@ -118,7 +118,7 @@ def parse(text: str) -> JsonOperation | None:
 def demands_of(query: JsonOperation) -> tuple[JsonOperation, ...]:
     """Return the parts of a query that must all hold, each with a reason and relaxation of its own.
 
-    The parts are the operations that an `and` joins; any other query is its own only part.
+    The parts are the operations that an `and` joins; any other query is a single part.
     """
     parts = [one for one in query.arguments if isinstance(one, JsonOperation)]
     is_sum = query.name == "and" and len(parts) == len(query.arguments)

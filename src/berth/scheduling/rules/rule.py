@@ -26,7 +26,7 @@ Scores = NDArray[np.float64]
 
 
 class Normalisation(StrEnum):
-    """How the values of different weighers are made comparable."""
+    """The methods that make the values of different weighers comparable."""
 
     NOVA = "nova"
     """Values are scaled between the extremes of the hosts that passed the filters;
@@ -60,7 +60,7 @@ class Query(NamedTuple):
 def resident_of(
     request: Request, instance_uuid: str, assignment: Assignment | None = None
 ) -> Resident:
-    """Return what rules read about an instance that is about to be built."""
+    """Return the `Resident` that stands for an instance before it is built."""
     return Resident(
         uuid=instance_uuid,
         group_uuid=request.group_uuid,
@@ -73,7 +73,7 @@ def resident_of(
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a rule reads, so that the engine knows when the rule's verdict can change.
+    """The inputs of a rule, from which the engine knows when the rule's verdict can change.
 
     Args:
         request: the parts of the query that the rule reads: paths of attributes of Request
@@ -200,9 +200,10 @@ class Weigher:
 
     `floor` and `ceiling` fix the ends of the scale; None takes the end from the hosts that pass.
     `multiplier_key` is the key of aggregate metadata that overrides the multiplier for the hosts
-    of the aggregate (the lowest of several); empty for none. `share` expresses the quantity as a
-    share of the host's own capacity, in [0, 1], for policies that normalise by share; None if the
-    weigher has no such form. A `Rule` as `raw` or `share` also provides the form for one row.
+    of the aggregate (the lowest of several); empty for none. `is_penalty` negates the value of that
+    key, for weighers whose own multiplier is negated. `share` expresses the quantity as a share of
+    the host's own capacity, in [0, 1], for policies that normalise by share; None if the weigher
+    has no such form. A `Rule` as `raw` or `share` also provides the form for one row.
     """
 
     name: str

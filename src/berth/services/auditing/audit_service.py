@@ -77,9 +77,9 @@ class AuditService:
         replica: the replica of that ledger, in which an audit of one host finds its providers.
         clock: provides the time to which ages are relative.
         telemetry: receives the outcomes of repairs.
-        first_seen_s: the Unix time at which each unknown consumer was first seen. The ledger does
-            not record the age of their allocations, so the caller keeps this dictionary between
-            audits.
+        first_seen_s: the Unix times at which unknown consumers were first seen, by uuid. The ledger
+            does not record the age of their allocations, so the caller keeps this dictionary
+            between audits.
         may_mend: returns whether a repairable discrepancy may be repaired.
     """
 
@@ -218,7 +218,7 @@ class AuditService:
 
 
 def _dated(snapshot: AuditSnapshot, orphan: Discrepancy, seen_s: float) -> Discrepancy:
-    """Return an orphan dated by when it was first seen; a recent one gets no repair yet."""
+    """Return an orphan with the time when it was first seen; a recent one gets no repair yet."""
     # A claim that is committed between the reads looks like an orphan at first.
     if snapshot.is_older(seen_s, snapshot.ages.grace_s):
         return replace(orphan, since_s=seen_s)

@@ -28,11 +28,11 @@ Amounts = Mapping[str, Mapping[str, int]]
 class AuditSnapshot:
     """The records of the ledger by key.
 
-    `instances` are on a host or wait for one, and `migrations` have not ended. `hosts` are by name
-    and node, `waiting` are the pending requests by the uuid of each instance, `shelved` are shelved
-    instances without a host, and `held` are amounts by consumer. Ages are relative to `now_s`, Unix
-    seconds.
-    `with_heartbeat` adds to a service the last heartbeat, which the ledger may lack.
+    `instances` are those on a host or waiting for one, and `migrations` those that have not ended.
+    The keys of `hosts` are name and node. `waiting` maps the uuid of each instance to its pending
+    request, `shelved` has the shelved instances without a host, and `held` the amounts of each
+    consumer. Ages are relative to `now_s`, Unix seconds. `with_heartbeat` adds to a service the
+    last heartbeat, which the ledger may lack.
     """
 
     version: int

@@ -32,7 +32,7 @@ _CHANGED: Final = "not done: the record has changed; audit again"
 
 
 async def repair(ledger: Ledger, snapshot: AuditSnapshot, found: Discrepancy) -> Discrepancy:
-    """Make the repair of a discrepancy, if it has one, and return the discrepancy.
+    """Carry out a discrepancy's repair, if it has one, and return the discrepancy.
 
     The returned discrepancy contains the outcome; without a repair it is unchanged.
 

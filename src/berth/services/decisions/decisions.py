@@ -131,7 +131,7 @@ class DecisionService:
         return TriedDecision.of(decision, found)
 
     def capacity(self, request: Request) -> Capacity:
-        """Return the capacity for further instances like the request's.
+        """Return the remaining capacity for instances like those of the request.
 
         Raises:
             InvalidInputError: the flavor or the image has a spec that cannot be parsed.

@@ -124,10 +124,10 @@ class Hosts:
         )
 
     def compare_with(self, providers: ProviderReplica) -> None:
-        """Compare reports with the tables of this process, not with the ledger, from now on.
+        """From now on, compare reports with the tables of this process instead of the ledger.
 
         Args:
-            providers: is kept up to date by the same follower as the replica.
+            providers: the replica of all providers, kept up to date by the same follower.
         """
         self._registration.providers = providers
 
@@ -203,10 +203,9 @@ class Hosts:
     async def register(self, reports: Sequence[HostReport]) -> None:
         """Register hosts as their agents report them at start; new hosts are added.
 
-        What an operator has set on a service stays, and so do the aggregates, traits and
-        inventories that clients of the Placement API gave the hosts' providers. Child providers
-        that a host no longer reports are removed; one that is in use stays, without inventories,
-        until it is free.
+        Operators' settings of a service stay, and so do the aggregates, traits and inventories that
+        clients of the Placement API gave the hosts' providers. Child providers that a host no
+        longer reports are removed; one that is in use stays, without inventories, until it is free.
 
         Raises:
             InvalidInputError: a host's child providers do not form a tree, or one of the reported

@@ -65,7 +65,7 @@ class HostTree(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownFleet:
-    """What is stored about the hosts in the given reports.
+    """The stored records that concern the hosts in the given reports.
 
     Attributes:
         seen: a ledger version from before anything was read.
@@ -215,7 +215,7 @@ class Registration:
     # ---- reading ------------------------------------------------------------------------------
 
     def _loaded_table(self) -> ProviderTable | None:
-        """The provider table, if this process has one that has been loaded."""
+        """Return the provider table, or None if this process has none or has not loaded it yet."""
         providers = self.providers
         return None if providers is None or not self._follower.is_loaded else providers.table
 
@@ -230,7 +230,7 @@ class Registration:
         return await self._known_in_ledger(reports)
 
     def _known_here(self, reports: Sequence[HostReport], table: ProviderTable) -> KnownFleet:
-        """Return what the tables of this process have about the reported hosts."""
+        """Return the records that concern the reported hosts from this process's tables."""
         hosts, names = self._replica.hosts, _names(reports)
         rows = [(one.host.uuid, hosts.row_of(one.host.uuid)) for one in reports]
         found = {uuid: hosts.host(row) for uuid, row in rows if row is not None}
@@ -245,7 +245,7 @@ class Registration:
         )
 
     async def _known_in_ledger(self, reports: Sequence[HostReport]) -> KnownFleet:
-        """Read what the ledger has about the reported hosts."""
+        """Read the records that concern the reported hosts from the ledger."""
         names, seen = _names(reports), await self._ledger.version()
         services = await self._services_in_ledger(names)
         hosts = await self._hosts_in_ledger({report.host.uuid for report in reports})

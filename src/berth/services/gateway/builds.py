@@ -132,7 +132,7 @@ async def shelve(context: StepContext, instance: Instance) -> StepWrites:
 
 
 async def offload(context: StepContext, instance: Instance) -> StepWrites:
-    """Record the address of the disks of a shelved guest or, in the next step, that it is gone.
+    """Record where a shelved guest's disks are or, in the next step, that the guest is gone.
 
     The second step also releases the host.
     """

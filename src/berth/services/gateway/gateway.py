@@ -70,7 +70,7 @@ class Gateway:
             self._liveness.note(host)
 
     async def report(self, report: HostReport) -> None:
-        """See `HostGateway.report`. The count of failed builds fades at the same pace."""
+        """See `HostGateway.report`. Also saves the decayed counts of the host's failed builds."""
         await self._outcomes.failed_builds(report.host.name).fade(report.host.name)
         await self._audits.audit(report)
 

@@ -85,14 +85,14 @@ class HostIdentities:
         return [self.by_host[host] for host in sorted(self.by_host)]
 
     def is_valid(self, host: str, public_key: str) -> bool:
-        """Return whether a key is one of a host's keys now."""
+        """Return whether a public key is a valid key of a host now."""
         found = self.by_host.get(host)
         if found is None or found.revoked_at_s is not None:
             return False
         return any(key.public_key == public_key for key in found.keys)
 
     def signer(self, host: str, message: bytes, signature: bytes) -> HostKey | None:
-        """Return which of a host's keys has signed a message, or None if none has."""
+        """Return the key with which a host signed a message, or None if it is none of its keys."""
         found = self.by_host.get(host)
         if found is None or found.revoked_at_s is not None:
             return None
@@ -170,9 +170,9 @@ class HostIdentities:
         await save_guarded(self._ledger, identity_guard(host), read)
 
     async def add_key(self, host: str, public_key: str) -> None:
-        """Add the key that replaces a host's present one.
+        """Add the key that will replace a host's current one.
 
-        The present key stays valid until the host uses the new one.
+        The current key stays valid until the host uses the new one.
 
         Raises:
             InvalidInputError: the key is not an Ed25519 public key.
@@ -198,7 +198,7 @@ class HostIdentities:
         await save_guarded(self._ledger, identity_guard(host), read)
 
     async def settle(self, host: str, used: HostKey) -> None:
-        """Make a new key that a host has used its only one, which ends a rotation.
+        """End a rotation: make the new key, which the host has now used, its only key.
 
         Nothing changes if the key is the host's oldest, or no longer one of its keys.
 

@@ -5,8 +5,8 @@ would be expensive, so the audit keeps a signature of the replica's data about e
 hosts whose signature has not changed. After a change the ledger is read when new discrepancies
 would be old enough to be reported, and then in each pass while discrepancies remain.
 
-Only what nothing else can need is repaired: allocations of instances that were deleted or are on
-no host, and of moves that have ended. Everything else is reported to the operator.
+Only allocations that nothing needs any longer are repaired: those of instances that were deleted or
+are on no host, and those of moves that have ended. Everything else is reported to the operator.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What is needed to turn the outcome of a step into writes, and the writes themselves."""
+"""The context for turning the outcome of a step into writes, and those writes."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,7 +16,7 @@ _FAILED = 500
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """One outcome that a host has reported, with what is needed to record it.
+    """One outcome that a host has reported, with the context needed to record it.
 
     Attributes:
         host: the name of the host, as the gateway has authenticated it.

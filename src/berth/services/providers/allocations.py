@@ -72,7 +72,7 @@ class AllocationService:
         self._replica = replica
 
     async def put(self, shares: Sequence[ConsumerUpdate]) -> None:
-        """Replace the allocations of the given consumers: of all or of none.
+        """Replace the allocations of all the given consumers, or of none.
 
         Raises:
             AllocationRefusedError: there is no such provider, class or inventory, a consumer has

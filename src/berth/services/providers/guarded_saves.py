@@ -64,7 +64,7 @@ async def save_guarded(ledger: Ledger, guard: str, read: Callable[[], Awaitable[
         ConflictError: a record was not as expected, capacity is insufficient, or 20 attempts lost a
             race.
         UnavailableError: the ledger cannot be reached.
-        BerthError: whatever `read` raises.
+        BerthError: `read` raised it.
     """
     for _ in range(_GUARDED_TRIES):
         # The version precedes `read`, so that a change during the read makes the guard stale.

@@ -195,7 +195,7 @@ class StoredProviders:
 
     Attributes:
         by_uuid: the providers.
-        names: the names that are taken.
+        names: assigns names that no other provider has.
     """
 
     def __init__(self, providers: Iterable[Provider]) -> None:
@@ -250,7 +250,7 @@ class StoredProviders:
         return after
 
     def are_moved(self, parents: Mapping[str, str | None]) -> bool:
-        """Return whether any stored provider gets another parent."""
+        """Return whether the given parents, by uuid, differ from those of stored providers."""
         there = self.by_uuid
         return any(u in there and there[u].parent_uuid != above for u, above in parents.items())
 

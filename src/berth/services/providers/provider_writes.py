@@ -59,7 +59,7 @@ def trait_guard(name: str) -> str:
 
 
 def class_guards(names: Iterable[str], seen: int) -> list[Guard]:
-    """Return the guards on resource classes that a write requires to exist."""
+    """Return the shared guards on resource classes that a write requires to exist."""
     # The guards are shared, so writers that need a class conflict only with its removal.
     return [Guard(class_guard(name), seen, is_shared=True) for name in names]
 
@@ -115,7 +115,7 @@ async def save_decided(
             writes name, something is in use, or every attempt lost a race.
         UnitRejectedError: the ledger rejected the unit twice in a row for the same other reason.
         UnavailableError: the ledger cannot be reached.
-        BerthError: whatever `decide` raises.
+        BerthError: `decide` raised it.
     """
     before = await _try_once(follower, ledger, decide)
     if isinstance(before, int):

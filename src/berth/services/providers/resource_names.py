@@ -27,7 +27,12 @@ class ResourceNames(ProviderWrites):
     # ---- resource classes -----------------------------------------------------------------
 
     async def ensure_class(self, name: str) -> bool:
-        """Create a resource class unless it exists; return whether it was created."""
+        """Create a resource class unless it exists; return whether it was created.
+
+        Raises:
+            ProviderRefusedError: every attempt lost a race.
+            UnavailableError: the ledger cannot be reached.
+        """
         await self._follower.catch_up()
         if self._replica.vocabulary.classes.is_known(name):
             return False
@@ -142,7 +147,12 @@ class ResourceNames(ProviderWrites):
     # ---- traits ------------------------------------------------------------------------------
 
     async def ensure_trait(self, name: str) -> bool:
-        """Create a trait unless it exists; return whether it was created."""
+        """Create a trait unless it exists; return whether it was created.
+
+        Raises:
+            ProviderRefusedError: every attempt lost a race.
+            UnavailableError: the ledger cannot be reached.
+        """
         await self._follower.catch_up()
         if self._replica.vocabulary.traits.is_known(name):
             return False

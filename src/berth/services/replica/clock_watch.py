@@ -16,7 +16,7 @@ _NS_PER_S: Final = 1_000_000_000
 
 
 class Look(NamedTuple):
-    """What happened between two calls of `ClockWatch.look`.
+    """The step of the clock and the pause of the process between two calls of `ClockWatch.look`.
 
     Attributes:
         step_s: the seconds by which the clock was stepped; 0 if it was not.
@@ -52,7 +52,7 @@ class ClockWatch:
         return self._clock.now_s() - (self.ticks_s() - ticks_s)
 
     def look(self) -> Look:
-        """Return what happened since the last call."""
+        """Return the step of the clock and the pause of the process since the last call."""
         before_s, ticked_before_s = self._last
         now_s, ticked_s = self._last = self._clock.now_s(), self.ticks_s()
         passed_s = ticked_s - ticked_before_s

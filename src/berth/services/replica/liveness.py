@@ -46,7 +46,7 @@ _DOWN_TIME_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class SilenceRules:
-    """When silence means that hosts are down.
+    """The rules for when silence means that hosts are down.
 
     Attributes:
         service_down_time_s: returns the seconds without a heartbeat after which a host is silent.

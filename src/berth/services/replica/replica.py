@@ -225,7 +225,7 @@ class Replica:
             self.hosts.put_seen((host,), at_s)
 
     def _restore_heartbeat(self, host: str) -> None:
-        """Give a service in the table the last heartbeat again, which its record lacks."""
+        """Restore a service's last heartbeat in the table, because its record lacks it."""
         at_s = self._alive_s.get(host)
         if at_s is not None:
             self.hosts.put_seen((host,), at_s)

@@ -100,8 +100,8 @@ class QuotaLimits:
 class CreateDefaults(NamedTuple):
     """Defaults for every create.
 
-    `default_zone` is the availability zone of hosts that are in no other. With `quota_limits` of
-    None only the quotas in the replica apply.
+    `default_zone` is the availability zone of hosts that are in no other. If `quota_limits` is
+    None, only the quotas in the replica apply.
     """
 
     default_zone: str = "nova"
@@ -190,7 +190,12 @@ class Quotas:
         return await self.of_project(project_id)
 
     async def reset(self, project_id: str) -> None:
-        """Delete a project's own limits, if it has any."""
+        """Delete a project's own limits, if it has any.
+
+        Raises:
+            ConflictError: every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
+        """
 
         async def read() -> Unit:
             found = await self._ledger.get(Quota, project_id)

@@ -9,7 +9,7 @@ NEWEST: Final = 2**63 - 1
 
 
 class _Doubt(NamedTuple):
-    """The Unix time since which a list is doubtful, and the version whose report settles that."""
+    """The Unix time since which a list is doubtful, and the version that settles the doubt."""
 
     at_s: float
     until: int

@@ -117,7 +117,7 @@ class InstanceTracker:
     # ---- messages -----------------------------------------------------------------------------
 
     def serve(self, bus: Bus, name: str) -> Callable[[], None]:
-        """Serve casts under this scheduler's unique name; return the function that ends this."""
+        """Serve casts under this scheduler's unique name; return the function that stops it."""
         return serve_messages(bus, name, self.hear)
 
     def load(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the replica has loaded it

@@ -68,7 +68,7 @@ class OwnCommits:
         self._checked_epoch = max(self._checked_epoch, epoch)
 
     def after(self, version: int) -> list[Change]:
-        """Return the changes after a version, oldest first; none unless all are certainly known."""
+        """Return the changes after a version, oldest first; empty if any of them may be missing."""
         if self._checked_epoch != self.epoch or version >= self._version:
             return []
         found: list[Sequence[Change]] = []

@@ -63,7 +63,7 @@ UPDATE OR ROLLBACK services SET last_seen_s = seen.column2
 
 
 def load(connection: sqlite3.Connection, required: RequiredKeys) -> Loaded:
-    """Load the state of the file and the rows of the required keys in one statement."""
+    """Return the state of the file and the rows of the required keys, loaded by one statement."""
     all_keys = keys_in_order(required)
     if not any(all_keys):
         first, version = read_state(connection)

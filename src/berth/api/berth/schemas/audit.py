@@ -13,7 +13,7 @@ _AGES = AuditAges()
 
 
 class AuditQuery(Model):
-    """The host to audit, by default all, and the ages from which to report (see `AuditAges`)."""
+    """The host to audit (by default all hosts), and the ages from which to report."""
 
     host: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
     grace_s: Age = _AGES.grace_s

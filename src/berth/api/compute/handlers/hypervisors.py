@@ -1,4 +1,4 @@
-"""Handlers for hypervisors, which is what the compute API calls hosts."""
+"""Handlers for hypervisors, the compute API's name for hosts."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -46,7 +46,7 @@ class HostOfAggregate(Model):
 
 
 class MetadataOfAggregate(Model):
-    """Metadata items to set; null removes the item."""
+    """The metadata items to set; null removes an item."""
 
     metadata: Annotated[dict[MetadataKey, MetadataValue | None], Meta(max_length=128)]
 

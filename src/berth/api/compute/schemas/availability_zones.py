@@ -4,7 +4,7 @@ from berth.api.codec import View
 
 
 class ZoneState(View):
-    """Whether an availability zone has an enabled compute service."""
+    """The state of an availability zone; one with an enabled compute service is available."""
 
     available: bool
 

@@ -1,4 +1,4 @@
-"""Queries and response bodies for hypervisors, which is what the compute API calls hosts."""
+"""Queries and response bodies for hypervisors, the compute API's name for hosts."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ class HypervisorsQuery(Model):
 
 
 class HypervisorQuery(Model):
-    """Whether to show the servers of a hypervisor."""
+    """The query for one hypervisor; `with_servers` also requests its servers."""
 
     with_servers: str | None = None
 

@@ -10,7 +10,7 @@ Reason = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class ServiceStatus(StrEnum):
-    """Whether a service accepts new servers."""
+    """The administrative status of a service; a disabled one accepts no new servers."""
 
     ENABLED = "enabled"
     DISABLED = "disabled"

@@ -27,9 +27,9 @@ class PlainClaim:
 
     Args:
         size_min: minimum number of providers.
-        has_generation: the body must have the consumer's generation.
-        has_mappings: the body may have the mappings of the request groups.
-        has_type: the body must have the consumer's type.
+        has_generation: whether the body must have the consumer's generation.
+        has_mappings: whether the body may have the mappings of the request groups.
+        has_type: whether the body must have the consumer's type.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ _SAVE_TRIES = 25
 
 
 async def create_servers(call: Call) -> Answer:
-    """Create servers, all or none, or one by one if the settings say so.
+    """Create servers: all or none, or each independently if the settings say so.
 
     If no host has room, the request still succeeds, and the servers get the status ERROR and a
     fault with the reason. A parent zone sends instances with their offers instead.
