@@ -1,8 +1,8 @@
 """Former module paths and names of the plugin interface, which work for one more version.
 
 Plugins import rules, tables, records and ports. When those moved, each former path became a module
-here that warns with a `DeprecationWarning` and returns the object under its present name. Nothing
-inside Berth uses them.
+that emits a `DeprecationWarning` and returns the object under its current name. No code of Berth
+uses former names.
 """
 
 import sys
@@ -100,7 +100,7 @@ def former_name(module: str, name: str) -> object:
 
 
 class _FormerModule(ModuleType):
-    """A module at a former path, which returns the attributes of the present module."""
+    """A module at a former path, which returns the attributes of the current module."""
 
     def __init__(self, name: str, target: str, names: Mapping[str, str]) -> None:
         super().__init__(name)

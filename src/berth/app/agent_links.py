@@ -1,4 +1,4 @@
-"""How the agent of each host connects to the control plane: the URL chooses the transport."""
+"""The connections of agents to the control plane, over the transport that the URL names."""
 
 import ssl
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _BROKER_SCHEMES: Final = frozenset({"amqp", "amqps"})
 
 @dataclass(frozen=True, slots=True)
 class HostLink:
-    """What the agent of one host needs to reach the control plane."""
+    """The keys and the connector with which the agent of one host reaches the control plane."""
 
     key: HostKeyFile
     pins: ControlPins

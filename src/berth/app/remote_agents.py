@@ -36,7 +36,7 @@ _TOUCH_BEATS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class AgentParts:
-    """What the agents of one process share."""
+    """The objects that the agents of one process share."""
 
     settings: Settings
     clock: SystemClock

@@ -30,7 +30,7 @@ QuotaLimit = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 
 
 class AuthMode(StrEnum):
-    """How the API authenticates callers."""
+    """The method by which the API authenticates callers."""
 
     NOAUTH = "noauth"
     NOAUTH2 = "noauth2"
@@ -89,7 +89,7 @@ def parse_address(text: str) -> Address:
 
 
 class CreateMode(StrEnum):
-    """How the servers of one order are placed."""
+    """The placement of the servers of one create request."""
 
     ALL_AT_ONCE = "all_at_once"
     """All servers are placed together, or none is."""
@@ -232,7 +232,7 @@ class GatewaySettings:
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """The policy file or the name of a ready policy; unset, the default policy applies."""
+    """The policy file or the name of a ready policy; the default policy applies if it is unset."""
 
     path: Path | None = None
     # Reading the status of a file every 2 s is cheap, and an edit must take effect soon.
@@ -323,7 +323,7 @@ class AgentSettings:
 
 @dataclass(frozen=True, slots=True)
 class TrackingSettings:
-    """How schedulers track each host's instances; see docs/adr/0020-instance-information.md."""
+    """The tracking of each host's instances; see docs/adr/0020-instance-information.md."""
 
     track_instance_changes: bool = True
     """Agents report instances to schedulers; rules about instances require this."""

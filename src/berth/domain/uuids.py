@@ -1,4 +1,4 @@
-"""The form of UUIDs, and UUIDs derived from names."""
+"""The format of UUIDs, and UUIDs derived from names."""
 
 import hashlib
 import re

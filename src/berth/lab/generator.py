@@ -80,7 +80,7 @@ class GeneratorSettings:
     load: float = 0.9
 
     def __post_init__(self) -> None:
-        """Refuse settings, except the seed, that are not finite and above 0.
+        """Reject a size, length or load that is not finite or not above 0.
 
         Raises:
             InvalidInputError: a setting is not finite or not above 0; the error names it.

@@ -62,7 +62,7 @@ class Arrival:
     availability_zone: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse impossible arrivals.
+        """Reject a negative time or lifetime, and a count below 1.
 
         Raises:
             InvalidInputError: a time or lifetime is negative, or the count is below 1.
@@ -90,7 +90,7 @@ class Workload:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a workload that cannot be replayed.
+        """Reject a workload that cannot be replayed.
 
         Raises:
             InvalidInputError: a host or arrival is repeated, a flavor is unknown, or the arrivals

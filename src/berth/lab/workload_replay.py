@@ -26,7 +26,7 @@ Progress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """How a workload is replayed.
+    """The options of a replay.
 
     Attributes:
         concurrency: the maximum number of requests in flight; 1 keeps the order of arrival exactly.

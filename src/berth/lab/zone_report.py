@@ -18,7 +18,7 @@ _GOOD: Final = "ACTIVE"
 
 @dataclass(frozen=True, slots=True)
 class ZoneShare:
-    """The part of one zone in the demo.
+    """The state of one zone at the end of the demo.
 
     `weight_most` and `weight_least` are the greatest and the least score of a chosen host at the
     time of its choice, or None if no choice is known.

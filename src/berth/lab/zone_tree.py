@@ -161,8 +161,8 @@ class ZoneTree:
         """Wait until each running zone is ready and has had an answer from its running children.
 
         Raises:
-            UnavailableError: this takes longer than the timeout; the message names the zones, or
-                quotes the end of the log of a zone that is not ready.
+            UnavailableError: the zones take longer than the timeout; the message names the zones,
+                or quotes the end of the log of a zone that is not ready.
         """
         deadline_s = time.monotonic() + timeout_s
         for zone in self:

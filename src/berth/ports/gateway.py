@@ -139,8 +139,8 @@ class HostGateway(Protocol):
         """Report that the guest of an idle instance contradicts the instance's status.
 
         Returns:
-            What the control plane did about it, as the end of a sentence about the guest; None if
-            it did nothing, for example because the instance has changed.
+            The response of the control plane, worded as the end of a sentence about the guest; None
+            if there is none, for example because the instance has changed.
         """
         ...
 
@@ -172,7 +172,7 @@ class HostGateway(Protocol):
     async def save_notes(
         self, host: str, notes: Sequence[HostNote], *, begins_pass: bool = False
     ) -> None:
-        """Record what an agent has found or repaired.
+        """Record the faults that an agent has found or repaired.
 
         With `begins_pass`, a new pass over the whole host begins before these notes: findings that
         have not been reported since the previous pass began are dropped.
@@ -181,7 +181,7 @@ class HostGateway(Protocol):
 
 
 class HostSessions(Protocol):
-    """What the control plane offers to the sessions of agents, whatever transport carries them."""
+    """Serves the sessions of agents, over any transport."""
 
     @property
     def gateway(self) -> HostGateway:
@@ -242,7 +242,7 @@ class HostSessions(Protocol):
     def serve_console(
         self, host: str, read: Callable[[str, int], Awaitable[str]]
     ) -> Callable[[], None]:
-        """Serve the consoles of a host's guests; return a function that ends this.
+        """Serve the consoles of a host's guests, until the returned function is called.
 
         Args:
             host: the name of the host.

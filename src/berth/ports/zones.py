@@ -79,8 +79,8 @@ class ForwardedRequest:
 
     `path` begins with "/", includes the query, and is relative to the root of the zone's API.
     `headers` are those to forward, such as the microversion; the sender adds credentials, the
-    tenant's assertion and the length of the body. A response with a larger body than
-    `answer_bytes_max` bytes is rejected as if there had been no answer.
+    tenant's assertion and the length of the body. A response whose body exceeds `answer_bytes_max`
+    bytes is rejected as if there had been no answer.
     """
 
     method: str

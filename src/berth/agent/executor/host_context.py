@@ -1,4 +1,4 @@
-"""The context in which steps run on one host, and how a step ends."""
+"""The context in which steps run on one host, and the end of a step."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class HostContext:
 
 
 class StepEnd(NamedTuple):
-    """How a step ended on the host; see `StepOutcome`."""
+    """The end of a step on the host; the fields are those of `StepOutcome`."""
 
     result: StepResult = StepResult.DONE
     address: str = ""

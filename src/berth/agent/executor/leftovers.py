@@ -19,7 +19,7 @@ class HostFinding(NamedTuple):
 
 
 async def clear_leftover(context: HostContext, leftover: OrphanFiles) -> HostFinding | None:
-    """Delete a leftover that is certainly no longer needed, or report one for the operator.
+    """Delete a leftover that is no longer needed, or report one whose use is unclear.
 
     The caller must run nothing else for the instance meanwhile.
 

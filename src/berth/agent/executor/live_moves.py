@@ -67,7 +67,7 @@ async def check_arrival(context: HostContext, instance: Instance, migration: Mig
 async def _landed(context: HostContext, uuid: str) -> Guest | None:
     """Return the guest on this host, or None if there is none.
 
-    A guest that waits for its migration is given up to 10 seconds to arrive.
+    If the guest is the target of an unfinished migration, wait up to 10 seconds for its arrival.
     """
     guest: Guest | None = None
     for _ in range(_LANDING_TRIES):

@@ -32,8 +32,8 @@ _TIMEOUT_S = 30.0
 def enroll(api: ApiConnection, *, name: str, life_s: float, as_json: bool) -> None:
     """Print a one-time token, with which the agent of host NAME gets its key.
 
-    On the host, `berth agent-enroll` exchanges the token for the acceptance of a new key. A key
-    that the host already has stays valid until then.
+    On the host, `berth agent-enroll` registers a new key with the token. A key that the host
+    already has stays valid until then.
     """
     found = api.post(f"{_PATH}/{segment(name)}/token", {"life_s": life_s})
     if as_json:
@@ -178,7 +178,7 @@ def _time(at_s: object) -> str | None:
 def agent_enroll(
     *, host: str, url: str, ca_file: Path | None, path: Path, token: str | None
 ) -> None:
-    """Create a new key for this host, and exchange a one-time token for its acceptance.
+    """Create a new key for this host, and register it with a one-time token.
 
     A running agent keeps the key that it has read, so restart it afterwards.
     """
@@ -225,7 +225,7 @@ def _ask_token(host: str) -> str:
 def _redeem(
     address: str, token: str, public_key: str, context: ssl.SSLContext | None
 ) -> list[bytes]:
-    """Exchange a token for the acceptance of a key; return the control plane's public keys.
+    """Register a key with a one-time token, and return the control plane's public keys.
 
     Raises:
         CommandError: the control plane refuses the token, or cannot be reached.

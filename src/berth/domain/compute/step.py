@@ -1,4 +1,4 @@
-"""Steps: what an agent did for an instance on its host, as reported to the control plane.
+"""Steps: the actions of an agent for an instance, as reported to the control plane.
 
 A report names the step and its outcome. It contains no record: the control plane derives all writes
 from its own records, so a compromised host can lie only about its own guests.
@@ -28,7 +28,7 @@ A task may still be working on them.
 
 
 class StepResult(StrEnum):
-    """How a step ended."""
+    """The result of a step."""
 
     DONE = "done"
     FAILED = "failed"
@@ -44,7 +44,7 @@ class StepResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepError:
-    """Why a step failed.
+    """The reason why a step failed.
 
     `text` is for operators. `cause` is set for failed builds only; `blames_host` says whether the
     failure counts against the host. `power` is the power state of the guest after the failure, or
@@ -62,8 +62,8 @@ class StepOutcome:
     """The outcome of one step.
 
     `revision` is that of the instance on which the agent acted, and `stage` the stage of its move,
-    empty if it has none; a report about an older state is rejected. `seconds` is how long the step
-    took. `address` tells where the disks, or the guest that waits for a live migration, can be
+    empty if it has none; a report about an older state is rejected. `seconds` is the duration of
+    the step. `address` tells where the disks, or the guest that waits for a live migration, can be
     reached.
     """
 
@@ -108,7 +108,7 @@ OTHER_HOST: Final = "on another host"
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the control plane tells a host about an instance.
+    """The state of an instance, as far as it concerns a host.
 
     `instance` and `migration` are the current records if the instance concerns the host. Otherwise
     both are None, and `where` says why: `unknown`, `deleted` (even if the record still names the
@@ -124,7 +124,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """The answer to an outcome: whether it was recorded, and where the instance stands now.
+    """The answer to an outcome: whether it was recorded, and the current state of the instance.
 
     `standing` is None if the outcome was recorded.
     """
@@ -134,7 +134,7 @@ class Conclusion:
 
 
 class LeftoverUse(StrEnum):
-    """Whether a leftover is needed."""
+    """The verdict of the control plane on leftover files or stored disks."""
 
     NEEDED = "needed"
     """It is needed, or may be."""
@@ -146,7 +146,7 @@ class LeftoverUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeftoverVerdict:
-    """Whether a leftover is needed, and the end of a sentence that gives the reason."""
+    """The verdict on a leftover, and the reason, worded as the end of a sentence."""
 
     use: LeftoverUse
     reason: str = ""

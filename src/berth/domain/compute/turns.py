@@ -1,4 +1,4 @@
-"""Turns: which host must take the next step for an instance, and which hosts it concerns.
+"""Turns: the host that must take the next step for an instance, and the hosts that it concerns.
 
 The agent of a host and the control plane both apply these rules: the agent to find its work, the
 control plane to reject the outcome of a step that was not the host's to take.

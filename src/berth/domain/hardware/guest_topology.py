@@ -20,7 +20,7 @@ class CpuPolicy(StrEnum):
 
 
 class ThreadPolicy(StrEnum):
-    """How dedicated CPUs are placed on the threads of the host's cores."""
+    """The placement of dedicated CPUs on the threads of the host's cores."""
 
     PREFER = "prefer"
     """Whole cores if available, otherwise any threads; this is also the default."""
@@ -31,7 +31,7 @@ class ThreadPolicy(StrEnum):
 
 
 class PageSizeClass(StrEnum):
-    """A page size requested by class instead of size."""
+    """A page size that is requested by class instead of in KiB."""
 
     SMALL = "small"
     """The smallest page size of the NUMA cell."""
@@ -60,7 +60,7 @@ class GuestTopology:
     `isolates_emulator` requests one more dedicated CPU for the hypervisor's own threads, on the
     NUMA cell of the host that the guest's NUMA cell 0 gets. `wants_threads` requires a host on
     which some core has several threads, whether or not the guest gets such a core: this is how Nova
-    treats an image that requires siblings with a flavor that only prefers them. A `thread_policy`
+    treats an image that requires sibling threads if the flavor only prefers them. A `thread_policy`
     of None means `PREFER`.
     """
 

@@ -34,7 +34,7 @@ class DeviceType(StrEnum):
 
 
 class NumaPolicy(StrEnum):
-    """How close a device must be to the guest's NUMA cells."""
+    """The required proximity of a device to the guest's NUMA cells."""
 
     REQUIRED = "required"
     """On one of the guest's own NUMA cells."""

@@ -44,8 +44,8 @@ class ShortageRule(StrEnum):
 class Shortage:
     """The reason why a claim was rejected: an amount that one provider cannot provide.
 
-    `asked` and `left` are in the unit of the class. `left` is what the provider could still
-    allocate, and may be negative.
+    `asked` and `left` are in the unit of the class. `left` is the amount that the provider could
+    still allocate, and may be negative.
     """
 
     provider_uuid: str

@@ -19,7 +19,7 @@ class Provider:
     `owned_traits`, `owned_classes` and `owned_parent_uuid` are what the host's agent last reported:
     its next report replaces these and keeps what clients of the Placement API added or changed. The
     first two are None in records that predate the distinction; the agent then owns all traits and
-    classes. Times are Unix seconds; 0 is unknown.
+    classes. Times are Unix seconds; 0 means unknown.
     """
 
     uuid: str

@@ -116,9 +116,9 @@ class Discrepancy:
 class AuditAges:
     """The ages, in seconds, from which an audit reports irregularities.
 
-    `grace_s` applies to most irregularities, `task_s` to tasks and to what moves have left on hosts
-    that are up, and `request_s` to pending requests. Younger irregularities are usually operations
-    in progress.
+    `grace_s` applies to most irregularities, `task_s` to tasks and to the leftovers of moves on
+    hosts that are up, and `request_s` to pending requests. Younger irregularities are usually
+    operations in progress.
     """
 
     grace_s: float = 60.0

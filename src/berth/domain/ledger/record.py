@@ -101,7 +101,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordSpec:
-    """How the ledger stores one kind of record.
+    """The storage of one kind of record in the ledger.
 
     Attributes:
         kind: the kind, named as in the change feed.

@@ -79,7 +79,7 @@ class OfferTerms:
 
 
 class LapsedHoldAction(StrEnum):
-    """What a zone does when an offer is used after its hold has ended."""
+    """The response of a zone to an offer that is used after its hold has ended."""
 
     TAKE = "take"
     """Use the same host, if it still passes the filters and has the capacity."""

@@ -60,8 +60,8 @@ class Offers:
 class BuildItem:
     """One instance to build, and the offer that it uses.
 
-    `sent_ms` is when the zone that received the tenant's request sent the instance, in Unix
-    milliseconds. An instance that was withdrawn at this time or later is not built.
+    `sent_ms` is the time at which the zone that received the tenant's request sent the instance, in
+    Unix milliseconds. An instance that was withdrawn at this time or later is not built.
     """
 
     instance: Instance

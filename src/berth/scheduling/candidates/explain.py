@@ -57,7 +57,7 @@ class ExplainStep:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How the constraints of a query reduce the fleet to the trees with a candidate.
+    """The steps in which the constraints of a query reduce the fleet to the trees with a candidate.
 
     The steps of each group start with the whole fleet. In an unsuffixed group with several classes,
     the steps of each class start with what the group's other constraints leave, because each class

@@ -1,4 +1,4 @@
-"""Why a host's NUMA cells or devices cannot take a guest, and which changes would help."""
+"""Explains why a host's NUMA cells or devices cannot take a guest, and which changes would help."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -191,7 +191,7 @@ class Rule:
     """A weigher's rule in all its forms; it serves as `Weigher.raw` and `Weigher.share`.
 
     `bind` returns the measure on a table for a request, or None if the weigher does not apply to
-    the request, whatever the hosts are.
+    the request, regardless of the hosts.
     """
 
     bind: Binding

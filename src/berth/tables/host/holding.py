@@ -34,7 +34,7 @@ def hold(
 def release_hold(
     hosts: HostTable, row: int, amounts: Mapping[str, int], assignment: Assignment | None
 ) -> None:
-    """Undo a `hold` with equal arguments; whatever is not on hold is ignored."""
+    """Undo a `hold` with equal arguments; amounts that are not on hold are ignored."""
     hosts.release_hold(row, amounts_on_root(amounts, assignment))
     if assignment is not None:
         for provider_uuid, more in assignment.allocations.items():

@@ -20,7 +20,7 @@ from berth.testing.driver_conformance.rig import (
 
 
 class AdoptingTests(RigFixtures):
-    """Tests of what a second driver on the same host reports."""
+    """Tests of the reports of a second driver on the same host."""
 
     async def test_a_running_guest_is_found_running(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance

@@ -51,7 +51,7 @@ class ClaimTests(LedgerFixtures):
         assert await used_of(ledger) == {VCPU: 4}
 
     async def test_capacity_is_what_ratio_and_reserve_leave(self, ledger: Ledger) -> None:
-        """Capacity is (total - reserved) x ratio, whatever the total is."""
+        """Capacity is (total - reserved) x ratio, even if that exceeds the total."""
         inventory = Inventory(total=10, reserved=2, allocation_ratio=1.5)
         provider = replace(make_provider(1), inventories={VCPU: inventory})
         await commit(ledger, (Put(provider),), (make_take(1, amounts={VCPU: 10}),))
@@ -172,7 +172,7 @@ class ClaimTests(LedgerFixtures):
         assert (await refused(ledger, (Take(claim),))).conflict
 
     async def test_freed_room_can_be_taken_in_the_same_unit(self, ledger: Ledger) -> None:
-        """A move frees and takes in one step, even the capacity that it frees."""
+        """One unit may free capacity and take the same capacity, as a move does."""
         await commit(ledger, *make_fleet(2, vcpus=4), (make_take(1, amounts={VCPU: 4}),))
         free = Free(make_uuid("instance", 1))
         allocations = (

@@ -1,4 +1,4 @@
-"""Consumers: what each holds, whichever API allocated it."""
+"""Consumers and the allocations of each, whichever API created them."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 

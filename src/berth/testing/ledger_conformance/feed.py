@@ -44,7 +44,7 @@ async def events_of(ledger: Ledger, version: int) -> list[object]:
 
 
 class FeedTests(LedgerFixtures):
-    """Tests of what followers of the ledger see."""
+    """Tests of the feed that followers of the ledger read."""
 
     async def test_versions_count_committed_units(self, ledger: Ledger) -> None:
         """Each committed unit gets the next version; a refused one gets none."""

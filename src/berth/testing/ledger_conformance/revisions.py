@@ -117,7 +117,7 @@ class RevisionTests(LedgerFixtures):
         assert provider.inventories == {DISK_GB: Inventory(1)}
 
     async def test_an_inventory_may_shrink_below_its_usage(self, ledger: Ledger) -> None:
-        """An inventory may shrink below its usage, even to nothing."""
+        """An inventory may shrink below its usage, even to 0."""
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=4)))
         await commit(ledger, (ReplaceProvider(stocked(VCPU=0)),))
         provider = await ledger.get(Provider, HOST_1)

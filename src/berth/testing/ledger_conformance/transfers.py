@@ -54,7 +54,7 @@ def arrives(on: int, amount: int, key: str = "arrives") -> Take:
 
 
 async def holds(ledger: Ledger, uuid: str) -> Mapping[str, Mapping[str, int]]:
-    """Return what a consumer holds, by provider and class."""
+    """Return the amounts that a consumer holds, by provider and class."""
     holding = await ledger.consumer_allocations(uuid)
     return {} if holding is None else holding.allocations
 
@@ -110,7 +110,7 @@ class TransferTests(LedgerFixtures):
         assert await holds(ledger, VM) == {HOST_1: {VCPU: 2}}
 
     async def test_a_source_without_allocations_is_refused(self, ledger: Ledger) -> None:
-        """A source that holds nothing is refused, with its uuid, whatever it held before."""
+        """The refusal names the empty source, even if the source held something before."""
         await commit(ledger, *make_fleet(1))
         for unit in ((LEAVES,), (make_take(1), Free(VM), LEAVES), (make_take(1), LEAVES, LEAVES)):
             refusal = await refused(ledger, unit)

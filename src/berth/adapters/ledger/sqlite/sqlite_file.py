@@ -68,7 +68,7 @@ def _execute_when_free(connection: sqlite3.Connection, statement: str) -> None:
     """Execute a statement, and repeat it for up to `BUSY_TIMEOUT_S` seconds while the file is busy.
 
     Switching a new file to WAL mode needs exclusive access. If two connections try at the same
-    time, SQLite fails one of them immediately, whatever the timeout.
+    time, SQLite fails one of them immediately, regardless of the timeout.
 
     Raises:
         sqlite3.OperationalError: the statement failed, or the file stayed busy.

@@ -95,12 +95,12 @@ class LibvirtFolder(GuestFolder):
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether its guest is being built or destroyed, or was when an agent died."""
+        """Whether the guest is being built or destroyed, or was when an agent died."""
         return (self.path / _UNFINISHED).exists()
 
     @property
     def is_leaving(self) -> bool:
-        """Whether its guest is migrating away; it has left when libvirt no longer knows it."""
+        """Whether the guest is migrating away; it has left once libvirt no longer knows it."""
         return (self.path / _LEAVING).exists()
 
     def leave(self, *, leaves: bool) -> None:

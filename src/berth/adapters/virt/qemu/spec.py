@@ -59,7 +59,7 @@ class QemuFolder(GuestFolder):
 
     @property
     def memory(self) -> Path:
-        """The saved memory of a suspended guest."""
+        """The file with the saved memory of a suspended guest."""
         return self.path / "memory.img"
 
     def make(self) -> None:
