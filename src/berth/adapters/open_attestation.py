@@ -61,7 +61,7 @@ class OpenAttester:
     Args:
         access: the address and the credentials of the service.
         clock: provides the time.
-        valid_s: for how many seconds after its validation a level is valid.
+        valid_s: the seconds for which a level is valid after its validation.
         transport: the HTTP transport; None uses the network.
 
     Raises:

@@ -75,8 +75,9 @@ class AgentPool:
         clock: provides the time.
         telemetry: receives failures and findings.
         pace: intervals and limits.
-        is_in_touch: whether the control plane was heard from recently. If not, it may have given
-            the host up, and is asked before a task begins, because the guest may run elsewhere.
+        is_in_touch: returns whether the control plane was heard from recently. If not, it may have
+            given the host up, and is asked before a task begins, because the guest may run
+            elsewhere.
     """
 
     def __init__(

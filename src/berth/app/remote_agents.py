@@ -82,7 +82,7 @@ class RemoteAgent:
         name: the name of the host.
         driver: the driver of the host.
         link: reaches the control plane.
-        parts: what all agents of the process share.
+        parts: the objects that all agents of the process share.
 
     Raises:
         InvalidInputError: `agent.isolated_pause_s` is not 0, but the driver cannot pause guests.

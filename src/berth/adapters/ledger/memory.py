@@ -55,7 +55,7 @@ class MemoryLedger:
     """Keeps all records in dictionaries; a batch is applied and stored without interruption.
 
     Args:
-        retention: how much history to keep.
+        retention: the minimum history to keep.
         now_s: returns the Unix time in seconds, by which claim keys, deleted instances and their
             history expire.
     """

@@ -39,7 +39,7 @@ async def open_ledger(
         url: `memory:`, `sqlite:///PATH` (four slashes for an absolute path) or
             `postgresql://USER@HOST/DATABASE`; several hosts, separated by commas, are a primary and
             its replicas.
-        retention: how much history to keep.
+        retention: the minimum history to keep.
         now_s: returns the Unix time in seconds.
         timeout_s: seconds that a PostgreSQL server may take to answer; unused by other ledgers.
         on_batch: called after each batch, possibly in another thread, with the number of its units
@@ -50,7 +50,7 @@ async def open_ledger(
 
     Raises:
         LedgerError: the URL has none of these forms, the store cannot be opened, or its schema is
-            too new for this Berth.
+            too new for this version of Berth.
     """
     if url == MEMORY:
         return MemoryLedger(retention=retention, now_s=now_s)
@@ -80,7 +80,8 @@ async def migrate(url: str) -> None:
     """Migrate a ledger to the schema of this Berth, unless its schema is as new or newer.
 
     Raises:
-        LedgerError: see `open_ledger`; a newer schema is an error only if this Berth cannot use it.
+        LedgerError: see `open_ledger`; a newer schema is an error only if this version of Berth
+            cannot use it.
     """
     found = await schema_of(url)
     if found is not None:

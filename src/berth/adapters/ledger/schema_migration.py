@@ -1,4 +1,4 @@
-"""Migration of a SQL ledger's schema to the revision of this Berth.
+"""Migration of a SQL ledger's schema to the revision of this version of Berth.
 
 A ledger records two revisions: that of its tables, and the oldest revision whose version of Berth
 can still use these tables. The second lets processes of the previous version keep working next to
@@ -73,10 +73,10 @@ class Schema(NamedTuple):
         return self.revision >= SCHEMA
 
     def check(self) -> None:
-        """Check that the ledger is not too new for this Berth.
+        """Check that the ledger is not too new for this version of Berth.
 
         Raises:
-            LedgerError: the tables can only be used by a newer Berth.
+            LedgerError: only a newer version of Berth can use the tables.
         """
         if self.readable_by > SCHEMA:
             raise LedgerError(
@@ -111,7 +111,7 @@ def migrate_sqlite(path: Path) -> None:
     """Migrate a SQLite file to the newest schema, creating the file if necessary.
 
     Raises:
-        LedgerError: the schema is too new for this Berth, or the file cannot be written.
+        LedgerError: the schema is too new for this version of Berth, or the file cannot be written.
     """
     engine = create_engine(
         URL.create("sqlite", database=str(path)), connect_args={"timeout": BUSY_TIMEOUT_S}
@@ -146,7 +146,7 @@ def upgrade(connection: Connection) -> None:
     Tables that already have the newest schema known here, or a newer one, are left unchanged.
 
     Raises:
-        LedgerError: the schema is too new for this Berth.
+        LedgerError: the schema is too new for this version of Berth.
     """
     # Imported here because Alembic takes long to load, and is needed only when a ledger is created
     # or upgraded.

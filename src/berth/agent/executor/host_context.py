@@ -19,7 +19,7 @@ class HostContext:
         gateway: reaches the control plane.
         driver: the host's driver.
         clock: provides the time.
-        stop_grace_s: how many seconds a guest has to shut itself down.
+        stop_grace_s: the seconds that a guest has to shut itself down.
         offloads: whether a shelved instance leaves the host immediately, if the driver can store
             disks.
     """
@@ -47,7 +47,7 @@ def failed(error: Exception, power: str = "", result: StepResult = StepResult.FA
     """Return the end of a step that failed.
 
     Args:
-        error: why.
+        error: the reason for the failure.
         power: the power state of the guest afterwards; empty if it is not known.
         result: the kind of failure.
     """

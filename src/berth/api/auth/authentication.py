@@ -192,7 +192,7 @@ class HttpBasic:
         clock: measures durations.
         key: the key of the MAC: at most 64 random bytes, new in each process.
         admins: users that are administrators.
-        remembered_s: how long a verified password is cached, in seconds.
+        remembered_s: the seconds for which a verified password is cached.
         remembered_max: maximum number of cached passwords.
         checks_max: maximum number of concurrent password checks.
         waiting_max: maximum number of checks that run or wait; further logins get a 503.

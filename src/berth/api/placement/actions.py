@@ -48,7 +48,7 @@ class PlacementRoute:
             read.
         asks: query shapes, each with its first minor version; None if the query is ignored.
         shows: whether the response has a body; the client must then accept JSON.
-        is_timed: whether `last-modified` is sent from 1.15 on even without a body.
+        is_timed: whether `last-modified` is sent from microversion 1.15 on even without a body.
         project_in: query parameter with the project that the rule is checked against.
         subject: looks up the object that the path names, and raises an error if there is none.
             It runs before an invalid body is reported, since Placement reports a missing object

@@ -224,7 +224,7 @@ def _check_subtrees(groups: _Groups, kept: AbstractSet[str]) -> None:
 
 
 def _check_orphans(groups: _Groups) -> None:
-    """Check that there is a group and that every group has resources, as required up to 1.35."""
+    """Check that there are groups and each has resources, as required up to microversion 1.35."""
     empty = {suffix: asked for suffix, asked in groups.items() if not asked.amounts}
     orphans = [f"required{suffix}" for suffix, asked in empty.items() if asked.traits.required]
     if orphans:

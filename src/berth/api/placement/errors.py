@@ -14,7 +14,7 @@ AGAIN = "Another thread concurrently updated the resource provider data. Please 
 
 
 class Code(StrEnum):
-    """Machine-readable error codes, sent from 1.23 on."""
+    """Machine-readable error codes, sent from microversion 1.23 on."""
 
     UNDEFINED = "placement.undefined_code"
     CONCURRENT_UPDATE = "placement.concurrent_update"
@@ -55,7 +55,7 @@ class PlacementError(HttpError):
     Args:
         status: HTTP status, 400 or above.
         message: description of the problem; clients show it unchanged.
-        code: machine-readable code, sent from 1.23 on.
+        code: machine-readable code, sent from microversion 1.23 on.
         headers: additional response headers.
     """
 

@@ -92,7 +92,7 @@ def amounts_of(value: str) -> dict[str, int]:
 
 
 def traits_of(values: Sequence[str], minor: int) -> Traits:
-    """Parse the values of `required`; before 1.39 only the last one applies.
+    """Parse the values of `required`; before microversion 1.39 only the last one applies.
 
     Raises:
         PlacementError: 400, a value is malformed.

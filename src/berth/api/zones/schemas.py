@@ -68,7 +68,8 @@ class ChildZoneView(ZoneLine):
     """A child zone with all fields except its password.
 
     `failures` counts the latest polls that failed in a row, and `seen_at` is the time of the last
-    successful poll, or null. `capabilities` and `ranges` are what the zone publishes about itself.
+    successful poll, or null. `capabilities` and `ranges` are the information that the zone
+    publishes about itself.
     """
 
     username: str

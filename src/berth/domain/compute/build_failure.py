@@ -93,7 +93,7 @@ def with_failure(
     Args:
         counts: the counts before.
         project_id: the tenant whose build failed.
-        cause: why it failed.
+        cause: the cause of the failure.
         now_s: Unix seconds.
         half_life_s: seconds in which a count halves.
 
@@ -165,7 +165,7 @@ class BuildError(BerthError):
     """The driver of a host could not start an instance.
 
     Args:
-        reason: what went wrong, for operators.
+        reason: the description of the failure, for operators.
         blames_host: whether the failure counts against the host; False if the request is at
             fault.
         cause: the cause; None if the driver does not know it, which means `DRIVER`, or `GUEST` if

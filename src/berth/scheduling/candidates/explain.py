@@ -44,8 +44,8 @@ class ExplainStep:
         group: the suffix of the group with the constraint; None for the query as a whole.
         constraint: the kind of the constraint.
         names: the traits, aggregates, provider or class that the constraint names.
-        before: what remained before this step.
-        after: what remains after this step.
+        before: the part of the fleet that remained before this step.
+        after: the part of the fleet that remains after this step.
     """
 
     group: str | None

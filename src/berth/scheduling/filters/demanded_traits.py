@@ -164,7 +164,7 @@ def trait_filter(name: str, demands: Demands, *, request: tuple[str, ...]) -> Fi
     Args:
         name: the filter's name.
         demands: returns the traits that a query demands; empty if the filter does not apply.
-        request: what `demands` reads of the request, as in `Reads`.
+        request: the parts of the request that `demands` reads, as in `Reads`.
     """
 
     def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:

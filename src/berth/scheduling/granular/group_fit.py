@@ -123,7 +123,7 @@ def _offers(classes: Sequence[ClassColumns | None], row: int) -> tuple[ClassCapa
 
 
 def assign(hosts: HostTable, query: Query, row: int) -> Assignment | None:
-    """Return what an instance receives from the providers of a row; see `rule.Assign`.
+    """Return the assignment of an instance on the providers of a row; see `rule.Assign`.
 
     The result is None if there are no groups and the root supplies all unsuffixed amounts.
 

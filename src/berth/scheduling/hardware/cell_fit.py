@@ -1,4 +1,4 @@
-"""Whether a guest NUMA cell fits on a host NUMA cell, and what it gets (nova-behaviour.md 6.2).
+"""The fit of a guest NUMA cell on a host NUMA cell (nova-behaviour.md 6.2).
 
 `cell_masks` applies the same rules to many hosts together; change both.
 """

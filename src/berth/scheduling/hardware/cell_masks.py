@@ -1,4 +1,4 @@
-"""Which hosts' NUMA cells can take a guest topology, computed for many hosts together.
+"""The hosts whose NUMA cells can take a guest topology, computed for many hosts together.
 
 Source: nova-behaviour.md 6.2.
 

@@ -1,4 +1,4 @@
-"""Which of a host's PCI devices an instance receives: pool by pool, as in Nova.
+"""The choice of the PCI devices that an instance receives: pool by pool, as in Nova.
 
 Source: nova-behaviour.md 6.3.
 

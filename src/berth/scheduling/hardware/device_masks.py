@@ -1,4 +1,4 @@
-"""Which hosts have the requested devices, computed for many hosts together.
+"""The hosts with the requested devices, computed for many hosts together.
 
 Source: nova-behaviour.md 6.3.
 

@@ -1,4 +1,4 @@
-"""NUMA cells and PCI devices together: what an instance receives from its host.
+"""NUMA cells and PCI devices together: the hardware that an instance receives from its host.
 
 Guest NUMA cells are matched to host NUMA cells, and devices come with the host cells close to them.
 The search enumerates sets of host cells close to requested devices, but no permutations: whether
@@ -169,7 +169,7 @@ def _sets(groups: Sequence[Sequence[int]], most: int) -> Iterator[int]:
 
 
 def _near(layout: Layout, chosen: int) -> NearCells:
-    """Return what is close to a set of cells, given as bits by position."""
+    """Return the devices close to a set of cells, given as bits by position."""
     mine = [cell for place, cell in enumerate(layout) if chosen >> place & 1]
     sockets = {socket for _, socket in mine}
     known = all(socket is not None for _, socket in layout)
@@ -256,7 +256,7 @@ class HardwareAssign:
     packs: bool
 
     def __call__(self, hosts: HostTable, query: Query, row: int) -> Assignment | None:
-        """Return what an instance placed on a row receives.
+        """Return the hardware that an instance placed on a row receives.
 
         The result is None if the instance needs neither cells nor devices, or if the devices do not
         fit.

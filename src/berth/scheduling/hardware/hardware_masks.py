@@ -1,4 +1,4 @@
-"""Which hosts can take a guest's topology and devices, computed for many hosts together.
+"""The hosts that can take a guest's topology and devices, computed for many hosts together.
 
 Operations on columns decide nearly all cases. The others (guests of several NUMA cells that need
 close devices, and demands that compete for the same devices) are decided host by host; hosts with

@@ -1,4 +1,4 @@
-"""Pinning: which CPUs of a host's NUMA cell a guest NUMA cell gets (nova-behaviour.md 6.2).
+"""Pinning: the choice of host CPUs for a guest NUMA cell (nova-behaviour.md 6.2).
 
 Berth decides as Nova does whether a cell has enough CPUs, but chooses among them by rules of its
 own: it keeps cores whole as long as possible, for later guests that need whole cores.

@@ -36,7 +36,7 @@ def lint_values(
 
 
 def _reason(values: Scores, normalisation: Normalisation) -> str:
-    """Return what is wrong with values; empty if they are valid."""
+    """Return the fault in values, as text; empty if they are valid."""
     odd = values[~np.isfinite(values)]
     if odd.size:
         return f"returns {odd[0]} on {count_hosts(odd.size)}"

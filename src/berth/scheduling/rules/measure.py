@@ -236,7 +236,7 @@ def part(arithmetic: Arithmetic, free: Value, whole: Value) -> Value:
 
     Args:
         arithmetic: the operations for numbers or for arrays.
-        free: what is left; may be below 0.
+        free: the amount that is left; may be below 0.
         whole: the capacity, in the same unit.
     """
     share = arithmetic.ratio(free, whole, 0.0)

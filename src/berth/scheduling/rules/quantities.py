@@ -23,7 +23,7 @@ _CENTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """One size of flavors, and the resource class in which hosts provide it.
+    """A size of a flavor, such as its memory, and the resource class in which hosts provide it.
 
     Args:
         resource_class: the resource class.
@@ -82,7 +82,7 @@ def say(amount: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """Hosts that a filter removes because of one size of a flavor.
+    """The hosts that a filter removes because of one size of a flavor.
 
     Args:
         filter_name: the filter.

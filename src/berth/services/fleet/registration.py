@@ -1,4 +1,4 @@
-"""Registration of hosts: what agents report at their start becomes records of the ledger.
+"""Registration of hosts, which turns the reports of starting agents into records of the ledger.
 
 A process that serves agents has all providers in memory. It compares a report with its tables, and
 writes only what differs, with guards on all that the comparison relied on. The cost of a report is

@@ -1,4 +1,4 @@
-"""Checks of the reports of hosts: what a host may claim about itself, and how much of it.
+"""Checks of the reports of hosts, which limit the claims that a host may make about itself.
 
 A report comes from a machine that runs guests of untrusted owners. It may describe the host, its
 root provider and its children, and nothing that belongs to another host or to clients of the

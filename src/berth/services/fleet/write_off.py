@@ -66,7 +66,7 @@ class WriteOffService:
         self._telemetry = telemetry
 
     async def plan(self, host: str, *, service_down_time_s: float) -> WriteOffPlan:
-        """Return what writing off a host would end and free, without changing anything.
+        """Return the consequences of writing off a host, without changing anything.
 
         Raises:
             NotFoundError: the host has no compute service.

@@ -69,8 +69,8 @@ class Alternates:
 
         Args:
             request: the request for one instance, as a scheduler would get it.
-            assignment: what the instance was assigned on the failed host beyond amounts; None if
-                nothing.
+            assignment: the hardware and child providers that the instance had on the failed host;
+                None if it had none.
         """
         needs = request.needs
         takes_choice = needs.groups or needs.topology or needs.devices or assignment

@@ -132,7 +132,7 @@ async def shelve(context: StepContext, instance: Instance) -> StepWrites:
 
 
 async def offload(context: StepContext, instance: Instance) -> StepWrites:
-    """Record where a shelved guest's disks are or, in the next step, that the guest is gone.
+    """Record the address of a shelved guest's disks or, in the next step, that the guest is gone.
 
     The second step also releases the host.
     """

@@ -35,7 +35,7 @@ class Gateway:
         liveness: receives the heartbeats.
         outcomes: records the outcomes of steps.
         audits: audits a host whenever its agent reports it.
-        notices: records what agents find and repair.
+        notices: records the faults that agents find and repair.
     """
 
     def __init__(  # noqa: PLR0913 - the parts that serve agents

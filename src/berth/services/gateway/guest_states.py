@@ -55,7 +55,7 @@ def differs(instance: Instance, power: Power | None) -> bool:
 
 
 class GuestStates:
-    """Records what agents report about guests that no task explains.
+    """Records the reports of agents about guests in states that no task explains.
 
     Args:
         ledger: the ledger.
@@ -103,7 +103,7 @@ class GuestStates:
             host: the host that reports.
             instance_uuid: the instance.
             revision: the revision of the instance whose guest was restarted last.
-            restarts: how many times the guest was restarted, at most a million.
+            restarts: the number of times that the guest was restarted, at most a million.
             window_s: the number of seconds within which those restarts happened.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Host notices: what agents find and repair on their hosts, recorded in the ledger.
+"""Host notices: the faults that agents find and repair on their hosts, recorded in the ledger.
 
 Notices are stored in the record of the host's service, because only its agent can detect the
 problems, and an audit of the ledger must report them without calling any agent

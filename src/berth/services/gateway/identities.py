@@ -112,7 +112,7 @@ class HostIdentities:
 
         Args:
             host: the name of the host, which need not exist yet.
-            life_s: how long the token is valid, in seconds; at most 30 days.
+            life_s: the lifetime of the token in seconds; at most 30 days.
 
         Raises:
             InvalidInputError: `host` is not a valid name, or `life_s` is out of bounds.

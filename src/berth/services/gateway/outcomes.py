@@ -102,7 +102,7 @@ class Outcomes:
         self._failed_builds: dict[str, FailedBuilds] = {}
 
     async def standing(self, host: str, instance_uuid: str) -> Standing:
-        """Return where an instance stands, as far as that concerns the host.
+        """Return the state of an instance, as far as it concerns the host.
 
         Raises:
             UnavailableError: the ledger cannot be reached.

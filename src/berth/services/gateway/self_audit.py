@@ -39,7 +39,7 @@ class _LastAudit:
     Attributes:
         signature: the signature of the replica's data.
         since_s: the Unix time at which the signature last changed.
-        count: how many of the audits that are due after this change have run.
+        count: the number of audits that have run of those that are due after this change.
         found: the code and key of each discrepancy that remains.
     """
 

@@ -79,7 +79,7 @@ class StepContext:
 
 
 class StepWrites(NamedTuple):
-    """The writes that record an outcome, and what follows from them.
+    """The writes that record an outcome, the result of a build, and alternative writes.
 
     Attributes:
         unit: the writes, committed atomically.

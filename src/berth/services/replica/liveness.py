@@ -63,7 +63,7 @@ class _Source:
 
     Attributes:
         number: the number of its newest report.
-        read_ticks_s: when that report was read, by the monotonic clock.
+        read_ticks_s: the time when that report was read, by the monotonic clock.
         is_lost: whether its reports stopped, so that its hosts were given time to find another
             gateway.
     """
@@ -82,7 +82,7 @@ class Liveness:
         clock: provides the time of day and a monotonic counter.
         telemetry: receives failed exchanges, times that were not observed, and uncertainty.
         gateway: the id of this process in the store; a UUID that is new at each start.
-        rules: when silence means that hosts are down.
+        rules: the rules by which silence means that hosts are down.
         observer: counts the heartbeats.
 
     Attributes:

@@ -11,7 +11,7 @@ from berth.tables.vocabulary import Vocabulary
 
 
 class ProviderReplica:
-    """A subscriber of the feed that keeps what the Placement API reads.
+    """A subscriber of the feed that keeps the data that the Placement API reads.
 
     Each `load` replaces both attributes with new objects, so callers must not keep references
     to them.

@@ -41,7 +41,7 @@ class Silence(NamedTuple):
 def judge_silence(
     table: HostTable, now_s: float, service_down_time_s: float, share_max: float = SILENT_SHARE_MAX
 ) -> Silence:
-    """Return which hosts are silent, and whether they may be up after all.
+    """Return the silent hosts of a table, and whether they may be up after all.
 
     They may be up if all hosts that count are silent, or if at least two, and more than
     `share_max` of them, fell silent within `service_down_time_s` of each other. Hosts that fell

@@ -61,8 +61,8 @@ class HostTableHealth:
 class BrokerHealth:
     """The health source of the broker.
 
-    `is_up` returns whether the broker is connected, and `is_needed` says whether the process is not
-    ready without it.
+    `is_up` returns whether the broker is connected, and `is_needed` says whether the process needs
+    it to be ready.
     """
 
     is_up: Callable[[], bool]
@@ -207,7 +207,7 @@ class SessionHealth:
     """The health of a process of agents that reach the control plane through a gateway.
 
     Args:
-        is_connected: returns for each host whether it has a session.
+        is_connected: a function for each host, which returns whether the host has a session.
         clock: measures the uptime.
     """
 
@@ -217,7 +217,7 @@ class SessionHealth:
         self._began_ns = clock.ticks_ns()
 
     async def problems(self) -> list[str]:
-        """Return why the process is not ready; empty if it is ready."""
+        """Return the reasons why the process is not ready; empty if it is ready."""
         missing = sum(not one() for one in self._is_connected)
         hosts = "the host has" if len(self._is_connected) == 1 else f"{missing} hosts have"
         return [f"{hosts} no session with the control plane"] if missing else []

@@ -13,7 +13,7 @@ from berth.tables.host.hosts import HostTable
 def hold(
     hosts: HostTable, row: int, amounts: Mapping[str, int], assignment: Assignment | None
 ) -> None:
-    """Hold what an instance uses of a row's providers, NUMA cells and devices.
+    """Hold the amounts, NUMA cells and devices that an instance uses on a row.
 
     Args:
         hosts: the table.

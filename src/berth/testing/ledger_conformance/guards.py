@@ -43,7 +43,7 @@ class GuardTests(LedgerFixtures):
         await commit(ledger, (Guard("g", seen), make_take(2, amounts={VCPU: 1})))
 
     async def test_shared_uses_do_not_conflict(self, ledger: Ledger) -> None:
-        """A shared use is refused only after an exclusive one."""
+        """Shared guards do not conflict with each other, only with exclusive ones."""
         seen = await commit(ledger, *make_fleet(1))
         shared, alone = Guard("tree", seen, is_shared=True), Guard("tree", seen)
         first, second = await ledger.commit([(shared, make_take(1)), (shared, make_take(2))])

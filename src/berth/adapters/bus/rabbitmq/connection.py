@@ -58,7 +58,7 @@ class BrokerSession:
 
     Attributes:
         ended: set when the session has ended.
-        reason: why it ended.
+        reason: the reason for its end.
     """
 
     def __init__(self, connection: AbstractConnection) -> None:

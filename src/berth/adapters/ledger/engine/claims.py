@@ -15,7 +15,7 @@ from berth.domain.ledger.write import Free, Rejected, RejectionCause, Take, Tran
 
 
 def take(tx: UnitTransaction, write: Take) -> Rejected | None:
-    """Take the allocations of a claim, or return why the claim is rejected.
+    """Take the allocations of a claim, or return the rejection.
 
     This increments the generation of every provider from which something is allocated.
     """
@@ -134,7 +134,7 @@ def _not_held(uuid: str) -> Rejected:
 
 
 def transfer(tx: UnitTransaction, write: TransferAllocations) -> Rejected | None:
-    """Transfer everything that a consumer holds to another one, or return why this is rejected.
+    """Transfer everything that a consumer holds to another one, or return the rejection.
 
     A consumer that holds nothing is treated as by `free`.
     """

@@ -19,7 +19,7 @@ DERIVED_GENERATION: Final = 1
 
 
 def reallocate(tx: UnitTransaction, write: Reallocate) -> Rejected | None:
-    """Replace what consumers hold, or return why the write is rejected.
+    """Replace the allocations of consumers, or return the rejection.
 
     This increments the generation of each provider from which something is allocated, and of each
     provider whose consumer is left with nothing. As in Placement, a provider keeps its generation

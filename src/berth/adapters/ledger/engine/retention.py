@@ -1,4 +1,4 @@
-"""The retention of a ledger: how much history it keeps."""
+"""The retention of a ledger: the minimum history that it keeps."""
 
 from dataclasses import dataclass
 
@@ -14,11 +14,11 @@ class Retention:
     """The minimum history that a ledger keeps; it keeps more until the next trim.
 
     Attributes:
-        feed_versions: how many of the newest versions stay in the change feed.
-        decisions: how many of the newest decisions are kept.
-        claim_keys_s: for how many seconds after its commit a claim key is kept; a retry must come
+        feed_versions: the number of newest versions that stay in the change feed.
+        decisions: the number of newest decisions that are kept.
+        claim_keys_s: the seconds for which a claim key is kept after its commit; a retry must come
             within this time.
-        deleted_instances_s: for how many seconds after its last change a deleted instance is kept.
+        deleted_instances_s: the seconds for which a deleted instance is kept after its last change.
     """
 
     feed_versions: int = 200_000

@@ -60,7 +60,7 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
     Args:
         url: the URL of the database, as asyncpg reads it; its schema must be current.
         pool: connections for reading.
-        retention: how much history to keep.
+        retention: the minimum history to keep.
         now_s: returns the Unix time in seconds, by which claim keys and deleted instances expire.
         timeout_s: seconds to wait for a connection, and for the answer to a statement; the
             statements of a snapshot may take six times as long.

@@ -1,4 +1,4 @@
-"""Migration of a PostgreSQL ledger to the schema of this Berth.
+"""Migration of a PostgreSQL ledger to the schema of this version of Berth.
 
 This module is imported only for such ledgers, because the drivers take long to load.
 """
@@ -52,8 +52,8 @@ async def migrate_postgres(url: str) -> None:
     """Migrate a PostgreSQL database to the newest schema.
 
     Raises:
-        LedgerError: the schema is too new for this Berth, or the database cannot be reached or
-            written.
+        LedgerError: the schema is too new for this version of Berth, or the database cannot be
+            reached or written.
     """
     engine = create_async_engine(
         "postgresql+asyncpg://",

@@ -85,7 +85,7 @@ class PostgresWriter:
 
     Args:
         url: the URL of the database, as asyncpg reads it.
-        retention: how much history to keep.
+        retention: the minimum history to keep.
         now_s: returns the Unix time in seconds.
         timeout_s: seconds to wait for a connection and for other writers; a statement may take
             twice as long.
@@ -96,7 +96,8 @@ class PostgresWriter:
         on_failure: called with an error that no caller receives.
 
     Attributes:
-        fault: why the latest batch was not stored, if the server was the cause; None otherwise.
+        fault: the reason why the latest batch was not stored, if the server was the cause; None
+            otherwise.
     """
 
     def __init__(  # noqa: PLR0913 - the connection, the retention and the callbacks

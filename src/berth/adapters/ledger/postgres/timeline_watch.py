@@ -13,7 +13,7 @@ class TimelineWatch:
     has not reached the version again, or has it in another timeline (docs/adr/0031-timelines.md).
 
     Attributes:
-        losses: how often versions that this process had read were lost.
+        losses: the number of times that versions that this process had read were lost.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,8 @@ class TimelineWatch:
         """Note a version that this process has committed, and may apply without reading it.
 
         A version of another timeline than the newest one is not noted, because versions that this
-        process has read may have been lost before that timeline began. The next read shows that.
+        process has read may have been lost before that timeline began. The next read detects such a
+        loss.
         """
         if timeline == self._newest[1] and version > self._newest[0]:
             self._newest = (version, timeline)

@@ -44,8 +44,8 @@ class RowBatch:
         inserts: rows to insert, by table name; each has a value for every column.
         seen: heartbeats, as (host, Unix seconds as JSON text).
         born: the instances that did not exist before the batch.
-        generations: the provider's generation for each row of `spent`; batches that older Berths
-            have logged have none.
+        generations: the provider's generation for each row of `spent`; batches that an older
+            version of Berth has logged have none.
     """
 
     first: int

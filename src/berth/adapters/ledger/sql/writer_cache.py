@@ -44,7 +44,7 @@ class WriterCache:
     def add_loaded(
         self, required: RequiredKeys, missing: RequiredKeys, version: int, texts: Sequence[str]
     ) -> None:
-        """Add what was loaded for the missing keys; all required keys are known from then on.
+        """Add the rows loaded for the missing keys; all required keys are known from then on.
 
         Loading a consumer also loads the providers from which it holds something. Those that are
         already known keep their known state, which may be newer than the tables.

@@ -73,7 +73,7 @@ class SqliteLedger(SqlLedger[SqliteWriter]):
 
     Args:
         path: the database file, whose schema must be current.
-        retention: how much history to keep.
+        retention: the minimum history to keep.
         now_s: returns the Unix time in seconds, by which claim keys and deleted instances expire.
         on_batch: see `SqliteWriter`.
         on_failure: see `SqliteWriter`.

@@ -55,7 +55,7 @@ class SqliteWriter:
 
     Args:
         path: the database file.
-        retention: how much history to keep.
+        retention: the minimum history to keep.
         now_s: returns the Unix time in seconds.
         on_notice: called in the event loop with the notice of each commit and of the end of each
             checkpoint, before any caller is answered.
@@ -66,8 +66,8 @@ class SqliteWriter:
     Attributes:
         newest: the epoch and version of the newest notice, which `on_notice` may not have received
             yet.
-        fault: why the latest batch was not stored, if the file or its disk was the cause; None
-            otherwise.
+        fault: the reason why the latest batch was not stored, if the file or its disk was the
+            cause; None otherwise.
     """
 
     def __init__(

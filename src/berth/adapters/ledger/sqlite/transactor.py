@@ -108,7 +108,7 @@ class Transactor:
 
     Args:
         connection: a connection that only the transactor uses.
-        retention: how much history to keep.
+        retention: the minimum history to keep.
         now_s: returns the Unix time in seconds.
 
     Attributes:

@@ -371,7 +371,7 @@ class WriteQueue(Protocol):
 
     @property
     def fault(self) -> str | None:
-        """Why the latest batch was not stored, if the store was the cause; None otherwise."""
+        """The reason why the latest batch was not stored, if the store was the cause; else None."""
         ...
 
     def submit(self, request: WriteRequest, /) -> None:

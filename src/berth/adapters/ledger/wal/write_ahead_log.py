@@ -114,7 +114,7 @@ def unpack_batch(packed: bytes) -> RowBatch:
     """Return the batch in a record of the log.
 
     Raises:
-        LedgerError: the record is damaged or was written by a newer Berth.
+        LedgerError: the record is damaged, or a newer version of Berth has written it.
     """
     try:
         batch = _DECODER.decode(zlib.decompress(packed))

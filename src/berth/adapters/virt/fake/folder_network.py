@@ -57,9 +57,9 @@ class FolderNetwork(FakeNetwork):
     """Connects fake machines whose processes share a folder.
 
     Each waiting guest, arrived guest, offered disk and stored disk is a small JSON file, and an
-    address names the file. All writes are atomic. What a process has announced outlives the process
-    until `clear` deletes it when the host starts again. `clear` never deletes stored disks. All
-    methods for guests raise DriverError if a file cannot be read, written or deleted.
+    address names the file. All writes are atomic. The announcements of a process outlive it until
+    `clear` deletes them when the host starts again. `clear` never deletes stored disks. All methods
+    for guests raise DriverError if a file cannot be read, written or deleted.
 
     Args:
         folder: the shared folder, which is created if necessary.
@@ -79,7 +79,7 @@ class FolderNetwork(FakeNetwork):
             raise InvalidInputError("virt.fake_network_dir", reason) from error
 
     def clear(self, host: str) -> None:
-        """Delete what an earlier process announced for a host, whose guests ended with the process.
+        """Delete the announcements of an earlier process for a host, whose guests ended with it.
 
         Raises:
             InvalidInputError: a file cannot be deleted.

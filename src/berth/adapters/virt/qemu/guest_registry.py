@@ -69,7 +69,7 @@ class QemuGuestRegistry:
         """Record what has happened to a guest since the last access.
 
         Returns:
-            Why the current state is unknown, or an empty string.
+            The reason why the current state is unknown, or an empty string.
         """
         machine.folder.trim_console()
         try:

@@ -21,7 +21,7 @@ class TokenAnswer(View):
 
 
 class RedeemBody(Model):
-    """The exchange of a token for a key: an Ed25519 public key in base64."""
+    """A one-time token, and the key to add: an Ed25519 public key in base64."""
 
     token: Annotated[str, Meta(min_length=1, max_length=255)]
     public_key: Annotated[str, Meta(min_length=1, max_length=255)]

@@ -49,7 +49,7 @@ _SORT_DIRS: Final = frozenset({"asc", "desc"})
 
 
 async def list_flavors(call: Call) -> Answer:
-    """List flavors with id, name and links, and from 2.55 on with descriptions."""
+    """List flavors with id, name and links, and from microversion 2.55 on with descriptions."""
     flavors, links = await _page(call)
     linker = linker_of(call)
     lines = [

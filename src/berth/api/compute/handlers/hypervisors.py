@@ -53,7 +53,7 @@ async def list_hypervisors_in_detail(call: Call) -> Answer:
 
 
 async def show_hypervisor(call: Call) -> Answer:
-    """Show a hypervisor by its uuid, or before 2.53 by its integer id."""
+    """Show a hypervisor by its uuid, or before microversion 2.53 by its integer id."""
     query = call.query(HypervisorQuery)
     with_servers = call.version >= _UUIDS and flag(query.with_servers, "with_servers")
     await call.parts.follower.catch_up()
@@ -79,12 +79,12 @@ async def show_statistics(call: Call) -> Answer:
 
 
 async def search_hypervisors(call: Call) -> Answer:
-    """List hypervisors whose node name contains the given string; only before 2.53."""
+    """List hypervisors whose node name contains a string; only before microversion 2.53."""
     return await _search(call, call.key("hypervisor_id"), _Form())
 
 
 async def list_hypervisor_servers(call: Call) -> Answer:
-    """List hypervisors whose node name contains the string, with servers; only before 2.53."""
+    """List hypervisors and servers by a part of the node name; only before microversion 2.53."""
     return await _search(call, call.key("hypervisor_id"), _Form(with_servers=True))
 
 

@@ -37,7 +37,7 @@ class ServerLine(View):
 
 
 class ServerFlavor(View):
-    """The flavor of a server: a link before 2.47, its fields from 2.47 on."""
+    """The flavor of a server: a link before microversion 2.47, its fields from then on."""
 
     id: str | UnsetType = UNSET
     links: tuple[Link, ...] | UnsetType = UNSET
@@ -51,7 +51,7 @@ class ServerFlavor(View):
 
 
 class ServerImage(View):
-    """The image of a server, with its properties from 2.98 on."""
+    """The image of a server, with its properties from microversion 2.98 on."""
 
     id: str
     links: tuple[Link, ...]

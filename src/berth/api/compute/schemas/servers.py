@@ -67,7 +67,7 @@ class BlockDevice(LegacyBlockDevice):
 
 
 class File(Model):
-    """A file to inject into the server, before 2.57; Berth accepts and ignores it."""
+    """A file to inject into the server, before microversion 2.57; Berth accepts and ignores it."""
 
     path: ShortText
     contents: Text

@@ -34,7 +34,7 @@ class ServiceChange(Model):
 
 
 class ServiceView(View):
-    """A compute service; an update before 2.53 returns only some of the fields."""
+    """A compute service; an update before microversion 2.53 returns only some of the fields."""
 
     binary: str
     host: str

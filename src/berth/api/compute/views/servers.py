@@ -125,8 +125,8 @@ class ServerWriter:
     def view(self, instance: Instance, *, alone: bool = False) -> ServerView:
         """Return a server with all fields that the caller may see.
 
-        With `alone`, the result includes the server groups from 2.71 on; servers in lists omit
-        them.
+        With `alone`, the result includes the server groups from microversion 2.71 on; servers in
+        lists omit them.
         """
         extra = extra_of(instance)
         status, fault = instance.status, instance.fault

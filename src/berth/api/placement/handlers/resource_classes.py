@@ -51,7 +51,7 @@ async def show_class(ask: PlacementCall) -> PlacementReply:
 
 
 async def rename_class(ask: PlacementCall) -> PlacementReply:
-    """Rename a custom resource class that has no allocations (1.2 to 1.6)."""
+    """Rename a custom resource class that has no allocations, in microversions 1.2 to 1.6."""
     old, new = ask.key("name"), str(ask.data["name"])
     try:
         await ask.parts.names.rename_class(old, new)
@@ -75,7 +75,7 @@ async def rename_class(ask: PlacementCall) -> PlacementReply:
 
 
 async def ensure_class(ask: PlacementCall) -> PlacementReply:
-    """Create a resource class unless it exists (from 1.7 on)."""
+    """Create a resource class unless it exists, from microversion 1.7 on."""
     # The route has no body; the name in the path is validated with the schema of POST.
     name = ask.key("name")
     check({"name": name}, CLASS_NAME)

@@ -64,7 +64,7 @@ async def list_providers(ask: PlacementCall) -> PlacementReply:
 
 
 async def create_provider(ask: PlacementCall) -> PlacementReply:
-    """Create a provider; from 1.20 on the response body shows it."""
+    """Create a provider; from microversion 1.20 on the response body shows it."""
     data: dict[str, Any] = ask.data
     uuid = str(UUID(data["uuid"])) if data.get("uuid") else ask.parts.ids.uuid()
     try:

@@ -41,7 +41,7 @@ def _listed(owner: Json) -> Json:
 
 
 def _keyed(required: Json, optional: Json | None = None, *, size_min: int = 0) -> Json:
-    """Return the body schema from 1.12 on: allocations by provider, and the consumer's fields."""
+    """Return the schema from microversion 1.12 on: allocations by provider, and the consumer."""
     # Clients write back what GET returned, so the provider's generation is accepted and ignored.
     held = obj({"generation": GENERATION, "resources": _RESOURCES}, ("resources",))
     allocations = obj(patterns={UUID_KEY: held}, size_min=size_min)

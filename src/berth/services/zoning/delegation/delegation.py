@@ -28,7 +28,7 @@ Flaws = Mapping[str, OfferRefusalReason | None]
 
 
 class Delegation(NamedTuple):
-    """An instance to be built by a child, the child's offer for it, and when it was sent."""
+    """An instance for a child to build, the child's offer for it, and the time when it was sent."""
 
     instance: Instance
     blob: bytes

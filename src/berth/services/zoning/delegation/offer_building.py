@@ -55,7 +55,7 @@ class OfferBuilder:
         homes: the home zones of server groups.
         delegator: delegates instances to children.
         clock: provides the time of day.
-        on_gone: how to treat an offer whose hold has ended.
+        on_gone: the response to an offer whose hold has ended.
         hold_router: reaches the other schedulers of this zone; None if there are none.
         limits: returns the quota check of a project, or None if it has no limits; without this
             argument no project has limits.

@@ -35,7 +35,7 @@ class Saga:
         placed: the child zone's id for each placed instance by uuid, 0 for this zone.
         unsettled: uuids of instances that a child may or may not be building, because its answer
             was lost.
-        zones_late: how many children missed the deadline of the latest select.
+        zones_late: the number of children that missed the deadline of the latest select.
         sent_ms: the latest time at which an instance was sent, in Unix milliseconds.
     """
 

@@ -46,7 +46,7 @@ class ZoneAssertionError(BerthError):
     """A request between zones carries no valid assertion.
 
     Args:
-        reason: what is wrong with the assertion, without anything that its sender does not know.
+        reason: the fault in the assertion, without anything that its sender does not know.
     """
 
     def __init__(self, reason: str) -> None:

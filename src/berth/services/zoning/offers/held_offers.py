@@ -30,8 +30,9 @@ _PAUSE_S = 0.01
 class _Select:
     """The holds of one select.
 
-    `audience` is the parent, `ends_s` the monotonic second of expiry, and `amounts` is what each
-    instance takes. `placements` are all that were held, and `holds` the remaining ones by place.
+    `audience` is the parent, `ends_s` the monotonic second of expiry, and `amounts` are the amounts
+    that each instance takes. `placements` are all that were held, and `holds` the remaining ones by
+    place.
     """
 
     audience: str
@@ -89,8 +90,8 @@ class HeldOffers:
             audience: the parent's name.
             request: the parent's request.
             placements: the decided placements, in the order of the offers.
-            amounts: what each instance takes, by resource class.
-            ends_s: when the holds expire, in monotonic seconds.
+            amounts: the amounts that each instance takes, by resource class.
+            ends_s: the expiry of the holds, in monotonic seconds.
         """
         # Only a prefix can be held: an offer is valid only together with those before it.
         count = min(len(placements), self._allowed(audience, amounts))

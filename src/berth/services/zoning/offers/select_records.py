@@ -15,7 +15,7 @@ class SelectRecord:
 
     Attributes:
         audience: the parent that got the answer.
-        ends_at_s: when the offers expire, in Unix seconds.
+        ends_at_s: the expiry time of the offers, in Unix seconds.
         sources: for each offer, in order, 0 for this zone's own hosts or n for the n-th of `zones`.
         zones: the children with offers; the first one is source 1.
         select_ids: the select's id at each of these children.

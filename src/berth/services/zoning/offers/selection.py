@@ -66,9 +66,9 @@ class Selection:
         select_id: the id of the select.
         choices: the best offers, best first, at most as many as the request has instances.
         spares: the next offers, which replace choices that fail.
-        ends_at_s: when the offers expire, in Unix seconds.
+        ends_at_s: the expiry time of the offers, in Unix seconds.
         decision: the decision behind this zone's own offers.
-        late: how many children gave no usable answer in time.
+        late: the number of children that gave no usable answer in time.
     """
 
     select_id: bytes

@@ -56,7 +56,7 @@ def check_parameters(call: Call) -> None:
     """Refuse filters that Berth lacks, so that a client does not get more servers than it expects.
 
     Nova's filters that Berth does not have are refused in every microversion; other unknown
-    parameters are refused from 2.75 on, and ignored before.
+    parameters are refused from microversion 2.75 on, and ignored before.
 
     Raises:
         InvalidInputError: a parameter is refused; the error names it.
