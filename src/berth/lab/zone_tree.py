@@ -50,8 +50,8 @@ def tree_of(
     """Return a tree in which all zones of a level have the same number of children.
 
     Args:
-        shape: the number of children of the root, then of each of these, and so on; empty is a
-            root alone.
+        shape: the number of children of the root, then of each of these, and so on; an empty
+            sequence means a root without children.
         hosts: see `FleetFactory`; different zones may have hosts of the same name.
         settings: the settings of all zones; see `ZoneSpec`.
 
