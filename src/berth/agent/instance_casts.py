@@ -1,4 +1,4 @@
-"""Instance casts: agents send the list of instances of their hosts to all schedulers.
+"""Instance casts, by which agents send the instance lists of their hosts to all schedulers.
 
 Casts are derived from committed changes rather than from the tasks of agents, because the changes
 show each arrival and departure, whichever operation caused it. Nothing waits for a cast. If a cast

@@ -1,4 +1,4 @@
-"""Isolation: pauses the guests of a host that cannot reach the control plane.
+"""Isolation, which pauses the guests of a host that cannot reach the control plane.
 
 An isolated host may have been given up, and its guests may run elsewhere. Operators may therefore
 have its guests paused after a while. A paused guest continues only after the control plane has

@@ -123,7 +123,7 @@ class Call(NamedTuple):
         return decode(self.raw_body, kind)
 
     def query(self, kind: type[Q]) -> Q:
-        """Return the decoded query. Unknown parameters are ignored, as in Nova before 2.75.
+        """Return the decoded query; unknown parameters are ignored, as before microversion 2.75.
 
         Raises:
             InvalidInputError: a parameter does not fit the type or contains U+0000, or there are
@@ -166,7 +166,7 @@ class Call(NamedTuple):
 
 
 class Endpoint:
-    """The ASGI application of one path: checks each request and calls its operation's handler."""
+    """The ASGI application of one path, which checks requests and calls the handlers."""
 
     def __init__(self, parts: ApiParts, operations: Iterable[ApiOperation]) -> None:
         self._parts = parts

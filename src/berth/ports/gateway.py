@@ -227,7 +227,7 @@ class HostSessions(Protocol):
     async def watch(
         self, host: str, deliver: Callable[[HostView], None], *, deletes_disks: bool
     ) -> Callable[[], None]:
-        """Send a complete view of a host, and then its changes; return a function that ends this.
+        """Send a complete view of a host and then its changes; return a function that stops this.
 
         Args:
             host: the name of the host.

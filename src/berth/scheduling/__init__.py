@@ -1,1 +1,1 @@
-"""Pure policy: which hosts may take a request, and which of them is best."""
+"""Pure policy: the choice of the hosts that may take a request, and of the best among them."""

@@ -1,1 +1,1 @@
-"""Use cases: what Berth does, in terms of ports; no SQL and no framework."""
+"""The use cases of Berth, in terms of ports; they contain no SQL and use no framework."""

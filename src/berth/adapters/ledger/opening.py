@@ -77,7 +77,7 @@ async def open_ledger(
 
 
 async def migrate(url: str) -> None:
-    """Migrate a ledger to the schema of this Berth, unless its schema is as new or newer.
+    """Migrate a ledger to the newest schema known here, unless its schema is as new or newer.
 
     Raises:
         LedgerError: see `open_ledger`; a newer schema is an error only if this version of Berth

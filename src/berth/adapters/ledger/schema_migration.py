@@ -49,7 +49,7 @@ _READERS: Final = Table(
 
 
 class Schema(NamedTuple):
-    """The revision of a ledger's tables, and the oldest revision whose Berth can use them.
+    """The revision of a ledger's tables, and the oldest revision that can still use them.
 
     A revision is a string of four digits, so revisions can be compared as strings.
     """
@@ -69,7 +69,7 @@ class Schema(NamedTuple):
 
     @property
     def serves(self) -> bool:
-        """Whether no migration is needed: the tables have this Berth's revision or a newer one."""
+        """Whether no migration is needed, because the tables have this revision or a newer one."""
         return self.revision >= SCHEMA
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""The executor: carries out the tasks of instances on one host, and the stages of their moves."""
+"""The executor, which carries out the tasks of instances on one host and the stages of moves."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress

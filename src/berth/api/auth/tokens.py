@@ -42,7 +42,7 @@ class Revoked:
         return audit_id in self._until_s
 
     def add(self, audit_id: str, expires_at_s: int) -> None:
-        """Remember a token by its audit id.
+        """Remember a revoked token by its audit id, until the token expires.
 
         Raises:
             HttpError: 503 when `kept_max` revoked tokens have not expired yet.

@@ -1,4 +1,4 @@
-"""Request dispatch: checks each request in Placement's order, then calls its handler."""
+"""Request dispatch, which checks each request in Placement's order and calls its handler."""
 
 from collections.abc import Iterable, Mapping
 

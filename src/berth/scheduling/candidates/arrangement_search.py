@@ -1,4 +1,4 @@
-"""The search for arrangements at one anchor: which provider satisfies which slot.
+"""The search for arrangements at one anchor: assignments of a provider to each slot.
 
 The search is depth first, starts with the slot that has the fewest choices, and undoes one choice
 at a time. It remembers dead ends by the part of the state that matters, in which equivalent rows
@@ -267,7 +267,7 @@ class _Search:
             constraint.release(depth, row)
 
     def _state(self, depth: int) -> Hashable:
-        """Return what matters, for the slots from a depth on, of the choices before that depth."""
+        """Return the part of the earlier choices that matters for the slots from a depth on."""
         return depth, *(
             constraint.state(depth, self._row_class) for constraint in self._constraints
         )

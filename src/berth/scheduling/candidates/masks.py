@@ -1,4 +1,4 @@
-"""Masks: which providers, each considered alone, could satisfy each slot of a query."""
+"""Masks of the providers that could satisfy each slot of a query, each considered alone."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

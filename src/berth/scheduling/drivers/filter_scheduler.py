@@ -1,4 +1,4 @@
-"""The filter scheduler: it filters and weighs hosts (nova-behaviour.md 2.1)."""
+"""The filter scheduler, which filters and weighs hosts (nova-behaviour.md 2.1)."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""Refusals: how many hosts each rule removed, and which changes would make the request fit."""
+"""Refusals: the hosts that each rule removed, and the changes that would make the request fit."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Bounds: which of many hosts can certainly serve all groups, and which perhaps can.
+"""Bounds: of many hosts, those that certainly serve all groups, and those that perhaps do.
 
 A few array operations decide most requests. The two answers may differ if groups of different kinds
 compete with each other, or if the unsuffixed group competes with one of them.

@@ -1,4 +1,4 @@
-"""Explanations: which group finds no provider on a host, and which single change would help."""
+"""Explanations: the groups without a provider on a host, and single changes that would help."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The fit of groups: which hosts can serve all of them, how often, and from which providers."""
+"""The fit of groups: the hosts that can serve all of them, and from which providers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""The exact search: which provider of one tree serves which group.
+"""The exact search for providers of one tree that serve all groups.
 
 The unsuffixed group comes first, one class at a time, from the root if possible. Then come the
 suffixed groups, in the order of the request's kinds. Each is served by the provider with the
@@ -66,7 +66,7 @@ def search(request: TreeRequest, views: Sequence[ProviderView]) -> GroupAssignme
 
 
 class _Search:
-    """The state of one search: what remains of each provider while groups are placed."""
+    """The state of one search: the rest of each provider while groups are placed."""
 
     def __init__(self, request: TreeRequest, views: Sequence[ProviderView]) -> None:
         self._request = request

@@ -1,1 +1,1 @@
-"""NUMA cells and PCI devices: which hosts can take a guest, and what it receives there."""
+"""NUMA cells and PCI devices: the hosts that fit a guest, and the hardware that it gets there."""

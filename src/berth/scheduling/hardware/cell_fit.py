@@ -33,7 +33,7 @@ class OvercommitRatios:
 def fit_cell(
     cell: FreeCell, demand: CellDemand, guest: GuestCell, ratios: OvercommitRatios
 ) -> CellShare | None:
-    """Return what a guest NUMA cell would get from a host NUMA cell; None if it does not fit."""
+    """Return the share of a host NUMA cell for a guest NUMA cell; None if it does not fit."""
     pages = page_size(cell, demand)
     if pages is None:
         return None

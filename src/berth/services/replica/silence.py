@@ -1,4 +1,4 @@
-"""Silence of hosts: how many are silent, and whether that proves anything about them.
+"""Silence of hosts: the silent hosts, and whether their silence proves anything about them.
 
 One silent host is a dead host, or one whose network failed. When most hosts fall silent at the same
 time, a fault of the control plane or of its network is more likely than the death of all of them.

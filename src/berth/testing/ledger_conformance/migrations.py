@@ -1,4 +1,4 @@
-"""Migrations and actions: how they are listed, reported, and deleted with their instance."""
+"""Migrations and actions, which are listed, reported, and deleted with their instance."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 

@@ -28,7 +28,7 @@ class RedeemBody(Model):
 
 
 class EnrolledAnswer(View):
-    """The acceptance of a key. `control_keys` are the control plane's public keys, in base64."""
+    """The response to an accepted key: the control plane's public keys, in base64."""
 
     control_keys: list[str]
 

@@ -37,7 +37,7 @@ async def list_services(call: Call) -> Answer:
 
 
 async def update_service(call: Call) -> Answer:
-    """Enable, disable or force down a service; before 2.53 the path names the action."""
+    """Enable, disable or force down a service; before microversion 2.53 the path is the action."""
     change = call.body(ServiceChange)
     if call.version < _UUIDS:
         return await _act(call, call.key("service_id"), change)

@@ -24,7 +24,7 @@ class ServicesQuery(Model):
 
 
 class ServiceChange(Model):
-    """Body of PUT /os-services/{service_id}; `host` and `binary` exist only before 2.53."""
+    """Body of PUT /os-services/{service_id}; microversion 2.53 removes `host` and `binary`."""
 
     status: ServiceStatus | UnsetType = UNSET
     disabled_reason: Reason | UnsetType = UNSET

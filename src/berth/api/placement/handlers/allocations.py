@@ -221,7 +221,7 @@ def _generations(table: ProviderTable, uuids: Iterable[str]) -> dict[str, int]:
 
 
 async def show_usages(ask: PlacementCall) -> PlacementReply:
-    """Show the usage of a project, or of one user in it; from 1.38 on by consumer type."""
+    """Show the usage of a project or of one of its users, from microversion 1.38 on by type."""
     order = (await newest_of(ask)).vocabulary.classes.in_order
     project = ask.last("project_id") or ""
     holdings = await ask.parts.ledger.project_consumers(project, ask.last("user_id"))

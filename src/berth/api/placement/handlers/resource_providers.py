@@ -185,7 +185,7 @@ async def list_aggregates(ask: PlacementCall) -> PlacementReply:
 
 
 async def update_aggregates(ask: PlacementCall) -> PlacementReply:
-    """Replace the aggregates of a provider; before 1.19 without checking its generation."""
+    """Replace a provider's aggregates; before microversion 1.19 no generation is checked."""
     data: Any = ask.data
     uuid = ask.key("uuid")
     counts = ask.minor >= _COUNTS_SINCE

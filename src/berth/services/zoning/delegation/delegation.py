@@ -28,7 +28,11 @@ Flaws = Mapping[str, OfferRefusalReason | None]
 
 
 class Delegation(NamedTuple):
-    """An instance for a child to build, the child's offer for it, and the time when it was sent."""
+    """An instance that a child is to build.
+
+    `blob` is the child's offer for the instance, and `sent_ms` the time of sending in Unix
+    milliseconds.
+    """
 
     instance: Instance
     blob: bytes

@@ -1,4 +1,4 @@
-"""Loop prevention tokens: how a zone recognises its own orders that come back through a child.
+"""Loop prevention tokens, by which a zone recognises its own orders that come back to it.
 
 Zones are meant to form a tree, but nothing keeps two zones from being children of each other. Each
 zone that passes an order on adds a token that only it can read. Messages carry the tokens in the

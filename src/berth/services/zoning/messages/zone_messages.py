@@ -235,7 +235,7 @@ class BuildMessage:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeMessage:
-    """The outcome of one instance; `flaw` is why its offer was refused, or None if it was not."""
+    """The outcome of one instance; `flaw` is the reason for refusing its offer, or None."""
 
     uuid: str
     flaw: OfferRefusalReason | None = None
