@@ -141,9 +141,9 @@ class WalFileWatch:
         self._asked_ns = 0
 
     def may_have_changed(self) -> bool:
-        """Return whether there may have been commits since this last returned True.
+        """Return whether there may have been commits since the last call that returned True.
 
-        It also returns True if the log file cannot be examined, and at least every 0.5 s.
+        The result is also True if the log file cannot be examined, and at least every 0.5 s.
         """
         now_ns = time.time_ns()
         try:

@@ -166,7 +166,7 @@ class AssertionVerifier:
 
         Raises:
             ZoneAssertionError: the assertion is malformed, no trusted parent signed it for this
-                request and zone, it has expired or ends too late, or it was used before.
+                request and zone, it has expired, it is valid for too long, or it was used before.
             UnavailableError: too many nonces are remembered.
         """
         statement = self.verify_signature(text)
@@ -180,7 +180,7 @@ class AssertionVerifier:
 
         Raises:
             ZoneAssertionError: the assertion is malformed, no trusted parent signed it for this
-                zone, or it has expired or ends too late.
+                zone, it has expired, or it is valid for too long.
         """
         # These checks precede the reading of the body, so that only a trusted parent can make this
         # zone buffer a body of the size that offers and builds need.
