@@ -30,7 +30,7 @@ from berth.services.gateway.sessions import SessionServices
 def host_gateway(core: Core) -> Gateway:
     """Return the gateway of a process that has access to the ledger.
 
-    It follows the change feed, so the follower must not run yet.
+    The gateway follows the change feed, so the follower must not run yet.
     """
     metrics = core.observation.metrics or NoMetrics()
     notices = HostNotices(

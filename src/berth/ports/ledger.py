@@ -139,7 +139,7 @@ class RecordReader(Protocol):
         ...
 
     async def decisions(self, request_id: str) -> list[Decision]:
-        """Return the decisions on a request and on those derived from it, newest first.
+        """Return the decisions on a request and on the requests derived from it, newest first.
 
         The id of a derived request is that of the request, followed by `.` or `/` and more text; at
         most 1,000 decisions are returned. `all` returns the decisions on all requests.

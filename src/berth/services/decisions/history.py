@@ -46,7 +46,7 @@ async def decision_called(ledger: RecordReader, key: str) -> Decision | None:
         ledger: the ledger.
         key: the id of a decision; the UUID of an instance, which refers to the newest decision
             about it; or the id of a caller's request, which refers to the newest decision on it,
-            also if a parent zone sent it.
+            even if a parent zone sent it.
 
     Raises:
         UnavailableError: the ledger cannot be reached.

@@ -51,7 +51,7 @@ def shown(call: Call, decision: Decision) -> Decision:
 
 
 async def find_decision(call: Call, key: str, server: str | None) -> Decision | None:
-    """Return the decision to which an id refers, in this zone or below it.
+    """Return the decision to which an id refers, in this zone or in a zone below it.
 
     Args:
         call: the request.

@@ -17,7 +17,7 @@ class DecisionsQuery(Model):
 
 
 class DecisionQuery(Model):
-    """The uuid of the server that a decision is about, by which its zone is found."""
+    """The uuid of the server that a decision is about, which leads to the zone of the decision."""
 
     server: str | None = None
 

@@ -48,7 +48,7 @@ async def list_key_pairs(call: Call) -> Answer:
 
 
 async def create_key_pair(call: Call) -> Answer:
-    """Import a public key or, before 2.92, generate a key pair."""
+    """Import a public key or, before microversion 2.92, generate a key pair."""
     new = call.body(NewKeyPairBody).keypair
     _check(new, call.version)
     name = new.name.strip()

@@ -13,7 +13,10 @@ UserId = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
 class NewKeyPair(Model):
-    """The key pair to create; without `public_key`, Berth generates it before 2.92."""
+    """The key pair to create.
+
+    Before microversion 2.92, Berth generates a key pair if `public_key` is missing.
+    """
 
     name: Annotated[str, Meta(min_length=1, max_length=255, pattern="^[a-zA-Z0-9@._ -]+$")]
     public_key: PublicKey | UnsetType = UNSET
@@ -28,13 +31,13 @@ class NewKeyPairBody(Model):
 
 
 class KeyPairQuery(Model):
-    """The owner of a key pair, from 2.10 on; only administrators may name another user."""
+    """The owner of a key pair, from microversion 2.10 on; only administrators may name others."""
 
     user_id: UserId | None = None
 
 
 class KeyPairsQuery(KeyPairQuery):
-    """The owner and, from 2.35 on, the page of a list of key pairs."""
+    """The owner and, from microversion 2.35 on, the page of a list of key pairs."""
 
     limit: Limit | None = None
     marker: str | None = None
