@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.domain.compute.decision import Placement
+from berth.domain.compute.request import Destination
 from berth.domain.errors import InvalidInputError
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.evaluation.weighing import multipliers, normalise
+from berth.scheduling.plan.group_policies import group_violation
 from berth.scheduling.rules.reduction import REBUILD, reduce_hosts
 from berth.scheduling.rules.rule import Filter, Query, Reads, Weigher
 from berth.tables.host.feed import table_of
@@ -110,6 +112,15 @@ def value_of(case: Case, name: str, what: str, host: int) -> float:
     values = _values(rule, hosts, _query(hosts, case), case.weighed)
     column: Sequence[float] = getattr(values, what)
     return column[case.weighed.index(host)]
+
+
+def takes_request(case: Case, host: int) -> bool:
+    """Return whether one host of a case takes all instances and keeps their group's policy."""
+    hosts, record, request = table_of(case.snapshot), case.snapshot.hosts[host], case.request
+    only = replace(request, destination=Destination(record.name, record.node))
+    placements, complete = _plan(hosts, replace(case, request=only))
+    uuid = request.group_uuid
+    return complete and (uuid is None or group_violation(hosts, uuid, placements) is None)
 
 
 def _query(hosts: HostTable, case: Case) -> Query:

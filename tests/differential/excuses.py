@@ -1,10 +1,11 @@
 """Conditions for wanted differences in extra specs, aggregates, images, groups and hardware."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 from berth.domain.compute.aggregate import AZ_KEY
 from berth.scheduling.rules.reduction import CHECK_TYPE
+from tests.differential.answers import takes_request
 from tests.differential.cases import Case
 from tests.differential.counterfactuals import (
     value,
@@ -218,6 +219,15 @@ def other_node(case: Case, one: Differing) -> bool:
     }
     elsewhere = bool(nodes) and host.node not in nodes
     return elsewhere and one.berth is False and one.nova is True
+
+
+def others_do_not_fit(case: Case, one: Differing) -> bool:
+    """The hosts that only Nova ranks do not take all instances, or break the group's policy."""
+    if not isinstance(one.berth, dict) or not isinstance(one.nova, dict):
+        return False
+    mine, theirs = cast("dict[int, float]", one.berth), cast("dict[int, float]", one.nova)
+    agrees = case.request.group_uuid is not None and mine.items() <= theirs.items()
+    return agrees and not any(takes_request(case, host) for host in theirs.keys() - mine.keys())
 
 
 # ---- cells and devices --------------------------------------------------------------------------

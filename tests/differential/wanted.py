@@ -76,6 +76,12 @@ WANTED: Final = (
         excuses.no_project,
     ),
     Wanted("address bits of images", ("ImagePropertiesFilter",), "verdict", excuses.address_bits),
+    Wanted(
+        "hosts for a whole group",
+        ("order",),
+        "scores of instance 0",
+        excuses.others_do_not_fit,
+    ),
     Wanted("affinity to a node", ("ServerGroupAffinityFilter",), "verdict", excuses.other_node),
     *(
         Wanted(name, ("JsonFilter",), "verdict", is_it)

@@ -40,7 +40,8 @@ def _unweighed(hosts: HostTable, query: Query, rows: Rows) -> FullRanking:
 
 def _any(ranked: Ranking, random_source: RandomSource) -> tuple[int, list[int]]:
     # `tied` lists hosts by name, so the choice does not depend on the order of their addition.
-    return ranked.tied()[random_source.random.randrange(ranked.size)], []
+    tied = ranked.tied()
+    return tied[random_source.random.randrange(len(tied))], []
 
 
 def build() -> ChanceScheduler:

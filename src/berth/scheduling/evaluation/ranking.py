@@ -1,7 +1,8 @@
 """Rankings: hosts with scores; the best few are found without sorting all of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -117,6 +118,72 @@ class FullRanking:
         name, node, _ = self.hosts.identity(self.row(number))
         parts = (part.part(number) for part in self.parts)
         return ScoredHost.of(name, node, float(self.scores[number]), parts)
+
+
+class RestrictedRanking:
+    """The hosts of another ranking that pass a test; see `Ranking`.
+
+    Hosts are tested in order and only as far as they are read, because a test may be expensive.
+    Indices are those of the other ranking.
+    """
+
+    def __init__(self, ranked: Ranking, permits: Callable[[int], bool]) -> None:
+        self._ranked = ranked
+        self._permits = permits
+        self._tested: list[int] = []
+        self._permitted: list[int] = []
+
+    @property
+    def size(self) -> int:
+        """See `Ranking.size`; tests all hosts."""
+        return len(self.best(self._ranked.size))
+
+    def best(self, count: int) -> list[int]:
+        """See `Ranking.best`."""
+        while len(self._permitted) < count and len(self._tested) < self._ranked.size:
+            # Each round reads four times as many, so even many failures take few rounds.
+            wanted = min(max(4 * len(self._tested), count), self._ranked.size)
+            order = self._ranked.best(wanted)
+            for number in islice(order, len(self._tested), None):
+                self._tested.append(number)
+                if self._permits(self._ranked.row(number)):
+                    self._permitted.append(number)
+                if len(self._permitted) == count:
+                    break
+        return self._permitted[:count]
+
+    def tied(self) -> list[int]:
+        """See `Ranking.tied`."""
+        first = self.best(1)
+        if not first:
+            return []
+        tied = self._ranked.tied()
+        if first[0] not in tied:
+            tied = list(self._equal_to(first[0]))
+        return [number for number in tied if self._permits(self._ranked.row(number))]
+
+    def _equal_to(self, number: int) -> Iterator[int]:
+        """Yield the indices of the hosts with the score of a host, in order."""
+        (wanted,) = self._ranked.scored((number,))
+        order = self._ranked.best(self._ranked.size)
+        for other in islice(order, order.index(number), None):
+            (scored,) = self._ranked.scored((other,))
+            if scored.score != wanted.score:
+                return
+            yield other
+
+    def row(self, number: int) -> int:
+        """See `Ranking.row`."""
+        return self._ranked.row(number)
+
+    def find(self, row: int) -> int | None:
+        """See `Ranking.find`."""
+        number = self._ranked.find(row)
+        return number if number is not None and self._permits(row) else None
+
+    def scored(self, numbers: Sequence[int]) -> list[ScoredHost]:
+        """See `Ranking.scored`."""
+        return self._ranked.scored(numbers)
 
 
 def best_first(scores: Scores, rank: Ints, count: int) -> list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from berth.domain.compute.decision import Relaxation
 from berth.scheduling.rules.quantities import say
-from berth.scheduling.rules.rule import Filter, Query, Reads, count_hosts, example_names
+from berth.scheduling.rules.rule import Bound, Filter, Query, Reads, count_hosts, example_names
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.class_columns import Floats, SmallInts
 from berth.tables.host.hosts import HostTable
@@ -153,9 +153,15 @@ def _limit_filter(
         keep=keep,
         why=why,
         relax=relax,
-        reads=Reads(
-            request=(),
-            columns=("instances", "aggregates") if by_aggregate else ("instances",),
-        ),
+        reads=Reads((), ("instances", "aggregates") if by_aggregate else ("instances",)),
+        bound=_bound_of(counted, limits),
         options={counted.key: limit},
     )
+
+
+def _bound_of(counted: _Counted, limits: Callable[[HostTable, Selection], Floats]) -> Bound:
+    def bound(hosts: HostTable, _query: Query) -> Floats | None:
+        # A host passes below its limit, so it takes instances until the limit is reached.
+        return np.ceil(limits(hosts, hosts.all_rows) - counted.on(hosts)[hosts.all_rows])
+
+    return bound

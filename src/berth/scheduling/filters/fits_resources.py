@@ -15,7 +15,15 @@ from berth.domain.compute.decision import Relaxation
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.scheduling.granular.group_fit import assign
 from berth.scheduling.hardware.unsuffixed_fit import fits, most, why_not
-from berth.scheduling.rules.rule import Filter, Limit, Query, Reads, count_hosts, example_names
+from berth.scheduling.rules.rule import (
+    Filter,
+    Limit,
+    Query,
+    Reads,
+    Scores,
+    count_hosts,
+    example_names,
+)
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.hosts import HostTable
@@ -37,6 +45,7 @@ def build() -> Filter:
         # The ledger also checks claims on forced hosts, and rejects those that do not fit.
         on_forced=True,
         limits=_limits,
+        bound=_bound,
         assign=assign,
     )
 
@@ -47,6 +56,18 @@ def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         verdict = fits(hosts, name, amount, rows)
         kept = verdict if kept is None else kept & verdict
     return kept
+
+
+def _bound(hosts: HostTable, query: Query) -> Scores | None:
+    """See `Bound`; hosts with child providers have none, as these may supply the amounts."""
+    bound = np.full(len(hosts), np.inf)
+    for name, amount in query.needs.amounts.items():
+        columns = hosts.resource(name)
+        if columns is not None:
+            np.minimum(bound, columns.free[hosts.all_rows] // amount, out=bound)
+    if len(hosts.trees):
+        bound[hosts.trees.branches(hosts.all_rows).owners] = np.inf
+    return bound
 
 
 def _limits(hosts: HostTable, query: Query) -> list[Limit] | None:

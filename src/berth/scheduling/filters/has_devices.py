@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from berth.domain.compute.decision import Relaxation
 from berth.domain.hardware.pci import aliases_of
 from berth.scheduling.hardware.device_fit import DeviceDemand, device_demands
+from berth.scheduling.hardware.device_masks import devices_bound
 from berth.scheduling.hardware.explain import relax_devices, why_no_devices
 from berth.scheduling.hardware.hardware_fit import HardwareAssign
 from berth.scheduling.hardware.hardware_masks import hosts_with_devices
-from berth.scheduling.rules.rule import Filter, Query, Reads
+from berth.scheduling.rules.rule import Filter, Query, Reads, Scores
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
 
@@ -40,6 +41,9 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
             return None
         return hosts_with_devices(hosts, devices(query), rows)
 
+    def bound(hosts: HostTable, query: Query) -> Scores | None:
+        return devices_bound(hosts, devices(query))
+
     def why(hosts: HostTable, query: Query, row: int) -> str:
         return why_no_devices(hosts, devices(query), row)
 
@@ -54,5 +58,6 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
         reads=Reads(request=("needs.devices",), columns=("host", "used", "instances")),
         # The agent could not build a guest on a forced host that lacks the devices.
         on_forced=True,
+        bound=bound,
         assign=HardwareAssign(aliases, packs=numa_packing),
     )

@@ -15,6 +15,7 @@ import numpy as np
 
 from berth.domain.hardware.pci import DeviceType, NumaPolicy
 from berth.scheduling.hardware.device_fit import DeviceDemand
+from berth.scheduling.rules.rule import Scores
 from berth.tables.columnar.bitsets import Mask, Selection, count_of
 from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.hosts import HostTable
@@ -61,6 +62,18 @@ def have_enough(hosts: HostTable, sources: Iterable[DeviceSources], rows: Select
     for one in sources:
         enough &= usable_devices(hosts, one, rows) >= one.demand.count
     return enough
+
+
+def devices_bound(hosts: HostTable, demands: Sequence[DeviceDemand]) -> Scores | None:
+    """Return for how many such guests each host has devices at most; see `rule.Bound`."""
+    if not demands:
+        return None
+    counts = [
+        usable_devices(hosts, one, hosts.all_rows) // one.demand.count
+        for one in sources_of(hosts, demands)
+    ]
+    bound: Scores = np.minimum.reduce(counts).astype(np.float64)
+    return bound
 
 
 def usable_devices(hosts: HostTable, source: DeviceSources, rows: Selection) -> Ints:

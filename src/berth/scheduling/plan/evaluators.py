@@ -41,6 +41,11 @@ class Evaluator(Protocol):
         """The assigner of the filters that apply to the request."""
         ...
 
+    @property
+    def chain(self) -> FilterChain:
+        """The filters that apply to the request."""
+        ...
+
     def evaluate(self, query: Query) -> Evaluation:
         """Return the hosts that an instance may go to; there may be none."""
         ...
@@ -57,18 +62,18 @@ class FullEvaluator:
         self._hosts = hosts
         self._rank = rank
         self._reduction = reduce_hosts(hosts, request)
-        self._chain = FilterChain(hosts, policy.filters, self._reduction)
-        self.assigner = Assigner(self._chain.filters)
+        self.chain = FilterChain(hosts, policy.filters, self._reduction)
+        self.assigner = Assigner(self.chain.filters)
 
     def evaluate(self, query: Query) -> Evaluation:
         """See `Evaluator.evaluate`."""
-        survivors = self._chain.run(query)
+        survivors = self.chain.run(query)
         rows = np.flatnonzero(survivors.mask)
         return Evaluation(self._rank(self._hosts, query, rows), lambda: survivors.counts)
 
     def explain_refusal(self, query: Query, placed: Sequence[int]) -> Refusal:
         """See `Evaluator.explain_refusal`."""
-        return explain_refusal(self._hosts, query, self._chain, self._reduction, placed=placed)
+        return explain_refusal(self._hosts, query, self.chain, self._reduction, placed=placed)
 
 
 class CachedEvaluator:
@@ -86,6 +91,11 @@ class CachedEvaluator:
         self._full: FullEvaluator | None = None
         self._class: RequestProfile | None = None
         self.assigner = engine.assigner
+
+    @property
+    def chain(self) -> FilterChain:
+        """See `Evaluator.chain`."""
+        return (self._full or self._make_full()).chain
 
     def evaluate(self, query: Query) -> Evaluation:
         """See `Evaluator.evaluate`."""

@@ -4,7 +4,7 @@ The driver makes the plan. Its steps then run again on the same table, with the 
 same weighing, and all verdicts and scores are recorded.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,32 +18,40 @@ from berth.domain.compute.decision import (
     ScoredHost,
 )
 from berth.domain.compute.request import Request
+from berth.scheduling.evaluation.assignments import Assigner
 from berth.scheduling.evaluation.filter_chain import FilterChain
 from berth.scheduling.evaluation.policy import Plan, Policy
-from berth.scheduling.evaluation.ranking import FullRanking, best_first
+from berth.scheduling.evaluation.ranking import FullRanking, Ranking
 from berth.scheduling.evaluation.trial import Trial
 from berth.scheduling.evaluation.weighing import multiplied, weigh
 from berth.scheduling.plan.group_policies import plan_with_group_policy
+from berth.scheduling.plan.group_ranking import within_group
 from berth.scheduling.rules.reduction import Reduction, reduce_hosts
 from berth.scheduling.rules.rule import Query
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.host.hosts import HostTable
 
 
-def counterfactuals(ranking: FullRanking) -> tuple[Counterfactual, ...]:
-    """Return, for each weigher, the host of a full ranking that would be best without it.
+def counterfactuals(
+    ranking: FullRanking, within: Callable[[Ranking], Ranking]
+) -> tuple[Counterfactual, ...]:
+    """Return, for each weigher, the host of a full ranking that would be chosen without it.
 
     The values of the other weighers stay the same, as each has a scale of its own. Scores are
     summed again without the weigher, because subtracting its part would leave a rounding error.
+
+    Args:
+        ranking: the hosts that pass the filters.
+        within: returns the part of a ranking that the request's group permits.
     """
     found: list[Counterfactual] = []
-    hosts, rank = ranking.hosts, ranking.hosts.rank[ranking.rows]
+    hosts = ranking.hosts
     for left_out in ranking.parts:
         scores = ranking.scores * 0.0
         for part in ranking.parts:
             if part is not left_out:
                 scores += multiplied(part.normalised, part.multiplier)
-        (best,) = best_first(scores, rank, 1)
+        (best,) = within(FullRanking(hosts, ranking.rows, scores)).best(1)
         name, node, _ = hosts.identity(ranking.row(best))
         weigher = left_out.weigher.name
         found.append(Counterfactual(weigher, name, node, float(scores[best])))
@@ -127,7 +135,12 @@ class _Context:
     policy: Policy
     reduction: Reduction
     chain: FilterChain
+    assigner: Assigner
     hosts_max: int | None
+
+    def within(self, query: Query) -> Callable[[Ranking], Ranking]:
+        """Return a function that restricts rankings of an instance to what its group permits."""
+        return lambda ranked: within_group(self.hosts, query, self, ranked)
 
 
 def inspect(
@@ -162,7 +175,7 @@ def inspect(
     reduction = reduce_hosts(hosts, request)
     effective = policy.effective(request.operation)
     chain = FilterChain(hosts, effective.filters, reduction)
-    context = _Context(hosts, effective, reduction, chain, hosts_max)
+    context = _Context(hosts, effective, reduction, chain, Assigner(chain.filters), hosts_max)
     inspected: list[InstanceInspection] = []
     with Trial(hosts, needs) as trial:
         for uuid, placement in zip(request.instance_uuids, placements, strict=False):
@@ -212,11 +225,15 @@ def counterfactuals_of(
     first = placements[0]
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     query = Query(request, request.needs, now_s, group, first.instance_uuid)
-    filters = policy.effective(request.operation).filters
-    survivors = FilterChain(hosts, filters, reduce_hosts(hosts, request)).run(query)
-    rows = np.flatnonzero(survivors.mask)
+    effective = policy.effective(request.operation)
+    reduction = reduce_hosts(hosts, request)
+    chain = FilterChain(hosts, effective.filters, reduction)
+    context = _Context(hosts, effective, reduction, chain, Assigner(chain.filters), None)
+    rows = np.flatnonzero(chain.run(query).mask)
     ranking = weigh(hosts, query, rows, policy.weighers, policy.normalisation)
-    return counterfactuals(ranking) if _is_weighed(hosts, ranking, first) else ()
+    if not _is_weighed(hosts, ranking, first):
+        return ()
+    return counterfactuals(ranking, context.within(query))
 
 
 def _placements(
@@ -273,7 +290,7 @@ def _inspect_instance(
         removed_total=int(removed.size),
         by_weight=placement is None or _is_weighed(hosts, ranking, placement),
         placement=placement,
-        counterfactuals=counterfactuals(ranking),
+        counterfactuals=counterfactuals(ranking, context.within(query)),
     )
 
 

@@ -21,6 +21,7 @@ from berth.scheduling.evaluation.ranking import Ranking
 from berth.scheduling.evaluation.selection import RandomSource
 from berth.scheduling.evaluation.trial import Trial
 from berth.scheduling.plan.evaluators import Evaluation, Evaluator, Rank, evaluator_of
+from berth.scheduling.plan.group_ranking import within_group
 from berth.scheduling.rules.rule import Query
 from berth.tables.host.hosts import HostTable
 
@@ -146,7 +147,10 @@ def _choose(
     hosts: HostTable, query: Query, evaluator: Evaluator, ranked: Ranking, run: _PlanRun
 ) -> _Choice:
     """Return the chosen host of a ranking with its assignment and scores."""
-    numbers = _picked(hosts, query.request, ranked, run)
+    permitted = ranked
+    if query.group is not None:
+        permitted = within_group(hosts, query, evaluator, ranked)
+    numbers = _picked(hosts, query.request, permitted, run)
     row = ranked.row(numbers[0])
     assignment = evaluator.assigner(hosts, query, row)
     return _Choice(row, ranked.size, ranked.scored(numbers), assignment)

@@ -153,6 +153,13 @@ Limits = Callable[[HostTable, Query], list[Limit] | None]
 The result is None if limits cannot express the verdict on this table.
 """
 
+Bound = Callable[[HostTable, Query], Scores | None]
+"""(hosts, query) -> (N,) how many more instances like the query's each host takes at most.
+
+A bound spares trials, so it may be too high but never too low. The result is None if the rule
+limits no host.
+"""
+
 Assign = Callable[[HostTable, Query, int], Assignment | None]
 """(hosts, query, row) -> the assignment of an instance that is placed on the row.
 
@@ -188,6 +195,8 @@ class Filter:
     """For a rule that reads `now_s`; without it, the engine cannot keep the rule's verdicts."""
     limits: Limits | None = None
     """For a rule that, for some requests, only compares columns with amounts."""
+    bound: Bound | None = None
+    """For a rule that admits a limited number of instances to a host; optional."""
     assign: Assign | None = None
     """For a rule that determines which resources of the host an instance gets."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])

@@ -35,7 +35,7 @@ def test_without_a_weigher_another_host_wins() -> None:
     """Each weigher is left out in turn, with the winner and its score."""
     ranked = ranking(X=(0.0, 4.0, 3.0), Y=(1.0, 0.0, 0.9))
     assert [scored.host for scored in ranked.scored(ranked.best(3))] == ["c", "a", "b"]
-    assert inspection.counterfactuals(ranked) == (
+    assert inspection.counterfactuals(ranked, lambda one: one) == (
         Counterfactual("X", "b", "b", 1.0),
         Counterfactual("Y", "a", "a", 1.0),
     )
@@ -44,7 +44,9 @@ def test_without_a_weigher_another_host_wins() -> None:
 def test_without_the_only_weigher_the_first_by_name_wins() -> None:
     """Without the only weigher all scores are equal and the first host by name wins."""
     ranked = ranking(X=(0.0, 1.0, 2.0))
-    assert inspection.counterfactuals(ranked) == (Counterfactual("X", "a", "a", 0.0),)
+    assert inspection.counterfactuals(ranked, lambda one: one) == (
+        Counterfactual("X", "a", "a", 0.0),
+    )
 
 
 def test_a_record_tells_the_same_of_its_hosts() -> None:

@@ -323,6 +323,25 @@ async def test_members_of_an_affinity_group_stay_together() -> None:
     assert not root.desk.replica.hosts.server_groups
 
 
+async def test_a_zone_offers_a_host_that_takes_the_whole_affinity_group() -> None:
+    """A child offers its host with room for all members, although another ranks first for one."""
+    near = InProcessZones()
+    root = await open_zone_services("root", near, hosts=1, vcpus=1)
+    child = await open_zone_services("child", near, hosts=2, vcpus=4)
+    root.adopt(child)
+    table = child.desk.replica.hosts
+    probe = (await child.offer_maker.offer(child.select_order(request_of()))).offers[0]
+    child.held.expire(float("inf"))
+    row = table.row_of(probe.provider_uuid)
+    assert row is not None
+    table.hold(row, {"VCPU": 2})
+    group = ServerGroup("group-1", "g", GroupPolicy.AFFINITY)
+    request = replace(request_of(4), group_uuid=group.uuid)
+    selection = await root.selector.select(replace(root.select_order(request), group=group))
+    assert len(selection.choices) == 4
+    assert len(sources(selection)) == 1
+
+
 async def test_members_of_an_anti_affinity_group_are_on_different_hosts() -> None:
     """Members of an anti-affinity group are chosen on different hosts of all zones."""
     root = await open_tree()
