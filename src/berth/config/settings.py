@@ -118,7 +118,7 @@ class ApiSettings:
     default_availability_zone: Annotated[str, Meta(min_length=1, max_length=255)] = "nova"
     """The availability zone of hosts to which no aggregate assigns one."""
     create: CreateMode = CreateMode.ALL_AT_ONCE
-    """How `POST /servers` places several servers."""
+    """The placement of the servers of one `POST /servers`."""
     images: Path | None = None
     """JSON list of images with the properties that rules read; by default any id is accepted."""
     tls_certificate: Path | None = None

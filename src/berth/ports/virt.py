@@ -49,12 +49,12 @@ class Power(StrEnum):
 
     RUNNING = "running"
     PAUSED = "paused"
-    """Its CPUs are stopped; its memory stays on the host."""
+    """The guest's CPUs are stopped; its memory stays on the host."""
     SUSPENDED = "suspended"
-    """Its memory is saved to disk."""
+    """The guest's memory is saved to disk."""
     STOPPED = "stopped"
     CRASHED = "crashed"
-    """It ended without a request to stop."""
+    """The guest ended without a request to stop."""
 
 
 class DriverFeature(StrEnum):

@@ -116,7 +116,7 @@ class Alive(msgspec.Struct, array_like=True, frozen=True):
 
 
 Received = bytes | Closing | Alive | None
-"""What a message brought: a complete frame, a closing or keep-alive message, or nothing yet."""
+"""The content of a message: a complete frame, a closing or keep-alive message, or nothing yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ REVISION_TABLE: Final = "schema_revision"
 """The table in which Alembic keeps the revision of the tables."""
 
 READERS_TABLE: Final = "alembic_version"
-"""The table with the oldest revision whose Berth can use the tables.
+"""The table with the oldest revision that can still use the tables.
 
 Versions of Berth that know of only one revision read it from the table of this name. They
 therefore accept a newer ledger that they can use, and reject one that is too new.
@@ -41,7 +41,7 @@ therefore accept a newer ledger that they can use, and reject one that is too ne
 FIND_REVISION: Final = "SELECT version_num FROM schema_revision"
 """The query for the revision of the tables."""
 FIND_READABLE_BY: Final = "SELECT version_num FROM alembic_version"
-"""The query for the oldest revision whose Berth can use the tables."""
+"""The query for the oldest revision that can still use the tables."""
 
 _READERS: Final = Table(
     READERS_TABLE, MetaData(), Column("version_num", String(32), primary_key=True)

@@ -137,7 +137,7 @@ class LeftoverUse(StrEnum):
     """The verdict of the control plane on leftover files or stored disks."""
 
     NEEDED = "needed"
-    """It is needed, or may be."""
+    """The leftover is needed, or may be."""
     UNNEEDED = "unneeded"
     """The agent may delete it."""
     UNCLEAR = "unclear"

@@ -196,7 +196,7 @@ class Committed:
 
 
 class RejectionCause(StrEnum):
-    """How a stored record differs from what a write expects."""
+    """The difference between a stored record and the expectation of a write."""
 
     MISSING = "missing"
     GENERATION = "generation"

@@ -104,7 +104,7 @@ class InstanceInspection:
     by_weight: bool
     placement: Placement | None
     counterfactuals: tuple[Counterfactual, ...] = ()
-    """For each weigher, the host of all candidates that would have won without it."""
+    """For each weigher, the host of all candidates that would have won without the weigher."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,8 +94,8 @@ class Reads:
 Keep = Callable[[HostTable, Query, Selection], Mask | None]
 """(hosts, query, rows) -> (K,) bool, True for a host that passes.
 
-The result is None if the rule does not apply to the query, whatever the hosts are. The verdict on a
-row must not depend on the other rows in `rows`: the engine evaluates single rows and keeps their
+The result is None if the rule does not apply to the query, regardless of the hosts. The verdict on
+a row must not depend on the other rows in `rows`: the engine evaluates single rows and keeps their
 verdicts.
 """
 
@@ -111,7 +111,7 @@ Relax = Callable[[HostTable, Query, Rows], Sequence[Relaxation]]
 Raw = Callable[[HostTable, Query, Selection], Scores | None]
 """(hosts, query, rows) -> (K,) float64, one value per row.
 
-The result is None if the weigher does not apply to the query, whatever the hosts are. The value of
+The result is None if the weigher does not apply to the query, regardless of the hosts. The value of
 a row must not depend on the other rows in `rows`.
 """
 

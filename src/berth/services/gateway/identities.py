@@ -30,7 +30,7 @@ from berth.ports.ledger import Ledger
 from berth.services.providers.guarded_saves import save_guarded
 
 TOKEN_LIFE_S: Final = 3_600.0
-"""How long a token is valid, in seconds."""
+"""The lifetime of a token in seconds."""
 
 TOKEN_LIFE_S_MAX: Final = 30 * 86_400.0
 

@@ -39,9 +39,9 @@ from berth.testing.ledger_conformance.reallocations import generation_of, put
 VM = make_uuid("instance", 1)
 MOVE = make_moving_consumer(1)
 LEAVES = TransferAllocations(VM, MOVE)
-"""The write that transfers what the instance holds to the migration."""
+"""The write that transfers the instance's allocations to the migration."""
 RETURNS = TransferAllocations(MOVE.uuid, replace(make_consumer(1), uuid=VM))
-"""The write that transfers what the migration holds to the instance."""
+"""The write that transfers the migration's allocations to the instance."""
 BOTH_HOSTS = Take(Claim("both", (make_allocation(1, amounts={VCPU: 3}), make_allocation(1, on=2))))
 """A claim of the instance on two hosts."""
 PLACED: list[Unit] = [*make_fleet(2, vcpus=4), (BOTH_HOSTS, Put(make_instance(1)))]

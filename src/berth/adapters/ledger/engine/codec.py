@@ -46,7 +46,7 @@ DAMAGED: Final = (
     "it was written by a newer Berth (upgrade this one) or is damaged (restore the ledger from a "
     "backup)"
 )
-"""Why stored data cannot be decoded, and what to do, for error messages."""
+"""The end of error messages about stored data that cannot be decoded: causes and remedies."""
 
 _ENCODER: Final = msgspec.json.Encoder()
 _EVENTS: Final = {kind: msgspec.json.Decoder(noun) for kind, noun in _EVENT_TYPES.items()}

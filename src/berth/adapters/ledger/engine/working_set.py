@@ -22,7 +22,7 @@ V = TypeVar("V")
 
 Ref = tuple[Kind, str]
 HeldAmounts = Mapping[str, Mapping[str, int]]
-"""What a consumer holds: by provider UUID, the amounts by resource class."""
+"""The amounts that a consumer holds, by resource class, by provider UUID."""
 
 _MISSING: Final = object()
 

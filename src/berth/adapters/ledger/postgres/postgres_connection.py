@@ -24,7 +24,7 @@ LOST: Final = (
     asyncpg.InvalidCatalogNameError,
     asyncpg.ReadOnlySQLTransactionError,
 )
-"""Errors that mean that the server cannot answer now, whatever the request is."""
+"""Errors that mean that the server cannot answer any request now."""
 
 
 # When one server has answered, the others get this many seconds to do so as well.

@@ -261,7 +261,7 @@ allocations: Final = Table(
     Index("ix_allocations_provider_uuid", "provider_uuid"),
     sqlite_with_rowid=False,
 )
-"""What each consumer holds of each provider; `amounts` is a JSON object by resource class.
+"""The allocation of each consumer on each provider; `amounts` is a JSON object by class.
 
 One row per class would make a claim cost a fifth more (docs/adr/0002-the-ledger.md).
 """

@@ -35,15 +35,15 @@ class GuestRecord(msgspec.Struct, frozen=True):
     power: Power = Power.RUNNING
     reason: str = ""
     needs_image: bool = False
-    """Whether it boots from the image's file rather than from its root disk alone."""
+    """Whether the guest boots from the image's file rather than from its root disk alone."""
     waits: bool = False
-    """Whether it is the target of an unfinished live migration."""
+    """Whether the guest is the target of an unfinished live migration."""
     address: str = ""
     """The address of the live migration to this host, or of the export of its disks."""
     cells: tuple[CellShare, ...] = ()
-    """Its shares of the host's NUMA cells."""
+    """The guest's shares of the host's NUMA cells."""
     devices: tuple[str, ...] = ()
-    """The addresses of its PCI devices (`0000:3b:00.1`)."""
+    """The addresses of the guest's PCI devices (`0000:3b:00.1`)."""
 
 
 def to_element(record: GuestRecord) -> ET.Element:

@@ -37,11 +37,11 @@ class GuestSpec(msgspec.Struct, frozen=True):
     is_built: bool = False
     """Whether all its disks exist and its destruction has not begun."""
     is_saving: bool = False
-    """Whether its memory is being saved, after which it is suspended."""
+    """Whether the guest's memory is being saved, after which the guest is suspended."""
     needs_image: bool = False
-    """Whether it boots from the image's file rather than from its root disk alone."""
+    """Whether the guest boots from the image's file rather than from its root disk alone."""
     waits: bool = False
-    """Whether it is the target of an unfinished live migration."""
+    """Whether the guest is the target of an unfinished live migration."""
     address: str = ""
     """The address of the live migration to this host, or of the export of its disks."""
     accelerator: str = ""

@@ -20,7 +20,7 @@ Hints = Annotated[
 ]
 ITEMS_MAX = 64
 DiskConfig = Literal["AUTO", "MANUAL"]
-"""How the guest's disk is partitioned; Berth accepts the value and ignores it."""
+"""The partitioning of the guest's disk; Berth accepts the value and ignores it."""
 
 
 class SecurityGroup(Model):
