@@ -60,7 +60,7 @@ FORMER_MODULES: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = MappingProx
         "berth.tables.schema": ("berth.tables.columnar.schema", {}),
     }
 )
-"""The present module for each former path, and the present names of objects that were renamed."""
+"""The current module for each former path, and the current names of objects that were renamed."""
 
 FORMER_NAMES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 PAIRS_MAX: Final = 1_000
-"""Maximum number of key pairs of one user, whatever the quota allows."""
+"""Maximum number of key pairs of one user, regardless of the quota."""
 
 
 class KeyType(StrEnum):

@@ -52,7 +52,7 @@ class Stage(OpenName):
     LANDING = "landing"
     """The source no longer has the live guest, and the destination checks whether it arrived."""
     WITHDRAWING = "withdrawing"
-    """The destination deletes what it prepared, because the live migration failed."""
+    """The destination deletes the prepared guest, because the live migration failed."""
     ABANDONED = "abandoned"
     """The instance was deleted during the move; the destination deletes its guest and disks."""
     LEFT_BEHIND = "left_behind"

@@ -66,7 +66,7 @@ class Quota:
     group_members: int | None = None
     """Maximum number of instances in one server group."""
     key_pairs: int | None = None
-    """Maximum number of key pairs of one user who works in the project."""
+    """Maximum number of key pairs of one user of the project."""
 
 
 LIMITED: Final = tuple(field.name for field in fields(Quota) if field.name != "project_id")

@@ -139,7 +139,7 @@ class LeftoverUse(StrEnum):
     NEEDED = "needed"
     """The leftover is needed, or may be."""
     UNNEEDED = "unneeded"
-    """The agent may delete it."""
+    """The agent may delete the leftover."""
     UNCLEAR = "unclear"
     """The operator has to decide."""
 

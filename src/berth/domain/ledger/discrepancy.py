@@ -66,7 +66,7 @@ class Repair(StrEnum):
     FREE = "free"
     """Free all allocations of the consumer."""
     CLAIM = "claim"
-    """Claim what the instance needs on its host, if the capacity suffices."""
+    """Claim the amounts that the instance needs on its host, if the capacity suffices."""
 
 
 @dataclass(frozen=True, slots=True)

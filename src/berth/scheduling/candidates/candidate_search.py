@@ -19,7 +19,7 @@ from berth.tables.columnar.bitsets import Rows
 from berth.tables.provider.providers import ProviderTable
 
 CANDIDATES_MAX: Final = 100_000
-"""The maximum number of candidates of a query, whatever its own limit."""
+"""The maximum number of candidates of a query, regardless of its own limit."""
 
 PendingAnchors = deque[Iterator[Arrangement]]
 """Anchors that may have further candidates, each as an iterator over its other arrangements."""

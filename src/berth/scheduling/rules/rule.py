@@ -154,7 +154,7 @@ The result is None if limits cannot express the verdict on this table.
 """
 
 Bound = Callable[[HostTable, Query], Scores | None]
-"""(hosts, query) -> (N,) how many more instances like the query's each host takes at most.
+"""(hosts, query) -> (N,) maximum number of further instances like the query's on each host.
 
 A bound spares trials, so it may be too high but never too low. The result is None if the rule
 limits no host.

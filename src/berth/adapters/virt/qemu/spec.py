@@ -35,7 +35,7 @@ class GuestSpec(msgspec.Struct, frozen=True):
     power: Power = Power.RUNNING
     reason: str = ""
     is_built: bool = False
-    """Whether all its disks exist and its destruction has not begun."""
+    """Whether all disks of the guest exist and its destruction has not begun."""
     is_saving: bool = False
     """Whether the guest's memory is being saved, after which the guest is suspended."""
     needs_image: bool = False
@@ -45,9 +45,9 @@ class GuestSpec(msgspec.Struct, frozen=True):
     address: str = ""
     """The address of the live migration to this host, or of the export of its disks."""
     accelerator: str = ""
-    """The accelerator of its last start."""
+    """The accelerator of the guest's last start."""
     cpu_model: str = ""
-    """The CPU model of its last start; empty for the accelerator's default."""
+    """The CPU model of the guest's last start; empty for the accelerator's default."""
 
 
 class SpecNotWrittenError(DriverError):

@@ -12,7 +12,7 @@ branch_labels = None
 depends_on = None
 
 readable_by = "0004"
-"""Existing columns are unchanged, and an older Berth does not write the footprint columns."""
+"""Existing columns are unchanged; older versions of Berth do not write the footprint columns."""
 
 _TEXT: Final = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 

@@ -8,7 +8,7 @@ branch_labels = None
 depends_on = None
 
 readable_by = "0004"
-"""An index changes nothing for an older Berth."""
+"""An index changes nothing for an older version of Berth."""
 
 
 def upgrade() -> None:
