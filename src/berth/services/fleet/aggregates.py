@@ -70,7 +70,11 @@ class Aggregates:
         return aggregate
 
     async def all(self) -> list[Aggregate]:
-        """Return all aggregates, ordered by id."""
+        """Return all aggregates, ordered by id.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         found = await self._ledger.all(Aggregate)
         return sorted(found, key=lambda aggregate: aggregate.aggregate_id)
 

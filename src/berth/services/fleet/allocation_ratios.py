@@ -131,6 +131,9 @@ class AllocationRatios:
             names: the names of the hosts; names that the replica does not have are ignored.
             changed: the aggregate as it will be, or None to compare only the ratios.
             moved: the names of the hosts that join or leave the aggregate.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
         """
         seen = await self._ledger.version()
         hosts = self._replica.hosts

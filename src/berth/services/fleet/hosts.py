@@ -132,7 +132,11 @@ class Hosts:
         self._registration.providers = providers
 
     async def all(self) -> list[HostView]:
-        """Return all hosts, ordered by name."""
+        """Return all hosts, ordered by name.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         await self._follower.catch_up()
         hosts = self._replica.hosts
         rows = sorted((int(row) for row in hosts.alive_rows()), key=lambda row: hosts.rank[row])
@@ -161,7 +165,11 @@ class Hosts:
         return self._ratios.of(view.host, view.aggregates, name)
 
     async def services(self) -> list[Service]:
-        """Return all compute services."""
+        """Return all compute services.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         services = await self._ledger.all(Service)
         return [self._replica.with_heartbeat(service) for service in services]
 

@@ -80,6 +80,9 @@ class Follower:
         """Apply everything committed before this call, and return whether the version changed.
 
         Callers that arrive while a read is in progress share the next one.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
         """
         before = self.version
         # A read in progress may have queried the ledger before this call, so only a read that

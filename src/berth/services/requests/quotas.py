@@ -145,12 +145,20 @@ class Quotas:
         return self._quota_limits.defaults
 
     async def of_project(self, project_id: str) -> Limits:
-        """Return the limits of a project, after catching up with the ledger."""
+        """Return the limits of a project, after catching up with the ledger.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         await self._follower.catch_up()
         return self._quota_limits.of_project(project_id)
 
     async def used(self, project_id: str) -> ProjectUsage:
-        """Return a project's usage: instances that are not deleted, and server groups."""
+        """Return a project's usage: instances that are not deleted, and server groups.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         footprint = await self._ledger.project_footprint(project_id)
         groups = await self._ledger.all(ServerGroup)
         return ProjectUsage(footprint, sum(group.project_id == project_id for group in groups))

@@ -61,7 +61,11 @@ class Flavors:
         return flavor
 
     async def all(self) -> list[Flavor]:
-        """Return all flavors, ordered by id."""
+        """Return all flavors, ordered by id.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         return await self._ledger.all(Flavor)
 
     async def delete(self, flavor_id: str) -> None:

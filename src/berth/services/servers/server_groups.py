@@ -47,7 +47,11 @@ class ServerGroups:
         return group
 
     async def of_project(self, project_id: str | None) -> list[ServerGroup]:
-        """Return the groups of a project, or all groups if `project_id` is None."""
+        """Return the groups of a project, or all groups if `project_id` is None.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         found = await self._ledger.all(ServerGroup)
         return [group for group in found if project_id in (None, group.project_id)]
 
@@ -64,7 +68,11 @@ class ServerGroups:
         return group
 
     async def members(self, group: ServerGroup) -> list[str]:
-        """Return the uuids of a group's instances here, then in child zones, each oldest first."""
+        """Return the uuids of a group's instances here, then in child zones, each oldest first.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         found = await self._ledger.instances(InstanceQuery(group_uuid=group.uuid, limit=10_000))
         below = await members_in_child_zones(self._ledger, group.uuid, group.project_id)
         here = [instance.uuid for instance in reversed(found)]

@@ -73,7 +73,10 @@ class Health(Protocol):
     """Determines the readiness of a process, and reads its gauges."""
 
     async def problems(self) -> list[str]:
-        """Return why the process is not ready, without internal details; empty if it is ready."""
+        """Return the reasons why the process is not ready, or an empty list if it is ready.
+
+        The reasons contain no internal details.
+        """
         ...
 
     async def read(self) -> list[Reading]:
@@ -121,7 +124,10 @@ class ProcessHealth:
         self.further: list[Callable[[], Sequence[Reading]]] = []
 
     async def problems(self) -> list[str]:
-        """Return why the process is not ready, without internal details; empty if it is ready."""
+        """Return the reasons why the process is not ready, or an empty list if it is ready.
+
+        The reasons contain no internal details.
+        """
         found: list[str] = []
         fault = await self._ledger_fault()
         if fault is not None:
@@ -160,7 +166,7 @@ class ProcessHealth:
         return readings
 
     async def _ledger_fault(self) -> str | None:
-        """Return why the ledger cannot be used, or None if it can."""
+        """Return the reason why the ledger cannot be used, or None if it can be used."""
         try:
             return await asyncio.wait_for(self._ledger.write_fault(), _PATIENCE_S)
         except (BerthError, TimeoutError):
@@ -217,7 +223,7 @@ class SessionHealth:
         self._began_ns = clock.ticks_ns()
 
     async def problems(self) -> list[str]:
-        """Return the reasons why the process is not ready; empty if it is ready."""
+        """Return the reasons why the process is not ready, or an empty list if it is ready."""
         missing = sum(not one() for one in self._is_connected)
         hosts = "the host has" if len(self._is_connected) == 1 else f"{missing} hosts have"
         return [f"{hosts} no session with the control plane"] if missing else []

@@ -116,7 +116,11 @@ class Zones:
         return kept[0]
 
     async def all(self) -> list[Zone]:
-        """Return all children, ordered by id."""
+        """Return all children, ordered by id.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         children = [one for one in await self._ledger.all(Zone) if not one.is_removed]
         return sorted(children, key=lambda zone: zone.zone_id)
 
