@@ -16,9 +16,20 @@ from berth.domain.inventory.resources import VCPU, check_name
 from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.evaluation.ranking import FullRanking, Ranking
 from berth.scheduling.evaluation.selection import RandomSource
+from berth.scheduling.granular.group_fit import takes_from_root
 from berth.scheduling.plan.planning import SelectionStrategy, plan_instances
-from berth.scheduling.rules.rule import Filter, Query, Reads, Scores, count_hosts, example_names
+from berth.scheduling.rules.rule import (
+    UNCOUNTED,
+    UNLIMITED,
+    Filter,
+    Query,
+    Reads,
+    Scores,
+    count_hosts,
+    example_names,
+)
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.hosts import HostTable
 
 _LIMIT = "max_cores"
@@ -81,8 +92,16 @@ class SimpleScheduler:
             examples = example_names(hosts, near)
             return [Relaxation(_LIMIT, self.resource_class, text, near.size, change, examples)]
 
+        def repeats(hosts: HostTable, query: Query, rows: Rows) -> Ints:
+            asked = query.needs.amounts.get(self.resource_class, 0)
+            if asked:
+                counts = (left(hosts, query, rows) // asked).astype(np.int64) + 1
+            else:
+                counts = np.full(rows.size, UNLIMITED, dtype=np.int64)
+            return np.where(takes_from_root(hosts, query.needs, rows), counts, UNCOUNTED)
+
         reads = Reads(request=("needs.amounts",), columns=("used",))
-        return Filter(_LIMIT, keep, why, relax, reads)
+        return Filter(_LIMIT, keep, why, relax, reads, repeats=repeats)
 
 
 def _used(hosts: HostTable, resource_class: str, rows: Selection) -> Scores:

@@ -14,10 +14,21 @@ import numpy as np
 
 from berth.domain.compute.decision import Relaxation
 from berth.scheduling.rules.quantities import say
-from berth.scheduling.rules.rule import Bound, Filter, Query, Reads, count_hosts, example_names
+from berth.scheduling.rules.rule import (
+    Bound,
+    Filter,
+    Query,
+    Reads,
+    count_hosts,
+    example_names,
+    unlimited,
+)
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
-from berth.tables.columnar.class_columns import Floats, SmallInts
+from berth.tables.columnar.class_columns import Floats, Ints, SmallInts
 from berth.tables.host.hosts import HostTable
+
+# No host has this many instances, and larger floats do not fit into the integers of counts.
+_ENDLESS = 2.0**62
 
 
 def build_io_ops(*, max_io_ops_per_host: int = 8) -> Filter:
@@ -135,18 +146,13 @@ def _limit_filter(
     def relax(hosts: HostTable, _query: Query, rows: Rows) -> Sequence[Relaxation]:
         # A host passes only below its limit, so its limit must rise by more than the gap.
         raises = np.floor(counted.on(hosts)[rows] - limits(hosts, rows)) + 1
-        least = raises.min()
-        winners = rows[raises == least]
-        return [
-            Relaxation(
-                filter=name,
-                subject=counted.key,
-                text=f"{counted.key} raised by {say(float(least))}: {count_hosts(winners.size)}",
-                hosts=int(winners.size),
-                change=math.floor(least),
-                examples=example_names(hosts, winners),
-            )
-        ]
+        return _raised(name, counted.key, hosts, rows, raises)
+
+    def repeats(hosts: HostTable, query: Query, rows: Rows) -> Ints:
+        left = np.ceil(limits(hosts, rows) - counted.on(hosts)[rows])
+        counts = unlimited(hosts, query, rows)
+        counts[left < _ENDLESS] = left[left < _ENDLESS]
+        return counts
 
     return Filter(
         name=name,
@@ -155,6 +161,7 @@ def _limit_filter(
         relax=relax,
         reads=Reads((), ("instances", "aggregates") if by_aggregate else ("instances",)),
         bound=_bound_of(counted, limits),
+        repeats=repeats,
         options={counted.key: limit},
     )
 
@@ -165,3 +172,19 @@ def _bound_of(counted: _Counted, limits: Callable[[HostTable, Selection], Floats
         return np.ceil(limits(hosts, hosts.all_rows) - counted.on(hosts)[hosts.all_rows])
 
     return bound
+
+
+def _raised(name: str, key: str, hosts: HostTable, rows: Rows, raises: Floats) -> list[Relaxation]:
+    """Return the smallest of the raises of a limit that would let one of the rows pass."""
+    least = float(raises.min())
+    winners = rows[raises == least]
+    return [
+        Relaxation(
+            filter=name,
+            subject=key,
+            text=f"{key} raised by {say(least)}: {count_hosts(winners.size)}",
+            hosts=int(winners.size),
+            change=math.floor(least),
+            examples=example_names(hosts, winners),
+        )
+    ]

@@ -6,7 +6,7 @@ from berth.domain.compute.decision import Relaxation
 from berth.domain.hardware.pci import aliases_of
 from berth.scheduling.hardware.device_fit import DeviceDemand, device_demands
 from berth.scheduling.hardware.explain import relax_hardware, why_no_hardware
-from berth.scheduling.hardware.hardware_fit import HardwareAssign
+from berth.scheduling.hardware.hardware_fit import HardwareAssign, hardware_state
 from berth.scheduling.hardware.hardware_masks import hosts_with_hardware
 from berth.scheduling.rules.rule import Filter, Query, Reads
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
@@ -56,4 +56,5 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
         # The agent could not build a guest on a forced host that lacks the NUMA cells.
         on_forced=True,
         assign=HardwareAssign(aliases, packs=numa_packing),
+        state_of=hardware_state,
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from berth.domain.compute.decision import Relaxation
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
-from berth.scheduling.granular.group_fit import assign
+from berth.scheduling.granular.group_fit import assign, repeats
 from berth.scheduling.hardware.unsuffixed_fit import fits, most, why_not
 from berth.scheduling.rules.rule import (
     Filter,
@@ -47,6 +47,7 @@ def build() -> Filter:
         limits=_limits,
         bound=_bound,
         assign=assign,
+        repeats=repeats,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from berth.domain.compute.decision import Relaxation
 from berth.domain.compute.needs import Needs
 from berth.scheduling.granular.explain import changes, why_not
-from berth.scheduling.granular.group_fit import assign, fits_groups
+from berth.scheduling.granular.group_fit import assign, fits_groups, repeats
 from berth.scheduling.rules.rule import Filter, Query, Reads, count_hosts, example_names
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.host.hosts import HostTable
@@ -40,6 +40,7 @@ def build() -> Filter:
         # The ledger also checks claims on forced hosts, and rejects those that do not fit.
         on_forced=True,
         assign=assign,
+        repeats=repeats,
     )
 
 

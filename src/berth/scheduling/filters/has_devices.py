@@ -10,7 +10,7 @@ from berth.domain.hardware.pci import aliases_of
 from berth.scheduling.hardware.device_fit import DeviceDemand, device_demands
 from berth.scheduling.hardware.device_masks import devices_bound
 from berth.scheduling.hardware.explain import relax_devices, why_no_devices
-from berth.scheduling.hardware.hardware_fit import HardwareAssign
+from berth.scheduling.hardware.hardware_fit import HardwareAssign, hardware_state
 from berth.scheduling.hardware.hardware_masks import hosts_with_devices
 from berth.scheduling.rules.rule import Filter, Query, Reads, Scores
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
@@ -60,4 +60,5 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
         on_forced=True,
         bound=bound,
         assign=HardwareAssign(aliases, packs=numa_packing),
+        state_of=hardware_state,
     )

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from berth.domain.compute.decision import Relaxation
+from berth.scheduling.granular.group_fit import takes_from_root
 from berth.scheduling.rules.quantities import CPUS, DISK, MEMORY, Quantity, Shortfall, say
-from berth.scheduling.rules.rule import Filter, Query, Reads
+from berth.scheduling.rules.rule import UNCOUNTED, UNLIMITED, Filter, Query, Reads
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.class_columns import Floats, Ints
 from berth.tables.host.hosts import HostTable
@@ -64,12 +65,18 @@ def _exact_filter(name: str, quantity: Quantity) -> Filter:
         free: Floats = _free(hosts, quantity, rows).astype(np.float64)
         return short.asking_for_exactly(hosts, free)
 
+    def repeats(hosts: HostTable, query: Query, rows: Rows) -> Ints:
+        # After one instance, the free amount no longer equals the requested one.
+        count = 1 if query.needs.amounts.get(quantity.resource_class) else UNLIMITED
+        return np.where(takes_from_root(hosts, query.needs, rows), count, UNCOUNTED)
+
     return Filter(
         name=name,
         keep=keep,
         why=why,
         relax=relax,
         reads=Reads(request=quantity.reads, columns=("used",)),
+        repeats=repeats,
     )
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from berth.domain.compute.decision import Relaxation
-from berth.scheduling.rules.rule import Filter, Query, Reads, without
+from berth.scheduling.rules.rule import Filter, Query, Reads, unlimited, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, spread
 from berth.tables.host.hosts import HostTable
 
@@ -22,6 +22,8 @@ def build() -> Filter:
         why=_why,
         relax=_relax,
         reads=Reads(request=("flavor.flavor_id",), columns=("instances",)),
+        # Instances of the same flavor never change the verdict.
+        repeats=unlimited,
     )
 
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from berth.domain.compute.decision import Relaxation
 from berth.domain.compute.server_group import GroupPolicy
-from berth.scheduling.rules.rule import Filter, Query, Reads, without
+from berth.scheduling.rules.rule import Filter, Query, Reads, unlimited, without
 from berth.scheduling.rules.split_groups import is_split
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of, is_row, spread
+from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.hosts import HostTable
 
 AFFINITY = "ServerGroupAffinityFilter"
@@ -33,6 +34,8 @@ def build_affinity() -> Filter:
         # `group_rows` is declared because placing the first member changes the verdict on every
         # row.
         reads=Reads(request=("group", "group_rows"), columns=("instances",)),
+        # A host with a member takes any number of further members.
+        repeats=unlimited,
     )
 
 
@@ -47,6 +50,7 @@ def build_anti_affinity() -> Filter:
         why=_why_apart,
         relax=_relax_apart,
         reads=Reads(request=("group", "instance_uuid"), columns=("instances",)),
+        repeats=_members_left,
     )
 
 
@@ -85,6 +89,15 @@ def _keep_apart(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         # A member that is being moved is still on its present host, and may stay there.
         kept |= is_row(here.row, rows)
     return kept
+
+
+def _members_left(hosts: HostTable, query: Query, rows: Rows) -> Ints:
+    group = query.group
+    if group is None or group.policy is not GroupPolicy.ANTI_AFFINITY:
+        return unlimited(hosts, query, rows)
+    members = spread(hosts.occupants.groups.rows(group.uuid), rows).astype(np.int64)
+    left: Ints = group.max_server_per_host - members
+    return left
 
 
 def _why_apart(hosts: HostTable, query: Query, row: int) -> str:

@@ -16,11 +16,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from berth.domain.compute.decision import Relaxation
+from berth.scheduling.granular.group_fit import takes_from_root
 from berth.scheduling.rules.quantities import CPUS, DISK, MEMORY, Quantity, Shortfall, say
-from berth.scheduling.rules.rule import Filter, Query, Reads
+from berth.scheduling.rules.rule import UNCOUNTED, Filter, Query, Reads, unlimited
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.class_columns import Floats, Ints
 from berth.tables.host.hosts import HostTable
+
+# Counts above this are as good as unlimited, and may not fit into integers.
+_ENDLESS = 2.0**40
 
 
 def build_core() -> Filter:
@@ -82,6 +86,7 @@ def _ratio_filter(name: str, quantity: Quantity, *, by_aggregate: bool = False) 
             request=quantity.reads,
             columns=("used", "aggregates") if by_aggregate else ("used",),
         ),
+        repeats=limit.repeats,
     )
 
 
@@ -115,6 +120,24 @@ class _RatioLimit:
         ratio = float(self._ratio(hosts, here)[0])
         free = say(float(total[0]) * ratio - float(taken[0]))
         return f"{what}, {free} free of {total[0]:,} x {say(ratio)} ({self._origin(hosts, row)})"
+
+    def repeats(self, hosts: HostTable, query: Query, rows: Rows) -> Ints:
+        """See `rule.Repeats`."""
+        amount = query.needs.amounts.get(self._quantity.resource_class, 0)
+        asked = self._quantity.asked(query.request.flavor)
+        total, taken = self._total_and_taken(hosts, rows)
+        with np.errstate(over="ignore"):
+            limit = total * self._ratio(hosts, rows)
+            left = limit - taken - asked
+            times = np.floor(left / amount) + 1 if amount else np.full(rows.size, np.inf)
+        is_exempt = (total == 0) & (self._quantity is CPUS)
+        counted = ~is_exempt & (times < _ENDLESS)
+        counts = unlimited(hosts, query, rows)
+        counts[counted] = times[counted]
+        # Rounding of the quotient must not move the count away from the verdicts of `keep`.
+        counts[counted & (limit - (taken + counts * amount) >= asked)] += 1
+        counts[counted & (limit - (taken + (counts - 1) * amount) < asked)] -= 1
+        return np.where(takes_from_root(hosts, query.needs, rows), counts, UNCOUNTED)
 
     def most(self, hosts: HostTable, rows: Rows) -> Floats:
         """Return the largest size that fits on each row; below 0 on a row above its limit."""

@@ -20,9 +20,9 @@ from berth.scheduling.granular.search import (
     search,
 )
 from berth.scheduling.granular.tree_request import TreeRequest, Wants, tree_request_of
-from berth.scheduling.rules.rule import Query
+from berth.scheduling.rules.rule import UNLIMITED, Query
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
-from berth.tables.columnar.class_columns import ClassColumns
+from berth.tables.columnar.class_columns import ClassColumns, Ints
 from berth.tables.host.hosts import HostTable
 
 _CACHE: Final = "granular"
@@ -178,6 +178,41 @@ def _add(taken: dict[int, Mapping[str, int]], provider: int, amounts: Mapping[st
 
 COUNT_MAX = 10_000
 """The number of instances at which counting on one host stops."""
+
+
+def takes_from_root(hosts: HostTable, needs: Needs, rows: Rows) -> Mask:
+    """Return on which of K rows an instance takes all its amounts from the root: (K,) bool."""
+    if needs.groups:
+        return np.zeros(rows.size, dtype=np.bool_)
+    if not len(hosts.trees):
+        return np.ones(rows.size, dtype=np.bool_)
+    return np.array([not hosts.trees.on_row(row) for row in rows.tolist()], dtype=np.bool_)
+
+
+def repeats(hosts: HostTable, query: Query, rows: Rows) -> Ints:
+    """Return how many instances fit into the free amounts of each row; see `rule.Repeats`.
+
+    Unlike other rules' counts, this one may be 0, because rows may not have passed any filter. On a
+    row without children the scarcest class limits the number. On a tree, instances compete for
+    providers, so they are placed in turn, at most `COUNT_MAX` of them.
+    """
+    needs = query.needs
+    counts = np.full(rows.size, UNLIMITED, dtype=np.int64)
+    if not needs.amounts and not needs.groups:
+        return counts
+    for name, amount in needs.amounts.items():
+        columns = hosts.resource(name)
+        if columns is None:
+            counts[:] = 0
+        else:
+            free = np.maximum(columns.free[rows], 0)
+            fits = np.where(columns.fits(amount, rows), free // amount, 0)
+            np.minimum(counts, fits, out=counts)
+    on_trees = np.flatnonzero(~takes_from_root(hosts, needs, rows))
+    if on_trees.size:
+        request = cached_tree_request(hosts, needs)
+        counts[on_trees] = counts_of(hosts, request, rows[on_trees].tolist())
+    return counts
 
 
 def counts_of(hosts: HostTable, request: TreeRequest, rows: Iterable[int]) -> list[int]:

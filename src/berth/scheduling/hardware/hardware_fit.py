@@ -5,7 +5,7 @@ The search enumerates sets of host cells close to requested devices, but no perm
 the guest fits with a set is a matching problem (see `matching`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import NamedTuple
@@ -52,6 +52,28 @@ class FreeHardware:
     def layout(self) -> Layout:
         """The id and socket of each NUMA cell."""
         return tuple((cell.cell_id, cell.shape.cell.socket) for cell in self.cells)
+
+
+def hardware_state(hosts: HostTable, query: Query, row: int) -> Hashable:
+    """Return what the verdicts on further guests depend on; see `rule.StateOf`."""
+    # Pools contain mappings, which cannot be hashed. The count is included because the used devices
+    # of a pool exclude those of others.
+    pools = tuple((pool.key, pool.pool.count, pool.free) for pool in hosts.pci.pools(row))
+    if query.needs.topology is None:
+        return pools
+    # Cores with equally many free CPUs are interchangeable.
+    cells = tuple(
+        (
+            cell.shape,
+            cell.free_count,
+            tuple(sorted(cell.core_counts)),
+            cell.shared_used,
+            cell.memory_used_mb,
+            cell.pages_kb,
+        )
+        for cell in hosts.numa.cells(row)
+    )
+    return pools, cells, OvercommitRatios.of(hosts, row)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,53 +1,73 @@
-"""Capacity: the number of further instances that would fit, host by host."""
+"""Capacity: the number of further instances that the scheduler would place, host by host.
 
-from dataclasses import dataclass
+Rules that can compute how many instances pass on a host in turn say so (`Filter.repeats`), and the
+smallest of their numbers counts. The other rules are evaluated again after each instance that is
+placed on trial, once for all hosts in equal states.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
-from berth.domain.compute.needs import Needs
-from berth.domain.compute.request import Request
+from berth.domain.compute.request import COUNT_MAX, Request
+from berth.domain.compute.server_group import GroupPolicy
+from berth.scheduling.evaluation.assignments import Assigner
 from berth.scheduling.evaluation.filter_chain import FilterChain
-from berth.scheduling.evaluation.policy import Policy
-from berth.scheduling.granular.group_fit import counts_of
-from berth.scheduling.granular.tree_request import tree_request_of
+from berth.scheduling.evaluation.policy import Plan, Policy
+from berth.scheduling.evaluation.trial import Trial
+from berth.scheduling.granular.group_fit import repeats as repeats_by_amounts
+from berth.scheduling.plan.group_policies import (
+    GROUP_FILTERS,
+    plan_with_group_policy,
+    unsupported_group,
+)
+from berth.scheduling.plan.planning import seed_of
 from berth.scheduling.rules.reduction import reduce_hosts
-from berth.scheduling.rules.rule import Query
-from berth.tables.columnar.bitsets import Rows
+from berth.scheduling.rules.rule import UNCOUNTED, UNLIMITED, Filter, Query
+from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.columnar.class_columns import Ints
+from berth.tables.columnar.journal import GROUPS, VOLATILE
 from berth.tables.host.hosts import HostTable
+
+_TRIAL: Final = "capacity"
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
     """The hosts that pass the filters, and the number of further instances that fit on each.
 
-    `rows` and `counts` are (K,).
+    `rows` and `counts` are (K,). With `on_one_host`, all instances must share one of the hosts.
     """
 
     rows: Rows
     counts: Ints
+    on_one_host: bool = False
 
     @property
     def total(self) -> int:
         """The number of further instances that fit on all hosts together."""
-        return int(self.counts.sum())
+        counts: list[int] = self.counts.tolist()
+        return max(counts, default=0) if self.on_one_host else sum(counts)
 
 
 def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: float) -> Capacity:
-    """Return how many instances like those of the request fit on each host.
+    """Return how many instances like those of the request the scheduler would place on each host.
 
-    A host is included if it passes every filter for one instance; its scarcest class then limits
-    the number. An instance that requests no resources fits once on each host. Rules that depend on
-    earlier instances of the request (groups) are evaluated for the first instance only.
+    A number that nothing limits is given as `COUNT_MAX`, the most that one request may ask for. The
+    ledger's limits apply even if the policy lacks the filters that check them.
 
     Args:
-        hosts: the table.
+        hosts: the table, which is unchanged when the call returns.
         request: describes one instance; its number of instances is ignored.
         policy: the rules in force.
         now_s: Unix seconds, for heartbeats.
 
     Raises:
-        InvalidInputError: the flavor, the image or a hint is invalid.
+        InvalidInputError: the flavor, the image or a hint is invalid, or the policy lacks a filter
+            that the request requires.
     """
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     query = Query(request, request.needs, now_s, group, request.instance_uuids[0])
@@ -55,24 +75,170 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
     filters = policy.effective(request.operation).filters
     chain = FilterChain(hosts, filters, reduce_hosts(hosts, request))
     rows = np.flatnonzero(chain.run(query).mask)
-    counts = np.full(rows.size, np.iinfo(np.int64).max, dtype=np.int64)
-    for name, amount in query.needs.amounts.items():
-        columns = hosts.resource(name)
-        # Free amounts are negative on hosts that are overcommitted beyond their ratio.
-        free = 0 if columns is None else columns.free[rows]
-        np.minimum(counts, np.maximum(free, 0) // amount, out=counts)
-    # Without amounts, no class limits the number, and the filters are known to pass one instance.
-    if not query.needs.amounts:
-        counts[:] = 1
-    if query.needs.groups or len(hosts.trees):
-        _count_on_trees(hosts, query.needs, rows, counts)
-    return Capacity(rows, counts)
+    if unsupported_group(hosts, request, policy) is not None:
+        return Capacity(rows, np.zeros(rows.size, dtype=np.int64))
+    if rows.size and not _are_hosts_independent(query, chain.filters):
+        return _by_planning(hosts, request, policy, rows, now_s)
+    counts = _counts_in_turn(hosts, query, chain.filters, rows)
+    # The host of the first member binds the others; a present member has left only its own hosts.
+    together = group is not None and group.policy is GroupPolicy.AFFINITY
+    return Capacity(
+        rows, counts, together and not hosts.occupants.groups.rows(request.group_uuid or "")
+    )
 
 
-def _count_on_trees(hosts: HostTable, needs: Needs, rows: Rows, counts: Ints) -> None:
-    """Replace the counts of hosts with children, or of all hosts if the request has groups."""
-    everywhere = bool(needs.groups)
-    indices = [i for i, row in enumerate(rows.tolist()) if everywhere or hosts.trees.on_row(row)]
-    # Division is exact on a single provider only: on a tree, instances compete for providers.
-    if needs.groups or needs.amounts:
-        counts[indices] = counts_of(hosts, tree_request_of(needs), rows[indices].tolist())
+def _are_hosts_independent(query: Query, filters: Sequence[Filter]) -> bool:
+    """Return whether an instance on one host never changes the verdicts on other hosts.
+
+    The affinity of a group is an exception that `Capacity.on_one_host` expresses. If the hosts are
+    forced, its filter does not run, and the group's policy is only checked on the whole plan.
+    """
+    keeper = None if query.group is None else GROUP_FILTERS.get(query.group.policy)
+    known = all(rule.reads.row_local and set(rule.reads.columns) <= set(GROUPS) for rule in filters)
+    return known and (keeper is None or any(rule.name == keeper for rule in filters))
+
+
+def _counts_in_turn(hosts: HostTable, query: Query, filters: Sequence[Filter], rows: Rows) -> Ints:
+    """Return, for each row that passes the filters, how many instances pass in turn: (K,)."""
+    # The ledger's limits come first; the filters that check the same limits share the function.
+    counts = repeats_by_amounts(hosts, query, rows)
+    uncounted: list[Filter] = []
+    is_open = np.zeros(rows.size, dtype=np.bool_)
+    asked = [rule for rule in filters if rule.repeats is not repeats_by_amounts]
+    for rule in asked:
+        if not _may_change(hosts, query, rule, rows):
+            continue
+        found = (
+            np.full(rows.size, UNCOUNTED)
+            if rule.repeats is None
+            else rule.repeats(hosts, query, rows)
+        )
+        known = found != UNCOUNTED
+        np.minimum(counts, found, out=counts, where=known)
+        if not known.all():
+            uncounted.append(rule)
+            is_open |= ~known
+    counts[counts == UNLIMITED] = COUNT_MAX
+    trial = np.flatnonzero(is_open & (counts > 0))
+    if trial.size:
+        trials = _TrialCounts(hosts, query, uncounted, Assigner(filters))
+        counts[trial] = trials.count(rows[trial], counts[trial])
+    return counts
+
+
+def _may_change(hosts: HostTable, query: Query, rule: Filter, rows: Rows) -> bool:
+    """Return whether placing instances of the query may change a filter's verdict on their host."""
+    is_constant = rule.once_per_request or not VOLATILE.intersection(rule.reads.columns)
+    return not is_constant and rule.keep(hosts, query, rows[:1]) is not None
+
+
+class _TrialCounts:
+    """Counts instances that pass on rows in turn, by placing them on trial.
+
+    Rows that reach equal states share one count, although they may have begun with different ones.
+    """
+
+    def __init__(
+        self, hosts: HostTable, query: Query, filters: Sequence[Filter], assigner: Assigner
+    ) -> None:
+        self._hosts = hosts
+        # No instance of the table has this UUID, as for the next instance of a request.
+        self._query = query._replace(instance_uuid=_TRIAL)
+        self._filters = filters
+        self._assigner = assigner
+        self._readers = tuple(dict.fromkeys(rule.state_of for rule in filters))
+        self._seen: dict[Hashable, tuple[int, int]] = {}
+        self._followed: list[tuple[int, int, int]] = []
+        self._number = 0
+
+    def count(self, rows: Rows, most: Ints) -> Ints:
+        """Return how many instances pass on each row in turn.
+
+        Args:
+            rows: K rows that pass the filters for one instance.
+            most: (K,) upper bounds, at least 1.
+        """
+        # Rows with large bounds come first, so that others can share their counts.
+        order = np.argsort(-most, kind="stable")
+        counts = np.zeros(rows.size, dtype=np.int64)
+        active = order
+        with Trial(self._hosts, self._query.needs) as trial:
+            while active.size:
+                active = self._leading(active, rows, counts, most)
+                for row in rows[active].tolist():
+                    self._place(trial, row)
+                counts[active] += 1
+                active = active[counts[active] < most[active]]
+                active = active[self._passes(rows[active])]
+        # A row that is followed may itself follow another one, but only from a later step on.
+        for index, leader, more in reversed(self._followed):
+            counts[index] = min(counts[leader] + more, most[index])
+        return counts
+
+    def _leading(self, active: Rows, rows: Rows, counts: Ints, most: Ints) -> Rows:
+        """Return the active indices without those that follow another row with an equal state."""
+        leading: list[int] = []
+        for index in active.tolist():
+            state = self._state(int(rows[index]))
+            here = int(counts[index])
+            leader, there = self._seen.get(state, (-1, 0)) if state is not None else (-1, 0)
+            if leader == index:
+                # The row is in the same state as before its last instance, so nothing limits it.
+                counts[index] = most[index]
+            elif leader >= 0 and most[leader] - there >= most[index] - here:
+                self._followed.append((index, leader, here - there))
+            else:
+                leading.append(index)
+                if state is not None:
+                    self._seen[state] = (index, here)
+        return np.array(leading, dtype=np.intp)
+
+    def _state(self, row: int) -> Hashable | None:
+        """Return the state of a row; None if a filter does not say what its verdicts depend on."""
+        found: list[Hashable] = []
+        for read in self._readers:
+            if read is None:
+                return None
+            found.append(read(self._hosts, self._query, row))
+        return tuple(found)
+
+    def _place(self, trial: Trial, row: int) -> None:
+        self._number += 1
+        one = self._query._replace(instance_uuid=f"{_TRIAL}-{self._number}")
+        trial.place(row, one.resident_with(self._assigner(self._hosts, one, row)))
+
+    def _passes(self, rows: Rows) -> Mask:
+        mask = np.ones(rows.size, dtype=np.bool_)
+        for rule in self._filters if rows.size else ():
+            verdict = rule.keep(self._hosts, self._query, rows)
+            if verdict is not None:
+                mask &= verdict
+        return mask
+
+
+def _by_planning(
+    hosts: HostTable, request: Request, policy: Policy, rows: Rows, now_s: float
+) -> Capacity:
+    """Return the largest plan, at most `COUNT_MAX` instances, found by bisection.
+
+    This is slow, but right for rules whose verdicts depend on other hosts.
+    """
+
+    def plan(count: int) -> Plan:
+        uuids = tuple(f"{_TRIAL}-{number}" for number in range(count))
+        asked = replace(request, instance_uuids=uuids)
+        return plan_with_group_policy(
+            hosts, asked, policy, now_s=now_s, seed=seed_of(request.request_id)
+        )
+
+    best, fits, too_many = Plan({}), 0, COUNT_MAX + 1
+    while too_many - fits > 1:
+        # Counts are doubled first, because most capacities are far below the limit.
+        count = min(max(2 * fits, 1), (fits + too_many) // 2)
+        tried = plan(count)
+        if tried.refusal is None:
+            best, fits = tried, count
+        else:
+            too_many = count
+    per_row = Counter(hosts.row_of(one.provider_uuid) for one in best.placements)
+    return Capacity(rows, np.array([per_row[row] for row in rows.tolist()], dtype=np.int64))

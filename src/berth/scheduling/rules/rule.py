@@ -5,10 +5,10 @@ function at its entry point builds it once from its options.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.hardware.assignment import Assignment
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
 
@@ -166,6 +167,31 @@ Assign = Callable[[HostTable, Query, int], Assignment | None]
 The driver calls it after a row is chosen. Filters that share one such function share its result.
 """
 
+UNLIMITED: Final = int(np.iinfo(np.int64).max)
+"""The count of `Repeats` on a row where placements never change the verdict."""
+
+UNCOUNTED: Final = -1
+"""The count of `Repeats` on a row where only trial placements show how many instances pass."""
+
+Repeats = Callable[[HostTable, Query, Rows], Ints]
+"""(hosts, query, rows) -> (K,) int64, the number of instances that pass on each row in turn.
+
+Each instance is placed before the next is evaluated. `rows` pass for the first instance, so counts
+are at least 1, or `UNLIMITED` or `UNCOUNTED`.
+"""
+
+
+def unlimited(_hosts: HostTable, _query: Query, rows: Rows) -> Ints:
+    """Return `UNLIMITED` for each row: the `Repeats` of a verdict that placements never change."""
+    return np.full(rows.size, UNLIMITED, dtype=np.int64)
+
+
+StateOf = Callable[[HostTable, Query, int], Hashable]
+"""(hosts, query, row) -> all that the verdicts on further instances like the query depend on.
+
+The result is the same for rows on which equally many instances pass in turn.
+"""
+
 HoldsUntil = Callable[[HostTable, Query, Selection], float]
 """(hosts, query, rows) -> the time, in Unix seconds, until which the verdicts on `rows` hold.
 
@@ -201,6 +227,11 @@ class Filter:
     """For a rule that determines which resources of the host an instance gets."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     """The options, by name, that other code such as the linter reads."""
+    repeats: Repeats | None = None
+    """For a rule that can compute how many instances pass; without it, and unless placements cannot
+    change the verdict, capacity is counted with trial placements."""
+    state_of: StateOf | None = None
+    """For a rule without `repeats`, so that rows with equal states share one count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,32 @@
 """Tests for the number of further instances that would fit."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.hardware.numa import NumaCell
+from berth.domain.hardware.pci import DeviceType, PciPool
+from berth.domain.inventory.resources import Inventory
+from berth.scheduling.filters import below_host_limits, fits_numa, has_devices
 from berth.scheduling.plan.capacity import capacity_for
+from berth.scheduling.rules.rule import Filter, Query, Reads
+from berth.tables.columnar.bitsets import Mask, Selection, count_of
 from berth.tables.host.feed import table_of
-from berth.testing.fleets import NOW_S, Box, asking, policy_of, sized, snapshot_of
+from berth.tables.host.hosts import HostTable
+from berth.testing.fleets import (
+    NOW_S,
+    Box,
+    all_filters,
+    asking,
+    policy_of,
+    resident,
+    sized,
+    snapshot_of,
+)
 from berth.testing.trees import GPU_MILLI, gpus
 
 SNAPSHOT = snapshot_of(
@@ -27,11 +46,11 @@ SNAPSHOT = snapshot_of(
         (Flavor("1", "f", 1, 2000), [4, 1]),
         (Flavor("1", "f", 2, 1), [4]),
         (Flavor("1", "f", 99, 1), []),
-        (Flavor("1", "f", 0, 0), [1, 1, 1]),
+        (Flavor("1", "f", 0, 0), [10_000, 10_000, 10_000]),
     ],
 )
 def test_the_scarcest_class_decides(flavor: Flavor, counts: list[int]) -> None:
-    """The scarcest class limits each host; a flavor without needs counts once per host."""
+    """The scarcest class limits each host; a flavor without needs is limited by nothing."""
     found = capacity_for(table_of(SNAPSHOT), asking(flavor), policy_of(), now_s=NOW_S)
     assert found.counts.tolist() == counts
     assert found.total == sum(counts)
@@ -59,4 +78,98 @@ def test_shares_of_devices_are_counted_on_each_host() -> None:
     assert found.counts.tolist() == [8, 8, 8]
     nothing = Flavor("1", "f", 0, 0)
     found = capacity_for(table_of(snapshot_of(boxes)), asking(nothing), policy_of(), now_s=NOW_S)
-    assert found.counts.tolist() == [1, 1, 1]
+    assert found.counts.tolist() == [10_000, 10_000, 10_000]
+
+
+ALIASES = ({"name": "gpu", "vendor_id": "10de", "product_id": "1eb8"},)
+GPU_POOL = PciPool("10de", "1eb8", DeviceType.STANDARD, count=1)
+CELLS = tuple(
+    NumaCell(
+        number,
+        frozenset({number}),
+        frozenset(range(8 * number + 4, 8 * number + 8)),
+        memory_mb=4096,
+    )
+    for number in range(3)
+)
+PINE = Box(
+    "pine",
+    inventories={**sized(8, 16_384, 200), "PCPU": Inventory(12)},
+    numa_cells=CELLS,
+    pci_pools=(GPU_POOL,),
+)
+
+
+def fits_on(boxes: Sequence[Box], flavor: Flavor, *more: Filter, **changes: object) -> list[int]:
+    """Return the capacity of each host under the default filters and others."""
+    policy = policy_of(filters=[*all_filters(), *more])
+    snapshot = snapshot_of(boxes, groups=GROUPS, instances=MEMBERS)
+    request = replace(asking(flavor), **changes)  # type: ignore[arg-type]
+    found = capacity_for(table_of(snapshot), request, policy, now_s=NOW_S)
+    counts: list[int] = found.counts.tolist()
+    return counts
+
+
+GROUPS = [
+    ServerGroup("g-apart", "apart", GroupPolicy.ANTI_AFFINITY, max_server_per_host=3),
+    ServerGroup("g-together", "together", GroupPolicy.AFFINITY),
+]
+MEMBERS = [replace(resident("old", Box("a")), group_uuid="g-apart")]
+SMALL = Flavor("1", "f", 1, 512, 1)
+
+
+def test_devices_and_numa_cells_limit_the_number() -> None:
+    """A host takes as many instances as have devices, and dedicated CPUs on one NUMA cell."""
+    hardware = [build(pci_aliases=ALIASES) for build in (fits_numa.build, has_devices.build)]
+    gpu = replace(SMALL, extra_specs={"pci_passthrough:alias": "gpu:1"})
+    assert fits_on([PINE, replace(PINE, name="fir")], gpu, *hardware) == [1, 1]
+    pinned = replace(SMALL, vcpus=3, extra_specs={"hw:cpu_policy": "dedicated"})
+    assert fits_on([PINE], pinned, *hardware) == [3]
+
+
+def test_limits_on_instances_count_those_that_would_be_placed() -> None:
+    """Counting filters and the anti-affinity of a group limit the number on each host."""
+    hosts = [Box("a"), Box("b")]
+    assert fits_on(
+        hosts, SMALL, below_host_limits.build_num_instances(max_instances_per_host=5)
+    ) == [
+        4,
+        5,
+    ]
+    assert fits_on(hosts, SMALL, below_host_limits.build_io_ops(max_io_ops_per_host=2)) == [2, 2]
+    assert fits_on(hosts, SMALL, group_uuid="g-apart") == [2, 3]
+
+
+def test_members_with_affinity_share_one_host() -> None:
+    """The capacity for a group with affinity is that of its largest host."""
+    snapshot = snapshot_of([Box("a"), Box("b", used={"VCPU": 5})], groups=GROUPS)
+    request = replace(asking(SMALL), group_uuid="g-together")
+    found = capacity_for(table_of(snapshot), request, policy_of(), now_s=NOW_S)
+    assert (found.counts.tolist(), found.total) == ([8, 3], 8)
+
+
+def test_forced_hosts_of_a_group_are_counted_by_planning() -> None:
+    """A plan that would violate the group's policy on forced hosts does not count."""
+    hosts = [Box("b")]
+    assert fits_on(hosts, SMALL, group_uuid="g-apart", force_hosts=("b",)) == [3]
+
+
+def test_a_group_whose_policy_has_no_filter_has_no_capacity() -> None:
+    """Requests of a group are refused without the filter of its policy, so nothing fits."""
+    snapshot = snapshot_of([Box("a")], groups=GROUPS)
+    request = replace(asking(SMALL), group_uuid="g-apart")
+    found = capacity_for(table_of(snapshot), request, policy_of(filters=[]), now_s=NOW_S)
+    assert found.total == 0
+
+
+def test_a_rule_that_depends_on_other_hosts_is_counted_by_planning() -> None:
+    """For a rule that is not row-local, capacity is the size of the largest plan."""
+
+    def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask:
+        del query
+        return np.full(count_of(rows), int(hosts.num_instances.sum()) < 5)
+
+    rule = Filter(
+        "AtMostFive", keep, lambda *_: "", lambda *_: (), Reads((), ("instances",), False)
+    )
+    assert sum(fits_on([Box("a"), Box("b")], SMALL, rule)) == 4
