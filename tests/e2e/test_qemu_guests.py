@@ -1,11 +1,15 @@
 """Real guests under an agent with the QEMU driver."""
 
+import json
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.e2e.guest_cloud import GuestCloud, guest_cloud, require_qemu, wait_until
+from tests.e2e.guest_cloud import STUB, GuestCloud, guest_cloud, require_qemu, wait_until
+from tests.iso_reader import files_of
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -42,6 +46,33 @@ def test_guests_outlive_their_agent(cloud: GuestCloud) -> None:
     assert host.running() == {second: before[second]}
     assert host.starts(second) == 1
     wait_until(lambda: host.remains() == [second])
+
+
+def test_a_guest_has_its_key_on_a_config_drive(cloud: GuestCloud, tmp_path: Path) -> None:
+    """The drive has the public key and the user data; a rebuild replaces both."""
+    (host,) = cloud.hosts
+    path, old = "/v2.1/os-keypairs", {"OpenStack-API-Version": "compute 2.91"}
+    keys = {
+        name: cloud.service.post(path, {"keypair": {"name": name}}, **old)["keypair"]["public_key"]
+        for name in ("one", "two")
+    }
+    uuid = cloud.create("with-key", key_name="one", user_data="aGVsbG8=")
+    rebuild = {"imageRef": STUB, "key_name": "two", "user_data": None}
+    for name, user_data in (("one", b"hello"), ("two", None)):
+        raw = tmp_path / name
+        drive = host.folder / "guests" / uuid / "config.qcow2"
+        words = ("qemu-img", "convert", "-U", "-O", "raw", str(drive), str(raw))
+        subprocess.run(words, check=True)
+        files = files_of(raw.read_bytes())
+        metadata = json.loads(files["openstack/latest/meta_data.json"])
+        assert (metadata["uuid"], metadata["public_keys"]) == (uuid, {name: keys[name]})
+        assert files.get("openstack/latest/user_data") == user_data
+        if name == "one":
+            cloud.service.post(f"/v2.1/servers/{uuid}/action", {"rebuild": rebuild})
+            cloud.settled(uuid)
+    for name in keys:
+        url = f"{cloud.service.url}{path}/{name}"
+        httpx.delete(url, trust_env=False).raise_for_status()
 
 
 def test_a_guest_that_died_while_nobody_looked_is_started_again(cloud: GuestCloud) -> None:

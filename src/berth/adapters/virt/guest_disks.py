@@ -1,6 +1,7 @@
 """The size of a guest, and operations on all its disks."""
 
 import asyncio
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -8,13 +9,15 @@ from urllib.parse import urlsplit
 import msgspec
 
 from berth.adapters.virt import disks, nbd_export
+from berth.adapters.virt.config_drive import CONFIG, config_drive_of
 from berth.adapters.virt.guest_folder import GuestFolder
 from berth.adapters.virt.images import ImageFile
 from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
 
 ROOT = "root"
-_DISKS = (ROOT, disks.EPHEMERAL, disks.SWAP)
+_DISKS = (ROOT, disks.EPHEMERAL, disks.SWAP, CONFIG)
 
 
 class GuestSize(msgspec.Struct, frozen=True):
@@ -65,6 +68,42 @@ async def make_disks(
         await disks.make_blank(folder.disk(name), size_bytes)
         made.append(name)
     return tuple(made)
+
+
+async def make_config_drive(
+    folder: GuestFolder, instance: Instance, *, is_blank: bool
+) -> tuple[str, ...]:
+    """Create the config drive of a guest that has one, and return the names of what was created.
+
+    Args:
+        folder: the guest's folder.
+        instance: the guest's instance.
+        is_blank: make the drive empty, since a live migration will fill it.
+
+    Raises:
+        BuildError: the content does not fit.
+        DriverError: qemu-img failed.
+    """
+    content = config_drive_of(instance)
+    if content is None:
+        return ()
+    if is_blank:
+        await disks.make_blank(folder.disk(CONFIG), len(content))
+        return (CONFIG,)
+    raw = folder.path / "config.iso"
+    # The file may contain secrets of the guest, so only this user may read it.
+    await asyncio.to_thread(_write_private, raw, content)
+    try:
+        await disks.copy(str(raw), folder.disk(CONFIG), source_format="raw")
+    finally:
+        raw.unlink(missing_ok=True)
+    return (CONFIG,)
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
 
 
 async def copy_disks(folder: GuestFolder, sources: Mapping[str, str]) -> tuple[str, ...]:

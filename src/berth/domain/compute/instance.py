@@ -143,8 +143,29 @@ class Instance:
 
 _CREATE: Final = "create"
 
+# The maximum length of a DNS label.
+_HOSTNAME_MAX: Final = 63
+
+HAS_CONFIG_DRIVE: Final = "has_config_drive"
+"""The field of `Instance.extra` that says whether the guest has a config drive.
+
+It is stored, because a guest that was built without one must not get one on the way to another
+host: both sides of a live migration need the same disks.
+"""
+
 # Nova's message for a failed action.
 _FAILED: Final = "Error"
+
+
+def hostname_of(instance: Instance) -> str:
+    """Return the requested host name, or one derived from the instance's name or uuid."""
+    given = instance.extra.get("hostname")
+    if given:
+        return str(given)
+    allowed = "".join(
+        char if char.isascii() and char.isalnum() else "-" for char in instance.name.lower()
+    )
+    return allowed.strip("-")[:_HOSTNAME_MAX] or f"server-{instance.uuid}"
 
 
 def has_creation(instance: Instance, actions: Iterable[Action]) -> bool:

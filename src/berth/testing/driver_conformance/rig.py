@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 
 from berth.domain.compute.flavor import Flavor, Image
-from berth.domain.compute.instance import Instance, Task
+from berth.domain.compute.instance import HAS_CONFIG_DRIVE, Instance, Task
 from berth.ports.virt import DriverFeature, Guest, Power, VirtDriver
 from berth.testing.builders import make_instance, make_uuid
 from berth.testing.stub_guest import StubGuestReady, starts_of
@@ -111,8 +111,9 @@ class RigFixtures:
 
     @pytest.fixture
     def with_disk(self, instance: Instance) -> Instance:
-        """Return the first instance with a root disk of 1 GiB."""
-        return replace(instance, flavor=replace(instance.flavor, root_gb=1))
+        """Return the first instance with a root disk of 1 GiB and a config drive."""
+        extra = {HAS_CONFIG_DRIVE: True, "key_name": "mine", "key_data": "ssh-ed25519 AAAA"}
+        return replace(instance, flavor=replace(instance.flavor, root_gb=1), extra=extra)
 
 
 def stub_instance(image: Image | None = None) -> Instance:

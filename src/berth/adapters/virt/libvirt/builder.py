@@ -7,6 +7,7 @@ import msgspec
 
 from berth.adapters.virt import guest_disks, nbd_export
 from berth.adapters.virt.accelerator import Accelerator, accelerator_of
+from berth.adapters.virt.config_drive import CONFIG
 from berth.adapters.virt.guest_disks import GuestSize
 from berth.adapters.virt.images import ImageFile, ImageFormat, Images, image_of
 from berth.adapters.virt.libvirt import migration
@@ -23,7 +24,7 @@ from berth.adapters.virt.libvirt.hardware import (
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import GuestRecord
 from berth.domain.compute.build_failure import BuildError, FailureCause
-from berth.domain.compute.instance import Instance
+from berth.domain.compute.instance import HAS_CONFIG_DRIVE, Instance
 from berth.ports.virt import Power
 
 _changed = msgspec.structs.replace
@@ -89,6 +90,9 @@ class LibvirtBuilder:
             names = await guest_disks.fit_disks(folder, copied, size)
         else:
             names = await guest_disks.make_disks(folder, image, size, is_blank=waits)
+            if HAS_CONFIG_DRIVE in instance.extra:
+                folder.make_private((CONFIG,))
+            names += await guest_disks.make_config_drive(folder, instance, is_blank=waits)
         folder.make_private(names)
         made = GuestRecord(
             instance.uuid,

@@ -106,6 +106,7 @@ class QemuBuilder:
             return ""
         size = machine.spec.size
         names = await guest_disks.make_disks(machine.folder, image, size, is_blank=waits)
+        names += await guest_disks.make_config_drive(machine.folder, instance, is_blank=waits)
         # From here on the guest counts as built. If the agent dies before this, the next agent
         # deletes the guest; if it dies later, the repeated task finds the guest and starts it.
         machine.record(disks=names, waits=waits, is_built=True)

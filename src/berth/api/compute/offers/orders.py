@@ -51,6 +51,7 @@ class AssertedExtra(View):
     key_data: PublicKey | UnsetType = UNSET
     user_data: Text | UnsetType | None = UNSET
     config_drive: bool | UnsetType = UNSET
+    has_config_drive: bool | UnsetType = UNSET
     tags: Annotated[list[Tag], Meta(max_length=50)] | UnsetType = UNSET
     security_groups: Annotated[list[ShortText], Meta(max_length=64)] | UnsetType = UNSET
     hostname: ShortText | UnsetType = UNSET

@@ -18,7 +18,7 @@ from berth.api.links import Linker, linker_of
 from berth.api.microversion import Version
 from berth.api.routing import Call
 from berth.api.values import isotime, naive_time
-from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance import Instance, Status, hostname_of
 from berth.domain.compute.lifecycle import status_shown
 from berth.scheduling.evaluation.explain import without_reasons
 from berth.services.requests.permissions import LOCKED, vm_state
@@ -54,8 +54,6 @@ _POWER_STATES = {
 _WITH_PROGRESS = frozenset({Status.BUILD, Status.ACTIVE, Status.RESIZED})
 _WITH_FAULT = frozenset({Status.ERROR, Status.DELETED})
 _DEFAULT_GROUPS = [SecurityGroupView(name="default")]
-# The maximum length of a DNS label.
-_HOSTNAME_MAX = 63
 _SERVER_ERROR = 500
 
 
@@ -73,6 +71,7 @@ class Extra(TypedDict, total=False):
     key_data: str
     user_data: str | None
     config_drive: bool
+    has_config_drive: bool
     tags: list[str]
     security_groups: list[str]
     hostname: str
@@ -181,7 +180,7 @@ class ServerWriter:
         if version >= _LOCKED_REASON:
             later["locked_reason"] = cast("str", instance.extra.get(LOCKED, "")) or None
         if version >= _HOSTNAME:
-            later["hostname"] = hostname(instance)
+            later["hostname"] = hostname_of(instance)
         if version >= _PINNED_ZONE:
             later["pinned_availability_zone"] = instance.requested_zone
         if version >= _HINTS:
@@ -267,7 +266,7 @@ def _add_attributes(later: _Later, instance: Instance, extra: Extra, version: Ve
     later["hypervisor_hostname"] = instance.node
     later["instance_name"] = f"instance-{instance.uuid[:8]}"
     if version >= EXTENDED:
-        later["hostname"] = hostname(instance)
+        later["hostname"] = hostname_of(instance)
         later["reservation_id"] = instance.reservation_id
         later["launch_index"] = instance.launch_index
         later["user_data"] = extra.get("user_data")
@@ -280,14 +279,3 @@ def _add_attributes(later: _Later, instance: Instance, extra: Extra, version: Ve
 def _security_groups(extra: Extra) -> list[SecurityGroupView]:
     names = extra.get("security_groups")
     return [SecurityGroupView(name=name) for name in names] if names else _DEFAULT_GROUPS
-
-
-def hostname(instance: Instance) -> str:
-    """Return the requested host name, or one derived from the server's name or uuid."""
-    given = extra_of(instance).get("hostname")
-    if given:
-        return given
-    allowed = "".join(
-        char if char.isascii() and char.isalnum() else "-" for char in instance.name.lower()
-    )
-    return allowed.strip("-")[:_HOSTNAME_MAX] or f"server-{instance.uuid}"

@@ -1,4 +1,4 @@
-"""Finds the key pair that a request for a server names, for the record of the server."""
+"""Finds the key pair that a request names, and decides whether a guest needs a config drive."""
 
 from typing import Final
 
@@ -27,6 +27,20 @@ class StatedKey(View):
     def extra(self) -> Extra:
         """The fields of a server with this key pair."""
         return {"key_name": self.name, "key_type": self.type, "key_data": self.public_key}
+
+
+def with_config_drive(extra: Extra) -> Extra:
+    """Return the fields of a new server, with a config drive if its guest has something to read.
+
+    There is no metadata service, so a config drive is the only way to give a guest a key or user
+    data.
+    """
+    needs = bool(extra.get("config_drive") or extra.get("key_data") or extra.get("user_data"))
+    extra = {**extra}
+    extra.pop("has_config_drive", None)
+    if needs:
+        extra["has_config_drive"] = True
+    return extra
 
 
 async def key_called(call: Call, name: str, field: str) -> StatedKey:

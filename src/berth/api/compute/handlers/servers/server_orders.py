@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from berth.api.codec import UNSET, UnsetType
-from berth.api.compute.handlers.servers.server_keys import key_called
+from berth.api.compute.handlers.servers.server_keys import key_called, with_config_drive
 from berth.api.compute.handlers.servers.server_values import check_attachments, check_values
 from berth.api.compute.schemas.servers import BlockDevice, NewServer, NewServerBody
 from berth.api.compute.views.servers import Extra
@@ -109,7 +109,7 @@ async def read_order(
         destination=_destination(call, server),
         may_repeat=may_repeat,
         metadata={} if server.metadata is UNSET else server.metadata,
-        extra={**_extra(server), **await _key(call, server)},
+        extra={**with_config_drive({**_extra(server), **await _key(call, server)})},
     )
     return Asked(
         order=order,

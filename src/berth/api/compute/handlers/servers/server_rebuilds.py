@@ -1,17 +1,22 @@
 """The handler for the action `rebuild`, which recreates a server from an image on its host."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.servers.action_arguments import caller_of, check_since, read
 from berth.api.compute.handlers.servers.named_actions import stated_image
-from berth.api.compute.handlers.servers.server_keys import StatedKey, key_called, stated_key
+from berth.api.compute.handlers.servers.server_keys import (
+    StatedKey,
+    key_called,
+    stated_key,
+    with_config_drive,
+)
 from berth.api.compute.handlers.servers.server_orders import image_called
 from berth.api.compute.handlers.servers.server_values import check_values
 from berth.api.compute.schemas.server_actions import Rebuild
 from berth.api.compute.schemas.server_views import ServerAnswer
-from berth.api.compute.views.servers import ServerWriter, extra_of
+from berth.api.compute.views.servers import Extra, ServerWriter, extra_of
 from berth.api.links import COMPUTE, linker_of
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
@@ -70,7 +75,7 @@ def _fields(instance: Instance, arguments: Rebuild, key: StatedKey | None) -> di
         extra = {name: one for name, one in extra.items() if name not in _KEY}
     elif key is not None:
         extra |= key.extra
-    fields: dict[str, object] = {"extra": extra}
+    fields: dict[str, object] = {"extra": with_config_drive(cast("Extra", extra))}
     if arguments.name is not UNSET:
         fields["name"] = arguments.name
     if arguments.metadata is not UNSET:

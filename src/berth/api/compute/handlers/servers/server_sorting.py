@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, cast
 
-from berth.api.compute.views.servers import ServerWriter, extra_of, hostname, power_state
+from berth.api.compute.views.servers import ServerWriter, extra_of, power_state
 from berth.api.routing import Call
-from berth.domain.compute.instance import Instance
+from berth.domain.compute.instance import Instance, hostname_of
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.services.requests.permissions import LOCKED, vm_state
 
@@ -40,7 +40,7 @@ _READS: Final[dict[str, _Read]] = {
     "display_description": _extra("description"),
     "display_name": lambda one: one.name,
     "host": lambda one: one.host,
-    "hostname": hostname,
+    "hostname": hostname_of,
     "image_ref": lambda one: None if one.image is None else one.image.image_id,
     "instance_type_id": lambda one: one.flavor.flavor_id,
     "key_name": _extra("key_name"),

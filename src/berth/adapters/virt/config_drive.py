@@ -1,0 +1,79 @@
+"""The config drive: a small disk from which a guest reads its metadata, keys and user data.
+
+Its format is that of OpenStack's config drives, which cloud-init reads: an ISO 9660 file system
+with the label `config-2`.
+"""
+
+import base64
+import binascii
+import json
+from typing import Final
+
+from berth.adapters.virt.iso9660 import iso_image
+from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.instance import HAS_CONFIG_DRIVE, Instance, hostname_of
+
+CONFIG: Final = "config"
+"""The name of the disk."""
+
+SIZE_BYTES: Final = 1024 * 1024
+"""The size of every config drive. Both sides of a live migration need disks of the same size."""
+
+_LABEL: Final = "config-2"
+_FOLDER: Final = "openstack/latest"
+
+
+def config_drive_of(instance: Instance) -> bytes | None:
+    """Return the content of an instance's config drive, or None if it has none.
+
+    Raises:
+        BuildError: the content does not fit.
+    """
+    if not instance.extra.get(HAS_CONFIG_DRIVE):
+        return None
+    files = {
+        f"{_FOLDER}/meta_data.json": _json(_metadata(instance)),
+        f"{_FOLDER}/network_data.json": _json({"links": [], "networks": [], "services": []}),
+        f"{_FOLDER}/vendor_data.json": b"{}",
+    }
+    if user_data := _user_data(instance):
+        files[f"{_FOLDER}/user_data"] = user_data
+    content = iso_image(_LABEL, files)
+    if len(content) > SIZE_BYTES:
+        reason = f"the config drive would have {len(content)} bytes, but has {SIZE_BYTES}"
+        raise BuildError(f"{reason}; use less metadata or user data", blames_host=False)
+    return content.ljust(SIZE_BYTES, b"\0")
+
+
+def _metadata(instance: Instance) -> dict[str, object]:
+    found: dict[str, object] = {
+        "uuid": instance.uuid,
+        "name": instance.name,
+        "hostname": hostname_of(instance),
+        "launch_index": instance.launch_index,
+        "availability_zone": instance.requested_zone or "",
+        "project_id": instance.project_id,
+        "meta": dict(instance.metadata),
+        "devices": [],
+    }
+    key = instance.extra.get("key_data")
+    if isinstance(key, str):
+        name = str(instance.extra.get("key_name"))
+        kind = str(instance.extra.get("key_type", "ssh"))
+        found["public_keys"] = {name: key}
+        found["keys"] = [{"name": name, "type": kind, "data": key}]
+    return found
+
+
+def _user_data(instance: Instance) -> bytes:
+    text = instance.extra.get("user_data")
+    if not isinstance(text, str):
+        return b""
+    try:
+        return base64.b64decode(text)
+    except (binascii.Error, ValueError) as error:
+        raise BuildError("the user data is not valid base64", blames_host=False) from error
+
+
+def _json(document: dict[str, object]) -> bytes:
+    return json.dumps(document, ensure_ascii=False).encode()
