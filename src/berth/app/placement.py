@@ -1,4 +1,4 @@
-"""The Placement API, in a process of its own or mounted in the API server.
+"""The Placement API, in a separate process or mounted in the API server.
 
 This module imports nothing from the scheduler, so that the process starts fast and stays small.
 """

@@ -316,7 +316,7 @@ class AgentSettings:
     ram_allocation_ratio: Ratio = 0.0
     disk_allocation_ratio: Ratio = 0.0
     initial_cpu_allocation_ratio: Ratio = 4.0
-    """CPU ratio that a host gets at its first registration, unless it has one of its own."""
+    """CPU ratio of a host that reports none at its first registration."""
     initial_ram_allocation_ratio: Ratio = 1.0
     initial_disk_allocation_ratio: Ratio = 1.0
 

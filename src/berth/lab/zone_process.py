@@ -109,7 +109,7 @@ Launch = Callable[[Sequence[str], Mapping[str, str], Path], RunningProcess]
 
 
 def launch_program(words: Sequence[str], environ: Mapping[str, str], log: Path) -> RunningProcess:
-    """Start `berth WORDS…` as a program of its own; see `Launch`."""
+    """Start `berth WORDS…` as a separate process; see `Launch`."""
     with log.open("ab") as out:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and our own words
             [sys.executable, "-m", "berth.cli.main", *words],

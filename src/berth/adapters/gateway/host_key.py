@@ -92,7 +92,7 @@ class HostKeyFile:
         return self._key.sign(message)
 
     def prepare(self) -> str:
-        """Create the next key in a file of its own, and return its public half in base64.
+        """Create the next key in a separate file, and return its public half in base64.
 
         A key that an interrupted rotation left is used again: the control plane may know it.
 

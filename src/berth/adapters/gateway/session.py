@@ -188,7 +188,7 @@ class AgentSession:
             self._send(encode(Welcome(rotates_key=True)))
 
     def end(self, code: int, reason: str) -> None:
-        """End the session with a code and a reason, which the agent gets."""
+        """End the session with a code and a reason, which are sent to the agent."""
         if not self.is_over:
             self.is_over = True
             if code not in {NORMAL, REPLACED}:

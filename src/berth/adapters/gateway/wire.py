@@ -147,7 +147,7 @@ def raw(value: object) -> msgspec.Raw:
 
 
 def agent_frame_of(data: bytes) -> AgentFrame:
-    """Return the frame in bytes from an agent.
+    """Return the frame that is decoded from an agent's bytes.
 
     Raises:
         InvalidInputError: the bytes are not a frame, or there are too many of them.
@@ -157,7 +157,7 @@ def agent_frame_of(data: bytes) -> AgentFrame:
 
 
 def control_frame_of(data: bytes) -> ControlFrame:
-    """Return the frame in bytes from the control plane.
+    """Return the frame that is decoded from the control plane's bytes.
 
     Raises:
         InvalidInputError: the bytes are not a frame, or there are too many of them.

@@ -92,7 +92,7 @@ def start(argv: Sequence[str], *, fds: Sequence[int], output: Path) -> HostProce
 
 
 def inherited_fds(fds: Sequence[int]) -> list[int]:
-    """Return the descriptors that a child process gets for the given ones, in the same order.
+    """Return the descriptors that stand for the given ones in a child process, in the same order.
 
     No returned descriptor is in `fds`, so that no copy overwrites one that is yet to be copied.
     """

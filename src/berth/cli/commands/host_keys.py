@@ -30,7 +30,7 @@ _TIMEOUT_S = 30.0
 @json_option
 @connected
 def enroll(api: ApiConnection, *, name: str, life_s: float, as_json: bool) -> None:
-    """Print a one-time token, with which the agent of host NAME gets its key.
+    """Print a one-time token, with which the agent of host NAME registers its key.
 
     On the host, `berth agent-enroll` registers a new key with the token. A key that the host
     already has stays valid until then.

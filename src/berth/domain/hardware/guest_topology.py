@@ -25,7 +25,7 @@ class ThreadPolicy(StrEnum):
     PREFER = "prefer"
     """Whole cores if available, otherwise any threads; this is also the default."""
     REQUIRE = "require"
-    """Only threads that have a sibling thread which the guest gets as well."""
+    """Only threads with a sibling thread that is also assigned to the guest."""
     ISOLATE = "isolate"
     """One thread per core; the core's other threads stay idle."""
 
@@ -55,7 +55,7 @@ class GuestCell:
 
 @dataclass(frozen=True, slots=True)
 class GuestTopology:
-    """The NUMA requirements of one instance; each guest NUMA cell gets a host NUMA cell of its own.
+    """The NUMA requirements of one instance; each guest NUMA cell needs a separate host cell.
 
     `isolates_emulator` requests one more dedicated CPU for the hypervisor's own threads, on the
     NUMA cell of the host that the guest's NUMA cell 0 gets. `wants_threads` requires a host on

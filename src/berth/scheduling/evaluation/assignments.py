@@ -1,4 +1,4 @@
-"""Assignments: the resources that an instance gets of its host, from all filters that assign."""
+"""Assignments: the resources of the host for an instance, from all filters that assign some."""
 
 from collections.abc import Sequence
 

@@ -35,7 +35,7 @@ def build_io_ops(*, max_io_ops_per_host: int = 8) -> Filter:
     """Build IoOpsFilter: fewer instances than the limit load the host's disks.
 
     Args:
-        max_io_ops_per_host: the maximum number of instances that may load the disks of a host
+        max_io_ops_per_host: the maximum number of instances that may put load on a host's disks
             simultaneously.
 
     Raises:

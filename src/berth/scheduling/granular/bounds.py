@@ -74,7 +74,7 @@ def _alike(kind: GroupKind, providers: ProviderArrays) -> Bounds:
 
 
 def _apart(kinds: Sequence[GroupKind], providers: ProviderArrays) -> Bounds:
-    """Return the bounds of groups that each need a provider of their own.
+    """Return the bounds of groups that each need a separate provider.
 
     By Hall's theorem, all groups find one if and only if, for every set of kinds, there are at
     least as many providers that fit one of the kinds as groups of these kinds.

@@ -1,1 +1,1 @@
-"""NUMA cells and PCI devices: the hosts that fit a guest, and the hardware that it gets there."""
+"""NUMA cells and PCI devices: the hosts that fit a guest, and the hardware assigned to it."""

@@ -86,7 +86,7 @@ class HardwareDemand:
 
 
 def fit_hardware(room: FreeHardware, demand: HardwareDemand) -> Assignment | None:
-    """Return the NUMA cells and devices that a guest gets; None if it does not fit.
+    """Return the NUMA cells and devices for a guest; None if it does not fit.
 
     A host without NUMA cells cannot take a guest with a topology.
     """

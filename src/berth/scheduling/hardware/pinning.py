@@ -22,7 +22,7 @@ class Pins(NamedTuple):
 
 
 def pin(cell: FreeCell, demand: CellDemand) -> Pins | None:
-    """Return the CPUs of a host NUMA cell that a guest cell gets; None if too few are suitable."""
+    """Return the CPUs of a host NUMA cell for a guest cell; None if too few are suitable."""
     if cell.free_count < demand.dedicated + demand.emulator:
         return None
     # An emulator CPU is only taken in addition to dedicated CPUs, so a guest NUMA cell that

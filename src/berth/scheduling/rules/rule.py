@@ -54,7 +54,7 @@ class Query(NamedTuple):
         return self.resident_with(None)
 
     def resident_with(self, assignment: Assignment | None) -> Resident:
-        """Return the instance as rules see it on its host, with the assignment that it gets."""
+        """Return the instance as rules see it on its host, with its assignment."""
         return resident_of(self.request, self.instance_uuid, assignment)
 
 
@@ -224,7 +224,7 @@ class Filter:
     bound: Bound | None = None
     """For a rule that admits a limited number of instances to a host; optional."""
     assign: Assign | None = None
-    """For a rule that determines which resources of the host an instance gets."""
+    """For a rule that assigns resources of the host to an instance."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])
     """The options, by name, that other code such as the linter reads."""
     repeats: Repeats | None = None

@@ -218,7 +218,7 @@ class AuditService:
 
 
 def _dated(snapshot: AuditSnapshot, orphan: Discrepancy, seen_s: float) -> Discrepancy:
-    """Return an orphan with the time when it was first seen; a recent one gets no repair yet."""
+    """Return an orphan with the time when it was first seen; a recent one is not repaired yet."""
     # A claim that is committed between the reads looks like an orphan at first.
     if snapshot.is_older(seen_s, snapshot.ages.grace_s):
         return replace(orphan, since_s=seen_s)

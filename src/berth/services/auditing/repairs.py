@@ -1,4 +1,4 @@
-"""Repairs that need no decision by an operator, each in a unit of its own.
+"""Repairs that need no decision by an operator, each in a separate unit.
 
 The unit contains the generation of the consumer or the revision of the instance that was read. The
 ledger therefore rejects it after a concurrent change, and nothing is lost.

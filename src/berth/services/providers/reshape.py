@@ -113,7 +113,7 @@ class ReshapeService(ProviderWrites):
                 raise GenerationError(uuid, seen, actual)
 
     def _new(self, old: Provider, wanted: Mapping[str, Inventory], seen: int) -> list[Guard]:
-        """Return the guards on the custom classes that a provider newly gets.
+        """Return the guards on the custom classes that are new to a provider.
 
         Raises:
             ProviderRefusedError: a class does not exist.

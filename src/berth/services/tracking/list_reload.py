@@ -61,7 +61,7 @@ class ReloadResult(NamedTuple):
 
 
 class ListReloader:
-    """Reloads instance lists, each host under a lock of its own."""
+    """Reloads instance lists, with a separate lock for each host."""
 
     def __init__(self, view: LedgerView) -> None:
         self._view = view

@@ -15,7 +15,7 @@ class Resident:
     """An instance on a host, or a migration that holds resources there, as rules see it.
 
     `is_move` is True for a migration; `uuid` is then that of the migration. `building` is True if
-    the task of the instance loads the disks of the host.
+    the task of the instance puts load on the host's disks.
     """
 
     uuid: str
@@ -45,7 +45,7 @@ class Occupant(NamedTuple):
 
     @property
     def building(self) -> bool:
-        """Whether the task of the resident loads the disks of the host."""
+        """Whether the task of the resident puts load on the host's disks."""
         return self.resident.building
 
 

@@ -98,7 +98,7 @@ class CastTests:
         assert await two.wait_for(1) == ["b"]
 
     async def test_a_named_server_gets_no_unnamed_messages(self, bus: Bus) -> None:
-        """A named server gets no unnamed casts, and no calls that name another server."""
+        """A named server receives no unnamed casts, and no calls that name another server."""
         bus.serve(ASK, answering(""), server="host-1")
         with pytest.raises(UnavailableError):
             await bus.cast(ASK, Letter("x"), timeout_s=PATIENCE_S)

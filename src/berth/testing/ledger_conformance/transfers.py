@@ -160,7 +160,7 @@ class TransferTests(LedgerFixtures):
         assert await ledger.get(Instance, VM) == stored
 
     async def test_a_move_is_undone_in_one_unit(self, ledger: Ledger) -> None:
-        """The instance's allocations are freed, and it gets back those that the migration kept."""
+        """The instance's allocations are freed, and those that the migration kept are restored."""
         await commit(ledger, *make_fleet(2, vcpus=4), (make_take(1),), (LEAVES, arrives(2, 4)))
         await commit(ledger, (Free(VM), RETURNS))
         assert await holds(ledger, VM) == {HOST_1: {VCPU: 1}}

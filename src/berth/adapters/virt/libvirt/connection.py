@@ -79,7 +79,7 @@ class LibvirtConnection:
         self._is_closed = False
 
     async def call(self, work: Callable[[Connect], _T], *, is_long: bool = False) -> _T:
-        """Run a function with a connection of its own, in a thread.
+        """Run a function with a separate connection, in a thread.
 
         Args:
             work: the function; it may raise libvirt's errors.

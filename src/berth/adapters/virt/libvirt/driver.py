@@ -177,7 +177,7 @@ class LibvirtDriver:
                 await self._registry.clear(instance_uuid)
 
     async def resize(self, instance: Instance) -> bool:
-        """See `VirtDriver.resize`. Only a stopped or crashed guest gets the size immediately."""
+        """See `VirtDriver.resize`. Only a stopped or crashed guest is resized immediately."""
         async with self._locked_guest(instance.uuid) as (seen, known):
             cells = hardware.check_hardware(instance)
             hardware.check_devices(instance, known)

@@ -173,7 +173,7 @@ class QemuDriver:
             await self._destroy(machine)
 
     async def resize(self, instance: Instance) -> bool:
-        """See `VirtDriver.resize`. Only a stopped or crashed guest gets the size immediately."""
+        """See `VirtDriver.resize`. Only a stopped or crashed guest is resized immediately."""
         async with self._locked_guest(instance.uuid) as machine:
             machine.record(wanted=GuestSize.of(instance.flavor))
             if (await machine.power())[0] in (Power.STOPPED, Power.CRASHED):

@@ -51,7 +51,7 @@ class SelectRecords:
         self._given[select_id] = given
 
     def audience_of(self, select_id: bytes) -> str | None:
-        """Return the parent that got the answer to a select, or None for an unknown select."""
+        """Return the parent that received the answer to a select, or None for an unknown select."""
         given = self._given.get(select_id)
         return None if given is None else given.audience
 
