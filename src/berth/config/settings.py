@@ -348,7 +348,7 @@ class TrackingSettings:
 
 @dataclass(frozen=True, slots=True)
 class AttestationSettings:
-    """The attestation service that TrustedFilter asks about hosts; unused without a URL."""
+    """The attestation service that TrustedFilter queries about hosts; unused without a URL."""
 
     url: Annotated[str, Meta(pattern="^https?://")] | None = None
     """The base URL; `/PollHosts` is appended to it."""

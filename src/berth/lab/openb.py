@@ -201,7 +201,7 @@ def _model_trait(model: str) -> str:
 
 
 def _notes(pods: list[_Pod]) -> tuple[str, ...]:
-    """Return notes about what the workload simplifies."""
+    """Return notes about the simplifications of the workload."""
     total = len(pods)
     no_memory = sum(pod.memory_mb == 0 for pod in pods)
     notes = ["No instance departs: the trace's deletion times would leave the cluster near empty."]

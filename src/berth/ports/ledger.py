@@ -261,7 +261,7 @@ class Feed(Protocol):
 
     @property
     def losses(self) -> int:
-        """The number of times that versions that this process had read were lost.
+        """The number of times that versions already read by this process were lost.
 
         Versions are lost if a replica of the database that lacked them becomes the primary, or if a
         backup is restored. The same version numbers may then denote other versions. A follower must

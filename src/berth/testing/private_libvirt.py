@@ -70,7 +70,7 @@ class PrivateLibvirt:
 
 
 def lacking() -> str:
-    """Return why this machine cannot run a private libvirtd; empty if it can."""
+    """Return the reason why this machine cannot run a private libvirtd; empty if it can."""
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
         return f"{', '.join(missing)} not found; run make virt-packages"
     if find_spec("libvirt") is None:

@@ -134,7 +134,7 @@ _STATUSES_OF_KIND: Final[Mapping[tuple[MoveKind, Stage], str]] = {
 class Place:
     """One side of a move: a host, and the flavor and hardware of the instance there.
 
-    `assignment` is None if the instance gets nothing there beyond its flavor's amounts.
+    `assignment` is None if the instance receives nothing there beyond its flavor's amounts.
     """
 
     host: str

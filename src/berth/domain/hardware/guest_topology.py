@@ -58,9 +58,9 @@ class GuestTopology:
     """The NUMA requirements of one instance; each guest NUMA cell needs a separate host cell.
 
     `isolates_emulator` requests one more dedicated CPU for the hypervisor's own threads, on the
-    NUMA cell of the host that the guest's NUMA cell 0 gets. `wants_threads` requires a host on
-    which some core has several threads, whether or not the guest gets such a core: this is how Nova
-    treats an image that requires sibling threads if the flavor only prefers them. A `thread_policy`
+    host NUMA cell of the guest's NUMA cell 0. `wants_threads` requires a host on which some core
+    has several threads, whether or not the guest receives such a core: this is how Nova treats an
+    image that requires sibling threads if the flavor only prefers them. A `thread_policy`
     of None means `PREFER`.
     """
 

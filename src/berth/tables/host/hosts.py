@@ -183,7 +183,7 @@ class HostTable:
 
     @property
     def num_io_ops(self) -> SmallInts:
-        """(N,) number of instances whose task loads the host's disks (nova-behaviour.md 5.3)."""
+        """(N,) instances whose task puts load on the host's disks (nova-behaviour.md 5.3)."""
         return self._columns.num_io_ops[: self._rows]
 
     @property

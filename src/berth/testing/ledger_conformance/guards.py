@@ -65,7 +65,7 @@ class GuardTests(LedgerFixtures):
         await commit(ledger, (shared, shared))
 
     async def test_a_refused_unit_has_not_shared_a_guard(self, ledger: Ledger) -> None:
-        """A refused shared use makes no exclusive use stale."""
+        """A refused shared guard makes no exclusive guard stale."""
         seen = await commit(ledger, *make_fleet(1, vcpus=1))
         shared = Guard("tree", seen, is_shared=True)
         await refused(ledger, (shared, make_take(1, amounts={VCPU: 2})))
