@@ -255,7 +255,7 @@ class MessageCodec:
         return self._read(self._decoder(kind), message.args)
 
     def reply(self, value: object, message_id: bytes = b"") -> bytes:
-        """Encode the reply to the call with an id.
+        """Encode the reply to the call whose id is `message_id`.
 
         Raises:
             UnavailableError: the message exceeds the size limit, or is nested too deeply.
@@ -276,7 +276,7 @@ class MessageCodec:
             return self._reply(error_document_of(too_large), _NONE, message_id)
 
     def read_reply(self, kind: type[R], body: bytes, message_id: bytes = b"") -> R:
-        """Decode the reply to the call with an id.
+        """Decode the reply to the call whose id is `message_id`.
 
         Raises:
             BerthError: the error that the server raised.

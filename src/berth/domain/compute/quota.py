@@ -121,7 +121,7 @@ class Excess(NamedTuple):
     limit: int
 
     def fitting(self, count: int) -> int:
-        """Return how many instances would fit, if `asked` is the sum of `count` equal instances."""
+        """Return the number of instances that fit, if `asked` is the sum of `count` equal ones."""
         each = self.asked // count
         return max(0, self.limit - self.used) // each if each else count
 

@@ -210,7 +210,7 @@ def _fleet(table: ProviderTable) -> Remaining:
 
 
 def _left(table: ProviderTable, slot: Slot) -> Remaining:
-    """Return how many providers could satisfy a slot, and in how many trees."""
+    """Return the number of providers that could satisfy a slot, and the number of their trees."""
     return Remaining(int(slot.own.sum()), int(Reach(table, (slot,)).of_slot(slot).sum()))
 
 

@@ -41,8 +41,8 @@ class Readings:
 
     Many weighers have the same value for every host of a fleet. Under Nova's normalisation, and if
     its scale has no fixed end, such a weigher adds nothing to any score, so it is *idle*: no line
-    is stored until the value of some host differs. It then stays awake permanently: each time it
-    became idle again, the lines would change, and all profiles would have to be rebuilt.
+    is stored until the value of some host differs. From then on it stays awake: each return to idle
+    would change the lines, and all profiles would have to be rebuilt.
 
     Attributes:
         values: (W, N) float64, one line per awake weigher, in the order of the policy.

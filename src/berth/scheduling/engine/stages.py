@@ -157,7 +157,7 @@ class Stages:
         return stage == self.passed
 
     def passing(self, rows: Selection) -> Mask:
-        """Return which of the rows pass."""
+        """Return, for each of the rows, whether it passes all filters."""
         passes: Mask = self.stage[rows] == self.passed
         return passes
 

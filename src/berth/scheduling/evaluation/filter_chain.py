@@ -83,11 +83,11 @@ class FilterChain:
         return [everyone if verdict is None else verdict for verdict in asked]
 
     def passes(self, query: Query, *, forced: bool) -> Mask:
-        """Return which hosts pass the filters of a forced request, or of one that is not forced."""
+        """Return, for each host, whether it passes the filters of a request, forced or not."""
         return self._passed(query, self.holding(forced=forced))
 
     def passes_skipped_filters(self, query: Query) -> Mask:
-        """Return which hosts pass the filters that a forced request skips."""
+        """Return, for each host, whether it passes the filters that a forced request skips."""
         held = {id(rule) for rule in self.holding(forced=True)}
         skipped = [rule for rule in self.holding(forced=False) if id(rule) not in held]
         return self._passed(query, skipped)

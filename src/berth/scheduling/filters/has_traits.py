@@ -45,7 +45,7 @@ def _demands(hosts: HostTable, query: Query, rows: Selection) -> Iterator[tuple[
 
 
 def _in_tree(hosts: HostTable, names: AbstractSet[str], rows: Selection) -> Mask:
-    """Return which rows have one of the traits, on the root or on a child.
+    """Return, for each row, whether its root or a child has one of the traits.
 
     GranularGroupsFilter checks whether that child also provides resources.
     """

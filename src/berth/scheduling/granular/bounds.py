@@ -124,7 +124,7 @@ def _is_as_large(one: GroupKind, other: GroupKind) -> bool:
 
 
 def _times(kind: GroupKind, fits: Mask, providers: ProviderArrays) -> Ints:
-    """Return how many such groups each child has room for; 0 for a child that does not fit."""
+    """Return the number of such groups that fit on each child; 0 for a child that fits none."""
     # A group without amounts fits any number of times, so a value above any count is used.
     times = np.where(fits, np.iinfo(np.int32).max, 0).astype(np.int64)
     for name, amount in kind.group.amounts.items():
@@ -135,7 +135,7 @@ def _times(kind: GroupKind, fits: Mask, providers: ProviderArrays) -> Ints:
 def _root_times(
     kind: GroupKind, fitting: Sequence[GroupKind], providers: ProviderArrays, taken: dict[str, Ints]
 ) -> Ints:
-    """Return how many such groups each root has room for, if it fits one of the kinds."""
+    """Return the number of such groups that fit on each root, if it fits one of the kinds."""
     fits = _any_of([providers.roots_fit(one, taken) for one in fitting])
     times = np.where(fits, np.iinfo(np.int32).max, 0).astype(np.int64)
     for name, amount in kind.group.amounts.items():

@@ -190,7 +190,7 @@ def takes_from_root(hosts: HostTable, needs: Needs, rows: Rows) -> Mask:
 
 
 def repeats(hosts: HostTable, query: Query, rows: Rows) -> Ints:
-    """Return how many instances fit into the free amounts of each row; see `rule.Repeats`.
+    """Return the number of instances that fit on each row; see `rule.Repeats`.
 
     Unlike other rules' counts, this one may be 0, because rows may not have passed any filter. On a
     row without children the scarcest class limits the number. On a tree, instances compete for

@@ -60,7 +60,7 @@ class ProviderArrays:
     # ---- children -----------------------------------------------------------------------------
 
     def children_fit(self, kind: GroupKind) -> Mask:
-        """Return which children could serve one group of a kind."""
+        """Return, for each child, whether it could serve one group of a kind."""
         group = kind.group
         fits = np.ones(self._slots.size, dtype=np.bool_)
         for name, amount in group.amounts.items():
@@ -72,7 +72,7 @@ class ProviderArrays:
         return fits
 
     def child_room(self, name: str) -> Ints:
-        """Return how much of a class one allocation can take from each child."""
+        """Return, for each child, the largest amount of a class that one allocation can take."""
         return _of(self._trees.resource(name), "room", self._slots)
 
     def child_free(self, name: str) -> Ints:
@@ -80,7 +80,7 @@ class ProviderArrays:
         return _of(self._trees.resource(name), "free", self._slots)
 
     def any_child(self, children: Mask) -> Mask:
-        """Return which rows have any of the given children."""
+        """Return, for each row, whether it has any of the given children."""
         found = np.zeros(self.count, dtype=np.bool_)
         found[self.owners[children]] = True
         return found
@@ -97,7 +97,7 @@ class ProviderArrays:
     # ---- roots --------------------------------------------------------------------------------
 
     def roots_fit(self, kind: GroupKind, taken: Mapping[str, Ints]) -> Mask:
-        """Return which roots could serve one group of a kind after amounts are taken."""
+        """Return, for each root, whether it could serve a group of a kind in addition to `taken`."""
         group = kind.group
         fits = np.ones(self.count, dtype=np.bool_)
         for name, amount in group.amounts.items():
@@ -111,7 +111,7 @@ class ProviderArrays:
         return fits
 
     def root_room(self, name: str, taken: Mapping[str, Ints]) -> Ints:
-        """Return how much of a class one allocation can take from each root, less what is taken."""
+        """Return, for each root, the largest amount that one allocation can take after `taken`."""
         room = _of(self._hosts.resource(name), "room", self._rows)
         return room - taken[name] if name in taken else room
 

@@ -51,5 +51,5 @@ def demands_of(topology: GuestTopology) -> tuple[CellDemand, ...]:
 
 
 def counted(demands: tuple[CellDemand, ...]) -> Mapping[CellDemand, int]:
-    """Return how often each demand occurs."""
+    """Return the number of occurrences of each demand."""
     return Counter(demands)

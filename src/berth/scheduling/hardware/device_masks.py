@@ -115,7 +115,7 @@ class _Layout:
         )
 
     def available(self, hosts: HostTable, source: DeviceSources, rows: Selection) -> Ints:
-        """Return how many devices a guest on each NUMA cell may receive for a demand: (K, C)."""
+        """Return the number of devices for a demand that a guest on each NUMA cell may use: (K, C)."""
         count = source.demand.count
         matching = self._near(hosts, source.matching, rows)
         usable = self._near(hosts, source.usable, rows)

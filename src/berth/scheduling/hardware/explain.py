@@ -42,7 +42,7 @@ def why_no_hardware(
     devices: Sequence[DeviceDemand],
     row: int,
 ) -> str:
-    """Return what a row lacks for a guest's topology and devices, as text for operators."""
+    """Return the reason why a guest's topology and devices do not fit, as text for operators."""
     cells = hosts.numa.cells(row)
     if topology is None or not cells:
         return "it reports no NUMA cells"
@@ -195,7 +195,7 @@ def _least(works: Callable[[int], bool], most: int) -> int:
 
 
 def why_no_devices(hosts: HostTable, demands: Sequence[DeviceDemand], row: int) -> str:
-    """Return which requested devices a row lacks, as text for operators."""
+    """Return the requested devices that a row lacks, as text for operators."""
     here = np.array([row])
     reasons: list[str] = []
     for source in sources_of(hosts, demands):

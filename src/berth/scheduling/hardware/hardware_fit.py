@@ -55,7 +55,7 @@ class FreeHardware:
 
 
 def hardware_state(hosts: HostTable, query: Query, row: int) -> Hashable:
-    """Return what the verdicts on further guests depend on; see `rule.StateOf`."""
+    """Return the state of a row that verdicts on further guests depend on; see `rule.StateOf`."""
     # Pools contain mappings, which cannot be hashed. The count is included because the used devices
     # of a pool exclude those of others.
     pools = tuple((pool.key, pool.pool.count, pool.free) for pool in hosts.pci.pools(row))

@@ -54,10 +54,10 @@ class Capacity:
 
 
 def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: float) -> Capacity:
-    """Return how many instances like those of the request the scheduler would place on each host.
+    """Return the number of instances like the request's that would be placed on each host.
 
-    A number that nothing limits is given as `COUNT_MAX`, the most that one request may ask for. The
-    ledger's limits apply even if the policy lacks the filters that check them.
+    A number that nothing limits is given as `COUNT_MAX`, the maximum of one request. The ledger's
+    limits apply even if the policy lacks the filters that check them.
 
     Args:
         hosts: the table, which is unchanged when the call returns.
@@ -152,7 +152,7 @@ class _TrialCounts:
         self._number = 0
 
     def count(self, rows: Rows, most: Ints) -> Ints:
-        """Return how many instances pass on each row in turn.
+        """Return, for each row, the number of instances that pass one after another.
 
         Args:
             rows: K rows that pass the filters for one instance.

@@ -63,7 +63,7 @@ def plan_with_group_policy(
 def group_violation(
     hosts: HostTable, group_uuid: str, placements: Sequence[Placement]
 ) -> str | None:
-    """Return how placements would violate their group's hard policy, or None if they would not.
+    """Return the way in which placements violate their group's hard policy; None if they do not.
 
     This is the last check before a claim: filters skip forced hosts, a driver may be a plugin, and
     an alternate was chosen some time ago. Nova makes the same check on the chosen host

@@ -153,7 +153,7 @@ class _HostRoom:
         return all(verdict is None or verdict.item(0) for verdict in verdicts)
 
     def _bounds_of(self, filters: Sequence[Filter]) -> Scores:
-        """Return how many instances fit on each row at most: (N,)."""
+        """Return an upper bound on the number of instances that fit on each row: (N,)."""
         hosts = self._hosts
         bounds = np.full(len(hosts), float(self._asked))
         for rule in filters:

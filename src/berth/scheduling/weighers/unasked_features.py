@@ -122,7 +122,7 @@ def _specials(hosts: HostTable, key: str, features: "partial[Matrix]") -> Comput
 
 
 def _special_traits(prefixes: tuple[str, ...], hosts: HostTable, rows: Selection) -> Matrix:
-    """Return how many traits of each row begin with one of the prefixes, (1, K)."""
+    """Return, for each row, the number of traits that begin with one of the prefixes: (1, K)."""
     special = (name for name in hosts.traits.names if name.startswith(prefixes))
     counts = hosts.traits.count_among(hosts.traits.words_of(special), rows)
     return counts.astype(np.float64).reshape(1, -1)

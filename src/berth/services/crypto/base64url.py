@@ -17,7 +17,7 @@ def url_text_of(raw: bytes) -> str:
 
 
 def raw_of(url_text: str) -> bytes:
-    """Return the bytes in a string from `url_text_of`; invalid characters are skipped.
+    """Return the bytes that `url_text_of` has encoded; invalid characters are skipped.
 
     Raises:
         ValueError: the string is not ASCII, or its length is impossible.

@@ -191,7 +191,7 @@ def _comparable(value: str | float | None) -> str | float:
 
 
 def _public(call: Call, requested: str | None) -> bool | None:
-    """Return which flavors to list: public (True), private (False) or both (None).
+    """Return the flavors to list: public ones (True), private ones (False) or both (None).
 
     Callers other than administrators list public flavors only. As in Nova, the value `none` means
     both.

@@ -188,7 +188,7 @@ class HeldOffers:
             self._held.pop(audience, None)
 
     def _allowed(self, audience: str, amounts: Mapping[str, int]) -> int:
-        """Return how many more instances may be held for a parent."""
+        """Return the number of further instances for which a parent may hold capacity."""
         # The share refers to what is free plus what is held. Holds lower the free room, so a share
         # of the free room alone would shrink as the parent uses it.
         if self._share_max >= 1 or not amounts:
