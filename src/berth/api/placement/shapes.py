@@ -40,7 +40,7 @@ class Shape:
         self._validator: Draft202012Validator | None = None
 
     def problem_of(self, value: object, *, is_brief: bool = False) -> str | None:
-        """Return jsonschema's description of what is wrong with a value, or None if it is valid.
+        """Return jsonschema's description of the error in a value, or None if the value is valid.
 
         Clients match on these texts. Of several errors jsonschema's best match is described.
 

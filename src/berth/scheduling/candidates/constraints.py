@@ -156,7 +156,7 @@ class Subtree:
         self._stack.pop()
 
     def state(self, _depth: int, _row_class: RowClass) -> Hashable:
-        """Return the common tops of all chosen rows, and which of them are chosen."""
+        """Return the common tops of all chosen rows, and those of them that are chosen."""
         above, chosen = self._stack[-1]
         # Chosen rows that are not common tops are left out, because they can no longer matter.
         return above, above & chosen

@@ -155,7 +155,7 @@ class Readings:
         )
 
     def _read_all(self, query: Query) -> JournalCursor:
-        """Read all weighers for all hosts, and determine which are idle."""
+        """Read all weighers for all hosts, and determine the idle ones."""
         positions = JournalCursor(self._hosts.journal, self._groups)
         alive = self._hosts.alive
         found: list[Scores] = []

@@ -84,7 +84,7 @@ class Stages:
         return self._filter_counts
 
     def update(self, query: Query, rows: Rows, settled_too: Rows | None) -> Mask:
-        """Evaluate the filters again on changed rows, and return which rows pass.
+        """Evaluate the filters again on changed rows; return, for each of them, whether it passes.
 
         Args:
             query: a request of the profile.

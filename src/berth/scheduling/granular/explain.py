@@ -102,7 +102,7 @@ def _fits(hosts: HostTable, needs: Needs, row: int) -> bool:
 
 
 def _lack(request: TreeRequest, kind: GroupKind, views: Sequence[ProviderView]) -> str:
-    """Return, as text, what one group of a kind needs that no provider has."""
+    """Return, as text, the needs of one group of a kind that no provider meets."""
     group = kind.group
     able = [
         provider

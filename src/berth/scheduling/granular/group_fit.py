@@ -216,7 +216,7 @@ def repeats(hosts: HostTable, query: Query, rows: Rows) -> Ints:
 
 
 def counts_of(hosts: HostTable, request: TreeRequest, rows: Iterable[int]) -> list[int]:
-    """Return, for each row, how many instances fit when placed in turn; at most COUNT_MAX.
+    """Return the number of instances that fit on each row when placed in turn, up to COUNT_MAX.
 
     Each instance takes its best fit. A class that no provider could supply to a single instance is
     ignored, as in `search`.

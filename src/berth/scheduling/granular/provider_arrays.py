@@ -86,7 +86,7 @@ class ProviderArrays:
         return found
 
     def count_children(self, children: Mask) -> Ints:
-        """Return, for each row, how many of the given children it has."""
+        """Return the number of the given children of each row."""
         return np.bincount(self.owners[children], minlength=self.count)
 
     def sum_children(self, values: Ints) -> Ints:
@@ -97,7 +97,7 @@ class ProviderArrays:
     # ---- roots --------------------------------------------------------------------------------
 
     def roots_fit(self, kind: GroupKind, taken: Mapping[str, Ints]) -> Mask:
-        """Return, for each root, whether it could serve a group of a kind in addition to `taken`."""
+        """Return, for each root, whether it could serve a group of a kind besides `taken`."""
         group = kind.group
         fits = np.ones(self.count, dtype=np.bool_)
         for name, amount in group.amounts.items():
@@ -116,7 +116,7 @@ class ProviderArrays:
         return room - taken[name] if name in taken else room
 
     def root_free(self, name: str, taken: Mapping[str, Ints]) -> Ints:
-        """Return the free amount of a class on each root, less what is taken."""
+        """Return the free amount of a class on each root, less the amount in `taken`."""
         free = _of(self._hosts.resource(name), "free", self._rows)
         return free - taken[name] if name in taken else free
 

@@ -65,7 +65,7 @@ def have_enough(hosts: HostTable, sources: Iterable[DeviceSources], rows: Select
 
 
 def devices_bound(hosts: HostTable, demands: Sequence[DeviceDemand]) -> Scores | None:
-    """Return for how many such guests each host has devices at most; see `rule.Bound`."""
+    """Return the maximum number of guests for which each host has devices; see `rule.Bound`."""
     if not demands:
         return None
     counts = [
@@ -115,7 +115,7 @@ class _Layout:
         )
 
     def available(self, hosts: HostTable, source: DeviceSources, rows: Selection) -> Ints:
-        """Return the number of devices for a demand that a guest on each NUMA cell may use: (K, C)."""
+        """Return the number of devices that a guest on each NUMA cell may use: (K, C)."""
         count = source.demand.count
         matching = self._near(hosts, source.matching, rows)
         usable = self._near(hosts, source.usable, rows)

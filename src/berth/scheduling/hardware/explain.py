@@ -1,4 +1,4 @@
-"""Explains why a host's NUMA cells or devices cannot take a guest, and which changes would help."""
+"""Explains why a host's NUMA cells or devices cannot take a guest, and names helpful changes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -249,7 +249,7 @@ class CellShortage(NamedTuple):
 def nearest_shortage(
     cells: Sequence[FreeCell], demand: CellDemand, ratios: OvercommitRatios
 ) -> str:
-    """Return, as text, what the NUMA cell lacks that comes closest to meeting the demand."""
+    """Return, as text, the shortage of the NUMA cell that comes closest to meeting the demand."""
     lacks = [list(shortages_of(cell, demand, ratios)) for cell in cells]
     least = min(lacks, key=lambda one: (len(one), sum(lack.share for lack in one)))
     return " and ".join(lack.text for lack in least)
@@ -258,7 +258,7 @@ def nearest_shortage(
 def shortages_of(
     cell: FreeCell, demand: CellDemand, ratios: OvercommitRatios
 ) -> Iterator[CellShortage]:
-    """Yield what a NUMA cell lacks for one guest cell; nothing if the guest cell fits."""
+    """Yield the shortages of a NUMA cell for one guest cell; none if the guest cell fits."""
     if page_size(cell, demand) is None:
         yield _memory(cell, demand)
     if demand.floats and not floats(cell, demand, ratios):

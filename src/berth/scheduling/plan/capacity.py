@@ -99,7 +99,7 @@ def _are_hosts_independent(query: Query, filters: Sequence[Filter]) -> bool:
 
 
 def _counts_in_turn(hosts: HostTable, query: Query, filters: Sequence[Filter], rows: Rows) -> Ints:
-    """Return, for each row that passes the filters, how many instances pass in turn: (K,)."""
+    """Return the number of instances that pass in turn on each row that passes at all: (K,)."""
     # The ledger's limits come first; the filters that check the same limits share the function.
     counts = repeats_by_amounts(hosts, query, rows)
     uncounted: list[Filter] = []

@@ -59,7 +59,7 @@ class AttestationService:
             await self._clock.sleep(self._attester.valid_s / _ROUNDS)
 
     async def renew(self) -> int:
-        """Renew every attestation that expires soon, and return how many services changed.
+        """Renew every attestation that expires soon, and return the number of changed services.
 
         A failure of the attestation service is reported and ends the round.
 

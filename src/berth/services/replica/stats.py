@@ -20,7 +20,7 @@ ERRORS_MAX = 1000
 
 
 class ShownStates:
-    """A subscriber that knows which instances are shown in a state other than their status.
+    """A subscriber that knows the instances that are shown in a state other than their status.
 
     Only instances with a task in progress can be among them, so they are few even in a large
     deployment.

@@ -128,7 +128,7 @@ def without_move(
 
 
 def _check_guest(migration: Migration) -> None:
-    """Reject the end of a move while it is unknown which host has the only guest.
+    """Reject the end of a move while the host of the only guest is unknown.
 
     Raises:
         ConflictError: the guest is being handed over, or may be on the destination.

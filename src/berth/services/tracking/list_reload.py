@@ -118,7 +118,7 @@ class ListReloader:
         return list_digest(self._list(host).values()) == list_digest(wanted)
 
     def _write(self, host: str, read: Sequence[LocatedResident]) -> None:
-        """Set the table's list to what was read, except for own claims that are in progress."""
+        """Set the table's list to the list that was read, except for own claims in progress."""
         view, here = self._view, self._list(host)
         for uuid in here.keys() - {one.uuid for one in read}:
             view.overlay.remove(view.hosts, uuid, host, NEWEST)

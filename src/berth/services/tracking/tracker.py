@@ -52,7 +52,7 @@ _HARD: Final = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
 
 @dataclass(frozen=True, slots=True)
 class TrackingPace:
-    """The interval of the agents' syncs, and how long a list stays in doubt before a reload.
+    """The interval of the agents' syncs, and the time for which a list is in doubt before a reload.
 
     Within `patience_s` a late message may settle a doubt without a reload. A decision does not wait
     for that: it has the list reloaded immediately.

@@ -74,7 +74,7 @@ class Bitset:
         return found
 
     def count_among(self, words: Sequence[int], rows: Selection) -> NDArray[np.int64]:
-        """Return, for each row, how many names of a given set are in its own set.
+        """Return, for each row, the number of names of a given set that are in its own set.
 
         Args:
             words: the given set, from `words_of`.

@@ -193,7 +193,7 @@ class HostTable:
 
     @property
     def pci(self) -> PciDevices:
-        """The PCI devices of the hosts, and which of them are free."""
+        """The PCI devices of the hosts, and the free ones among them."""
         return self._columns.pci
 
     @property

@@ -116,7 +116,7 @@ class ImageCounts:
             self.add(row, properties)
 
     def count(self, name: str, value: str, rows: Selection) -> Counts:
-        """Return, for each row, how many instances have the given value of a property."""
+        """Return, for each row, the number of instances with the given value of a property."""
         counts = self._counts.get((name, value))
         if counts is None:
             return np.zeros(count_of(rows), dtype=np.float64)

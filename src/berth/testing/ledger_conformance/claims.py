@@ -43,7 +43,7 @@ class ClaimTests(LedgerFixtures):
         assert await ledger.allocations() == [make_allocation(1, amounts=amounts)]
 
     async def test_the_last_unit_of_capacity_can_be_taken_and_no_more(self, ledger: Ledger) -> None:
-        """A claim of exactly what is left fits; a claim of one unit more does not."""
+        """A claim of exactly the remaining capacity fits; a claim of one unit more does not."""
         await commit(ledger, *make_fleet(1, vcpus=4), (make_take(1, amounts={VCPU: 3}),))
         refusal = await refused(ledger, (make_take(2, amounts={VCPU: 2}),))
         assert refusal == Rejected(shortages=(Shortage(HOST_1, VCPU, asked=2, left=1),))
@@ -68,7 +68,7 @@ class ClaimTests(LedgerFixtures):
         assert await ledger.allocations() == []
 
     async def test_earlier_units_of_a_batch_count(self, ledger: Ledger) -> None:
-        """The units of one commit are decided in order; each sees what earlier ones took."""
+        """The units of one commit are decided in order; each sees the claims of earlier ones."""
         await commit(ledger, *make_fleet(1, vcpus=3))
         # The second unit is refused, so the amount that it asked for is left for the third.
         units = [(make_take(n, amounts={VCPU: amount}),) for n, amount in enumerate((2, 2, 1), 1)]

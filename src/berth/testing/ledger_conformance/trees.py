@@ -81,7 +81,7 @@ class TreeTests(LedgerFixtures):
         assert await used_of_tree(ledger) == [1, 600, 100]
 
     async def test_claims_of_one_batch_share_a_child(self, ledger: Ledger) -> None:
-        """Each claim of a batch sees what earlier ones took; one that does not fit is refused."""
+        """Each claim of a batch sees the earlier ones; a claim that does not fit is refused."""
         await commit(ledger, *make_fleet(1), PLANT)
         # Two claims of 400 fit into 1,000; the third claim must see both.
         outcomes = await ledger.commit([(take(number, 400),) for number in range(1, 4)])
@@ -89,7 +89,7 @@ class TreeTests(LedgerFixtures):
         assert await used_of_tree(ledger) == [2, 800, 0]
 
     async def test_freeing_releases_every_provider(self, ledger: Ledger) -> None:
-        """Freeing a consumer releases what it held on every provider."""
+        """Freeing a consumer releases its allocations on every provider."""
         await commit(ledger, *make_fleet(1), PLANT, (take(1, 300, 1000),))
         await commit(ledger, (Free(make_uuid("instance", 1)),))
         assert await used_of_tree(ledger) == [0, 0, 0]

@@ -71,7 +71,7 @@ class AssertedTexts(View):
 
 
 async def select_order(call: Call) -> SelectOrder:
-    """Return the order of a select, with its deadline limited to what this zone allows.
+    """Return the order of a select, with its deadline within this zone's limit.
 
     Raises:
         InvalidInputError: a field is invalid; the error names it.

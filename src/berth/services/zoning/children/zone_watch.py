@@ -1,4 +1,4 @@
-"""Monitors which child zones are up and what capabilities they report.
+"""Monitors the availability of child zones and the capabilities that they report.
 
 Source: nova-behaviour.md 1.6.
 """

@@ -112,7 +112,7 @@ class UsageRecount:
         return turn
 
     async def _ask_for(self, remotes: Sequence[RemoteInstance], seen: int) -> int:
-        """Ask one child about servers and return how many records were corrected."""
+        """Ask one child about servers and return the number of corrected records."""
         zone, count = self._zone_of(remotes[0].zone_id), 0
         if zone is None:
             return 0

@@ -133,7 +133,7 @@ class HeldOffers:
         return hold
 
     def release(self, select_id: bytes, audience: str, *, keep: int = 0) -> int:
-        """End a select's holds from place `keep` on, and return how many ended.
+        """End a select's holds from place `keep` on, and return the number of ended holds.
 
         A select of a parent other than `audience` is left alone.
         """
@@ -146,7 +146,7 @@ class HeldOffers:
         return self._end(select, ended)
 
     def expire(self, at_s: float) -> int:
-        """End the holds that expire by the monotonic second `at_s`, and return how many ended."""
+        """End the holds that expire by the monotonic second `at_s`, and return their number."""
         ended = 0
         # Entries of selects without holds are dropped too, or `run` would wake for each of them.
         while self._ends and (self._ends[0][0] <= at_s or self._ends[0][1] not in self._selects):

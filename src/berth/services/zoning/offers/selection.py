@@ -297,7 +297,7 @@ class OfferSelector:
     async def _wait(
         self, asked: Sequence["asyncio.Task[_Source | None]"], order: SelectOrder
     ) -> int:
-        """Wait for the children until the deadline; return how many gave no usable answer."""
+        """Wait for the children until the deadline; return the number without a usable answer."""
         if not asked:
             return 0
         timeout_s = max(0.0, order.deadline_s - _OWN_S - self._clock.now_s())
