@@ -64,7 +64,8 @@ def can_satisfy(wanted: Sequence[int], capacity: Callable[[int], int]) -> bool:
 
     Args:
         wanted: for each slot, the bits of the rows that may satisfy it.
-        capacity: takes the bit of a row and returns how many slots the row can satisfy, at least 1.
+        capacity: takes the bit of a row and returns the number of slots that the row can
+            satisfy, at least 1.
     """
     matching = _Matching(wanted, capacity)
     return all(matching.assign(slot) for slot in range(len(wanted)))

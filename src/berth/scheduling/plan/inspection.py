@@ -139,7 +139,7 @@ class _Context:
     hosts_max: int | None
 
     def within(self, query: Query) -> Callable[[Ranking], Ranking]:
-        """Return a function that restricts an instance's rankings to hosts that its group permits."""
+        """Return a function that restricts an instance's rankings to hosts its group permits."""
         return lambda ranked: within_group(self.hosts, query, self, ranked)
 
 

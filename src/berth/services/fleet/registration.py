@@ -159,7 +159,7 @@ class Registration:
         return [*refused, *(one for one, _ in planned if one.host.name in stale)]
 
     def _check_owners(self, reports: Sequence[HostReport], known: KnownFleet) -> None:
-        """Reject reports that claim records of other hosts, or too many nodes.
+        """Reject reports whose UUID is taken, and hosts with too many nodes.
 
         Raises:
             ConflictError: see `Hosts.register`.
