@@ -89,7 +89,7 @@ def _dump_row(hosts: HostTable, plain: _Plain, row: int) -> dict[str, object]:
         "pci": [(pool.key, pool.free) for pool in hosts.pci.pools(row)],
         "attested_until_s": hosts.attestations.until_s(np.array([row])).item(),
         "aggregates": hosts.memberships.by_row.get(row),
-        "occupants": [(one.uuid, one.group_uuid, one.building) for one in occupants if one],
+        "occupants": [one.resident for one in occupants if one],
         "groups": {
             group: members[row]
             for group in {one.group_uuid for one in occupants if one}
@@ -100,7 +100,7 @@ def _dump_row(hosts: HostTable, plain: _Plain, row: int) -> dict[str, object]:
             for item in {item for one in occupants if one for item in _image(one)}
         },
         "flavors": {
-            flavor_id: hosts.occupants.flavor_rows(flavor_id)[row]
+            flavor_id: hosts.occupants.flavor_rows(flavor_id).get(row, 0)
             for flavor_id in {one.resident.flavor_id for one in occupants if one}
         },
     }

@@ -110,6 +110,34 @@ async def test_a_resize_may_stay_on_its_host() -> None:
     await town.assert_settled()
 
 
+async def test_a_resize_in_place_counts_once() -> None:
+    """Until its end, it is one instance for groups, limits, builds, flavors and images."""
+    town = await open_town(hosts=1, resizes_in_place=True)
+    group = ServerGroup("group", "duo", GroupPolicy.ANTI_AFFINITY, max_server_per_host=2)
+    await town.ledger.commit([(Put(group),)])
+    vm = await town.create(replace(make_request(), group_uuid="group"))
+
+    def counts() -> tuple[object, ...]:
+        hosts = town.desk.replica.hosts
+        flavors = [
+            sum(hosts.occupants.flavor_rows(one).values()) for one in ("1", LARGER.flavor_id)
+        ]
+        members = hosts.occupants.groups.rows("group").get(0)
+        return int(hosts.num_instances[0]), members, sum(flavors)
+
+    assert counts() == (1, 1, 1)
+    now = await resized(town, vm)
+    assert (now.host, now.status) == (vm.host, Status.RESIZED)
+    assert counts() == (1, 1, 1)
+    assert int(town.desk.replica.hosts.num_io_ops[0]) == 0
+    further = await town.create(replace(make_request(2), group_uuid="group"))
+    assert further.host == vm.host
+    assert counts() == (2, 2, 2)
+    await confirm(town, now)
+    assert counts() == (2, 2, 2)
+    await town.assert_settled()
+
+
 async def test_a_cold_migration_may_name_its_host() -> None:
     """A cold migration goes to the host that the caller names."""
     town = await open_town(vcpus=2)

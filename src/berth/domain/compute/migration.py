@@ -198,6 +198,12 @@ class Migration:
         return not self.has_ended and host in {self.source.host, self.destination.host}
 
     @property
+    def is_in_place(self) -> bool:
+        """Whether source and destination are the same host."""
+        here = self.source.host, self.source.node
+        return here == (self.destination.host, self.destination.node)
+
+    @property
     def turn(self) -> str | None:
         """The host whose agent must act next; None if no agent has to or the kind is unknown."""
         # A newer version added the unknown kind. A wrong guess could destroy the only guest.

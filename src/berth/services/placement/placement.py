@@ -19,7 +19,7 @@ from berth.domain.compute.decision import (
     Verdict,
 )
 from berth.domain.compute.instance import Fault, Instance, Status, Task
-from berth.domain.compute.request import Operation, Request
+from berth.domain.compute.request import Operation
 from berth.domain.compute.server_group import GroupPolicy
 from berth.domain.errors import ConflictError, UnavailableError, UncertainFleetError
 from berth.domain.fast_replace import fast_replace
@@ -245,7 +245,7 @@ class PlacementService:
         The holds end even when the outcome of the commit is unknown, because nothing else would
         end them. If the claim was committed after all, the change feed delivers it.
         """
-        holds = [_hold_of(one, decision, order.request) for one in decision.placements]
+        holds = [_hold_of(one, decision, order) for one in decision.placements]
         uuids = [hold.instance_uuid for hold in holds]
         settled = False
         try:
@@ -366,9 +366,10 @@ def _as_offered(order: PlaceOrder, decision: Decision) -> Decision:
     return replace(decision, placements=(shown,))
 
 
-def _hold_of(placement: Placement, decision: Decision, request: Request) -> Hold:
+def _hold_of(placement: Placement, decision: Decision, order: PlaceOrder) -> Hold:
+    request = order.request
     if is_move(request):
-        return hold_of_move(placement, decision, request)
+        return hold_of_move(placement, decision, request, order.instances[0])
     resident = resident_of(request, placement.instance_uuid, placement.assignment)
     return Hold(resident, placement.provider_uuid, decision.amounts)
 

@@ -140,11 +140,15 @@ def migration_uuid_of(request: Request) -> str:
     return named_uuid(f"migration:{request.request_id}")
 
 
-def hold_of_move(placement: Placement, decision: Decision, request: Request) -> Hold:
+def hold_of_move(
+    placement: Placement, decision: Decision, request: Request, instance: Instance
+) -> Hold:
     """Return the hold on the destination, which lasts until the feed delivers the move."""
     resident = resident_of(request, migration_uuid_of(request), placement.assignment)
     # The hold of a move is only about capacity, as rules must not count its instance twice.
     resident = replace(resident, image_properties={}, is_move=True)
+    if (instance.host, instance.node) == (placement.host, placement.node):
+        resident = replace(resident, group_uuid=None, building=False, counts=False)
     return Hold(resident, placement.provider_uuid, decision.amounts)
 
 

@@ -109,8 +109,16 @@ def resident_of_move(migration: Migration, place: Place) -> Resident:
     """Return the resident that represents an instance on the other host of its migration.
 
     A migration that only waits for cleanup belongs to no server group, because the instance cannot
-    return to that host.
+    return to that host. A resize on the same host does not count, because the instance does.
     """
+    if migration.is_in_place:
+        return Resident(
+            uuid=migration.uuid,
+            flavor_id=place.flavor.flavor_id,
+            assignment=place.assignment,
+            is_move=True,
+            counts=False,
+        )
     return Resident(
         uuid=migration.uuid,
         group_uuid=None if migration.is_left_over else migration.group_uuid,

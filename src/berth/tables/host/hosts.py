@@ -567,7 +567,7 @@ class HostTable:
         """Remove an instance from its row, if it is on one."""
         occupant = self.occupants.remove(uuid)
         if occupant is not None:
-            self._columns.num_instances[occupant.row] -= 1
+            self._columns.num_instances[occupant.row] -= occupant.resident.counts
             self._columns.release(occupant.row, occupant.resident.assignment)
             self._columns.num_io_ops[occupant.row] -= occupant.building
             self.journal.record(occupant.row, "instances")
@@ -658,7 +658,7 @@ class HostTable:
     def _add_occupant(self, occupant: Occupant) -> None:
         resident, row = occupant
         self.occupants.put(occupant)
-        self._columns.num_instances[row] += 1
+        self._columns.num_instances[row] += resident.counts
         self._columns.take(row, resident.assignment)
         self._columns.num_io_ops[row] += resident.building
         self.journal.record(row, "instances")

@@ -15,7 +15,8 @@ class Resident:
     """An instance on a host, or a migration that holds resources there, as rules see it.
 
     `is_move` is True for a migration; `uuid` is then that of the migration. `building` is True if
-    the task of the instance puts load on the host's disks.
+    the task of the instance puts load on the host's disks. `counts` is False for the other side of
+    a resize on the same host, because the instance counts there already.
     """
 
     uuid: str
@@ -25,6 +26,7 @@ class Resident:
     image_properties: Mapping[str, str] = field(default_factory=dict[str, str])
     assignment: Assignment | None = None
     is_move: bool = False
+    counts: bool = True
 
 
 class Occupant(NamedTuple):
@@ -61,6 +63,8 @@ class RowCounts:
 
     def add(self, key: str, row: int, *, by: int = 1) -> None:
         """Add `by` to the count of a row; the result must not be negative."""
+        if not by:
+            return
         rows = self._rows.setdefault(key, {})
         rows[row] = rows.get(row, 0) + by
         if not rows[row]:
@@ -110,7 +114,7 @@ class Occupants:
         if self._flavors is None:
             self._flavors = RowCounts()
             for one in self.by_uuid.values():
-                self._flavors.add(one.resident.flavor_id, one.row)
+                self._flavors.add(one.resident.flavor_id, one.row, by=one.resident.counts)
         return self._flavors.rows(flavor_id)
 
     def images(self, names: frozenset[str]) -> ImageCounts:
@@ -120,7 +124,9 @@ class Occupants:
         """
         if self._images.keep(names):
             found = self.by_uuid.values()
-            self._images.add_all((one.row, one.resident.image_properties) for one in found)
+            self._images.add_all(
+                (one.row, one.resident.image_properties) for one in found if one.resident.counts
+            )
         return self._images
 
     def put(self, occupant: Occupant) -> None:
@@ -132,6 +138,8 @@ class Occupants:
             self.groups.add(resident.group_uuid, row)
             if resident.is_move:
                 self._moving[resident.group_uuid] += 1
+        if not resident.counts:
+            return
         if self._images.is_kept:
             self._images.add(row, resident.image_properties)
         if self._flavors is not None:
@@ -150,6 +158,8 @@ class Occupants:
             self.groups.add(occupant.group_uuid, occupant.row, by=-1)
             if occupant.resident.is_move:
                 self._end_move(occupant.group_uuid)
+        if not occupant.resident.counts:
+            return occupant
         if self._images.is_kept:
             self._images.add(occupant.row, occupant.resident.image_properties, by=-1)
         if self._flavors is not None:
