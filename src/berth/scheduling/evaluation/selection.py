@@ -37,13 +37,20 @@ def choose_host(
         The indices in the ranking of the chosen host and of the runners-up, best first.
     """
     size = max(subset_size, 1)
-    order = ranked.best(size + shown)
-    if size == 1 and not shuffle:
-        return order[0], order[1:]
     if shuffle:
-        order = _shuffled_best(ranked, order, random_source.random)
-    chosen = order[random_source.random.randrange(min(size, len(order)))] if size > 1 else order[0]
+        order = _shuffled_best(ranked, ranked.best(size + shown), random_source.random)
+        chosen = order[_drawn(size, len(order), random_source)]
+    else:
+        # The place is drawn first, so that only the hosts up to it need to be found.
+        place = _drawn(size, ranked.size, random_source)
+        order = ranked.best(max(place, shown) + 1)
+        chosen = order[place]
     return chosen, [number for number in order if number != chosen][:shown]
+
+
+def _drawn(size: int, hosts: int, random_source: RandomSource) -> int:
+    """Return a place among the `size` best of some hosts; a size of 1 draws nothing."""
+    return random_source.random.randrange(min(size, hosts)) if size > 1 else 0
 
 
 def _shuffled_best(ranked: Ranking, order: list[int], rng: Random) -> list[int]:

@@ -7,9 +7,10 @@ claims are lost; `Backoff` spreads the times at which schedulers start on the sa
 import hashlib
 from typing import Final
 
-# Each successful claim multiplies the number of hosts to choose among by this factor. About 22 of
-# them cancel one lost claim, which doubles the number.
-_SHRINKS: Final = 31 / 32
+# Each successful claim multiplies the number of hosts to choose among by this factor. About 88 of
+# them cancel one lost claim, which doubles the number. A batch has up to 64 claims, so a smaller
+# factor would forget the rivals between two batches.
+_SHRINKS: Final = 127 / 128
 # The first, the largest and the smallest spread of the delays, in seconds. A spread below the
 # smallest becomes 0, so that a scheduler that is alone again soon stops waiting.
 _FIRST_S: Final = 0.02
@@ -22,8 +23,8 @@ _STEPS: Final = 2**32
 class Contention:
     """The number of best hosts to choose among, adjusted after each claim.
 
-    Each lost claim doubles the number, and each claim that succeeds reduces it by 1/32. Under
-    contention about one claim in 23 is therefore lost. A scheduler that is alone, or that competes
+    Each lost claim doubles the number, and each claim that succeeds reduces it by 1/128. Under
+    contention about one claim in 90 is therefore lost. A scheduler that is alone, or that competes
     on a fleet with enough free capacity, always chooses the best host.
     """
 

@@ -1,7 +1,7 @@
 """The decision service, which chooses hosts for instances from this process's replica."""
 
 from contextlib import nullcontext
-from typing import Protocol
+from typing import Final, Protocol
 
 from berth.domain.compute.decision import Decision, TriedDecision, Verdict
 from berth.domain.compute.request import Request
@@ -16,6 +16,10 @@ from berth.scheduling.plan.planning import seed_of
 from berth.services.decisions.contention import Contention
 from berth.services.replica.replica import Replica
 from berth.services.servers.moves import is_move, outside_server_group
+
+
+# At most this many variants of a policy are cached. One is a few hundred bytes.
+_VARIANTS_MAX: Final = 256
 
 
 class PolicyInForce(Protocol):
@@ -46,6 +50,10 @@ class DecisionService:
         self._clock = clock
         self._observer = observer
         self.contention = Contention()
+        # The policy in force, and its variants with a larger subset, by size. A scheduler that
+        # competes with others needs one for each decision.
+        self._base: Policy | None = None
+        self._variants: dict[int, Policy] = {}
 
     def note_claim(self, *, is_lost: bool) -> None:
         """Record whether the claim of a decision was lost; later decisions take it into account."""
@@ -75,8 +83,7 @@ class DecisionService:
         # The policy is read once, so that the plan and its record refer to the same one even when
         # the file changes.
         policy = self._policies.policy
-        among = self.contention.among(policy.contended_subset_size)
-        policy = policy.with_subset_size(among)
+        policy = self._under_contention(policy)
         if left_out:
             policy = excluding_hosts(policy, left_out)
         hosts = self._replica.hosts
@@ -110,6 +117,18 @@ class DecisionService:
             attempts=attempt,
             chosen_among=max(policy.host_subset_size, 1),
         )
+
+    def _under_contention(self, policy: Policy) -> Policy:
+        """Return a policy with the subset size that the latest claims call for."""
+        among = self.contention.among(policy.contended_subset_size)
+        if among <= policy.host_subset_size:
+            return policy
+        if policy is not self._base or len(self._variants) >= _VARIANTS_MAX:
+            self._base, self._variants = policy, {}
+        variant = self._variants.get(among)
+        if variant is None:
+            variant = self._variants[among] = policy.with_subset_size(among)
+        return variant
 
     def try_out(self, request: Request) -> TriedDecision:
         """Return a decision, and for each weigher the host that would win without it.

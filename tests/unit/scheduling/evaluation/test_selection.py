@@ -1,10 +1,12 @@
 """Tests for choosing the best host, or a random one of the best."""
 
+from collections.abc import Sequence
 from random import Random
 
 import numpy as np
 import pytest
 
+from berth.domain.compute.decision import ScoredHost
 from berth.scheduling.evaluation.ranking import FullRanking
 from berth.scheduling.evaluation.selection import RandomSource, choose_host
 from berth.tables.host.feed import table_of
@@ -105,3 +107,52 @@ def test_runners_up_come_best_first_without_the_chosen(
         )
         expected = [index for index in (4, 3, 2, 1, 0) if index != chosen]
         assert others == expected[:shown]
+
+
+class Counting:
+    """A ranking that records how many of its best hosts were requested."""
+
+    def __init__(self, ranking: FullRanking) -> None:
+        self.asked: list[int] = []
+        self._ranking = ranking
+        self.size = ranking.size
+
+    def best(self, count: int) -> list[int]:
+        """Record the count, and return the best hosts."""
+        self.asked.append(count)
+        return self._ranking.best(count)
+
+    def tied(self) -> list[int]:
+        """Return the hosts with the best score."""
+        return self._ranking.tied()
+
+    def row(self, number: int) -> int:
+        """Return the row of a host."""
+        return self._ranking.row(number)
+
+    def find(self, row: int) -> int | None:
+        """Return the index of the host in a row."""
+        return self._ranking.find(row)
+
+    def scored(self, numbers: Sequence[int]) -> list[ScoredHost]:
+        """Return hosts with their scores."""
+        return self._ranking.scored(numbers)
+
+
+@pytest.mark.parametrize("size", [2, 5, 40])
+@pytest.mark.parametrize("shown", [0, 3])
+def test_a_draw_finds_no_more_hosts_than_it_needs(size: int, shown: int) -> None:
+    """The choice is that of the whole subset, but only hosts up to the drawn one are found."""
+    names = [f"h{number:02}" for number in range(30)]
+    hosts = table_of(snapshot_of([Box(name) for name in names]))
+    whole = rank(hosts, *[float(number % 5) for number in range(30)])
+    for seed in range(60):
+        counting = Counting(whole)
+        chosen, others = choose_host(
+            counting, subset_size=size, shuffle=False, random_source=RandomSource(seed), shown=shown
+        )
+        order = whole.best(size + shown)
+        place = Random(seed).randrange(min(size, 30))
+        assert chosen == order[place]
+        assert others == [one for one in order if one != chosen][:shown]
+        assert counting.asked == [max(place, shown) + 1]

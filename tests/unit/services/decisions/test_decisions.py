@@ -90,3 +90,19 @@ async def test_who_loses_claims_to_others_chooses_among_more_hosts() -> None:
     assert 4 < len({one.placements[0].host for one in fought}) <= 8
     again = [desk.decision_service.decide(one) for one in requests]
     assert [*map(_record, again)] == [*map(_record, fought)]
+
+
+async def test_a_changed_policy_takes_effect_under_contention(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Decisions among more hosts follow the policy in force, not the one when claims were lost."""
+    desk = await open_desk(Fleet(hosts=12, vcpus=40))
+    for _ in range(3):
+        desk.decision_service.note_claim(is_lost=True)
+    before = desk.decision_service.decide(make_request(1))
+    assert desk.decision_service.decide(make_request(1)).policy_hash == before.policy_hash
+    changed = replace(wiring.POLICY, hash="another")
+    monkeypatch.setattr(wiring, "POLICY", changed)
+    after = desk.decision_service.decide(make_request(1))
+    assert (after.policy_hash, after.chosen_among) == ("another", 8)
+    assert after.placements == before.placements
