@@ -399,8 +399,10 @@ class HostTable:
             node: the node, or None for the first node of the service host in ascending order.
         """
         row = self.host_names.only_row(name)
-        rows = self.host_names.of_name(name) if row is None else (row,)
-        found = sorted(map(self.identity, rows))
+        if row is not None:
+            _, mine, uuid = self.identity(row)
+            return uuid if node in (None, mine) else None
+        found = sorted(map(self.identity, self.host_names.of_name(name)))
         return next((uuid for _, mine, uuid in found if node in (None, mine)), None)
 
     @property

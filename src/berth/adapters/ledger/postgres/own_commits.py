@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from berth.adapters.ledger.postgres.timeline_watch import TimelineWatch
 from berth.domain.ledger.change import Change
@@ -11,13 +11,21 @@ from berth.domain.ledger.change import Change
 _VERSIONS_MAX: Final = 500
 
 
-class OwnCommits:
-    """The changes of this process's latest batches, while they certainly follow what was read.
+class CommitRun(NamedTuple):
+    """The changes of the versions from `first` to `last`."""
 
-    Batches are kept as long as they follow one another, on one connection and in one timeline.
-    Their changes are returned only after a read of the feed that began after the first of them:
-    such a read compares the timelines. Otherwise a follower that has applied lost versions could
-    continue with those that replaced them (docs/adr/0031-timelines.md).
+    first: int
+    last: int
+    changes: Sequence[Change]
+
+
+class OwnCommits:
+    """The changes of this process's latest batches, while they are certainly in the ledger.
+
+    Batches are kept as long as they belong to one connection and one timeline; other processes may
+    have written in between. Their changes are returned only after a read of the feed that began
+    after the first of them: such a read compares the timelines. Otherwise a follower that has
+    applied lost versions could continue with those that replaced them (docs/adr/0031-timelines.md).
 
     Args:
         timelines: learns of the commits, so that the loss of one is noticed although it was never
@@ -30,9 +38,7 @@ class OwnCommits:
     def __init__(self, timelines: TimelineWatch) -> None:
         self.epoch = 0
         self._timelines = timelines
-        # The version before each batch, and its changes.
-        self._batches: deque[tuple[int, Sequence[Change]]] = deque()
-        self._version = -1
+        self._batches: deque[CommitRun] = deque()
         self._timeline = ""
         self._checked_epoch = -1
 
@@ -48,34 +54,39 @@ class OwnCommits:
         if timeline != self._timeline:
             self.forget()
             self._timeline = timeline
-        if before != self._version:
-            # Another process has written in between.
-            self._batches.clear()
-        self._version = version
-        self._batches.append((before, changes))
-        while len(self._batches) > 1 and self._batches[0][0] < version - _VERSIONS_MAX:
+        self._batches.append(CommitRun(before + 1, version, changes))
+        while len(self._batches) > 1 and self._batches[0].first <= version - _VERSIONS_MAX:
             self._batches.popleft()
         self._timelines.note_commit(version, timeline)
 
     def forget(self) -> None:
         """Forget all batches, because the connection that has committed them is lost."""
         self._batches.clear()
-        self._version, self._timeline = -1, ""
+        self._timeline = ""
         self.epoch += 1
 
     def note_read(self, epoch: int) -> None:
         """Note that a read of the feed, which began in the given epoch, has compared timelines."""
         self._checked_epoch = max(self._checked_epoch, epoch)
 
+    def runs(self, after: int, until: int) -> list[CommitRun]:
+        """Return the certainly known batches after a version and up to another one, in order.
+
+        The first and the last batch may exceed these versions.
+        """
+        if self._checked_epoch != self.epoch:
+            return []
+        return [one for one in self._batches if one.last > after and one.first <= until]
+
     def after(self, version: int) -> list[Change]:
-        """Return the changes after a version, oldest first; empty if any of them may be missing."""
-        if self._checked_epoch != self.epoch or version >= self._version:
-            return []
-        found: list[Sequence[Change]] = []
-        for before, changes in reversed(self._batches):
-            found.append(changes)
-            if before <= version:
+        """Return the changes after a version, oldest first, up to a version of another process.
+
+        The list is empty unless the next version is certainly known.
+        """
+        found: list[Change] = []
+        for run in self.runs(version, version + _VERSIONS_MAX):
+            if run.first > version + 1:
                 break
-        else:
-            return []
-        return [one for changes in reversed(found) for one in changes if one.version > version]
+            found += [one for one in run.changes if one.version > version]
+            version = run.last
+        return found

@@ -24,6 +24,7 @@ from berth.adapters.ledger.sql import schema
 from berth.adapters.ledger.sql.loading import keys_in_order, loading_statement, working_set_of
 from berth.adapters.ledger.sql.quota_queries import counting_statement
 from berth.adapters.ledger.sql.row_batch import Row, RowBatch, Value, row_batch_of
+from berth.adapters.ledger.wal.reads import NO_HEAD
 from berth.domain.errors import LedgerError
 from berth.domain.ledger.change import Change
 from berth.domain.ledger.write import Outcome, Unit
@@ -138,10 +139,7 @@ async def _load(connection: asyncpg.Connection, required: RequiredKeys) -> tuple
     keys = [list(keys) for keys in keys_in_order(required)]
     row = await connection.fetchrow(loading_statement("postgresql", kinds), *keys)
     if row is None:
-        raise LedgerError(
-            "the table `head` of the ledger is empty; the ledger was not created by `berth`, or it "
-            "is damaged and must be restored from a backup"
-        )
+        raise LedgerError(NO_HEAD)
     version, timeline, *texts = row
     return working_set_of(kinds, version, texts), timeline
 

@@ -16,6 +16,7 @@ import asyncpg
 
 from berth.adapters.ledger.engine.retention import Retention
 from berth.adapters.ledger.engine.version_watch import VersionWatch
+from berth.adapters.ledger.postgres.feed_read import changes_after, read_feed
 from berth.adapters.ledger.postgres.own_commits import OwnCommits
 from berth.adapters.ledger.postgres.postgres_batch import CHANNEL
 from berth.adapters.ledger.postgres.postgres_connection import LOST, connect_to_primary
@@ -32,12 +33,11 @@ from berth.adapters.ledger.wal.reads import (
     Read,
     SqlLedger,
     read_all,
-    read_changes,
     read_head,
     read_one,
     read_snapshot,
 )
-from berth.domain.errors import BerthError, FeedGapError, LedgerError, UnavailableError
+from berth.domain.errors import BerthError, LedgerError, UnavailableError
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Record
 
@@ -178,13 +178,13 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """See `Feed.changes`."""
-        # A transaction would take more round trips. Without one, a trim may come between the
-        # two statements of this read, but then the changes do not begin with the next version.
-        epoch = self._own_commits.epoch
-        read = read_changes(self._queries, after, limit, self._timelines.observer())
-        changes = await self._read(read)
-        if changes and changes[0].version != after + 1:
-            raise FeedGapError(f"version {after + 1} was trimmed from the feed; load a snapshot")
+        until = after + limit
+        epoch, runs = self._own_commits.epoch, self._own_commits.runs(after, until)
+        note_head = self._timelines.observer()
+        async with self._reader() as connection:
+            read = await read_feed(connection, after, until, runs)
+        note_head(read.head)
+        changes = changes_after(after, until, read, runs)
         self._own_commits.note_read(epoch)
         return changes
 

@@ -69,6 +69,12 @@ _Held = tuple[tuple[str, str], dict[str, int], Consumer | None, InstanceOwner | 
 NO_LIMIT: Final = 2**31 - 1
 """A limit on the number of records that no ledger reaches."""
 
+NO_HEAD: Final = (
+    "the table `head` of the ledger is empty; the ledger was not created by `berth`, or it is "
+    "damaged and must be restored from a backup"
+)
+"""Why a ledger without versions cannot be used, and what to do, for error messages."""
+
 # One statement of a snapshot reads at most this many instances, which bounds the size of its JSON.
 _CHUNK = 10_000
 
@@ -109,10 +115,7 @@ def read_head(queries: Queries) -> Read[LedgerHead]:
         list[tuple[int, int, int, dict[str, int]]], (yield statement, statement.bind())
     )
     if not found:
-        raise LedgerError(
-            "the table `head` of the ledger is empty; the ledger was not created by `berth`, or it "
-            "is damaged and must be restored from a backup"
-        )
+        raise LedgerError(NO_HEAD)
     return LedgerHead(*found[0])
 
 
@@ -321,12 +324,8 @@ def _read_live_migrations(queries: Queries) -> Read[list[Migration]]:
     return in_key_order(decode_records(Migration, (yield statement, statement.bind())))
 
 
-def read_changes(
-    queries: Queries, after: int, limit: int, on_head: Callable[[LedgerHead], None] = _ignore
-) -> Read[list[Change]]:
+def read_changes(queries: Queries, after: int, limit: int) -> Read[list[Change]]:
     """Read the changes after a version, oldest first, of at most `limit` versions.
-
-    `on_head` is called with the ledger's versions.
 
     Raises:
         FeedGapError: the feed no longer holds the next version, or `after` is above the ledger's
@@ -335,7 +334,6 @@ def read_changes(
             cannot be decoded.
     """
     head = yield from read_head(queries)
-    on_head(head)
     check_in_feed(after, head.feed_floor, head.version)
     if head.version == after:
         return []

@@ -1,16 +1,19 @@
 """Tests for the commits of this process, also beside other writers and after lost versions."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from berth.adapters.ledger.engine.listing import check_in_feed
+from berth.adapters.ledger.engine.codec import encode_event
+from berth.adapters.ledger.postgres.feed_read import FeedRead, changes_after
 from berth.adapters.ledger.postgres.own_commits import OwnCommits
 from berth.adapters.ledger.postgres.timeline_watch import TimelineWatch
 from berth.adapters.ledger.wal.reads import LedgerHead
+from berth.domain.errors import FeedGapError
 from berth.domain.ledger.change import Change, HostsAlive, Snapshot
 from berth.services.replica.follower import Follower
 from berth.testing.virtual_time import VirtualClock
@@ -53,11 +56,21 @@ def test_nothing_is_returned_for_unknown_versions() -> None:
     assert own.after(8) == []
 
 
-def test_a_write_of_another_process_breaks_the_chain() -> None:
-    """Batches before another process's versions are not followed by those after them."""
+def test_changes_end_before_a_write_of_another_process() -> None:
+    """Nothing is returned beyond the versions of another process."""
     own = kept((3, 5), (7, 8))
-    assert own.after(4) == []
+    assert versions(own.after(4)) == [5]
+    assert own.after(5) == []
     assert versions(own.after(7)) == [8]
+
+
+def test_a_read_need_not_return_own_batches() -> None:
+    """The batches after a version and up to another one are known, also beside other writers."""
+    own = kept((3, 5), (5, 6), (8, 9), (12, 14))
+    assert [(one.first, one.last) for one in own.runs(4, 12)] == [(4, 5), (6, 6), (9, 9)]
+    assert own.runs(14, 20) == []
+    own.forget()
+    assert own.runs(0, 20) == []
 
 
 def test_a_batch_waits_for_a_read_of_its_timeline() -> None:
@@ -91,7 +104,9 @@ def test_old_batches_are_dropped() -> None:
 class Ledger:
     """A ledger whose latest versions may be lost, with one writer that has `OwnCommits`.
 
-    `rows` are the changes and the timelines of all versions. See the port `Feed`.
+    `rows` are the changes and the timelines of all versions. The next read begins before as many
+    versions are lost as `lost_while_reading` says, and ends after others have replaced them. See
+    the port `Feed`.
     """
 
     rows: list[tuple[Change, str]] = field(default_factory=list[tuple[Change, str]])
@@ -100,6 +115,7 @@ class Ledger:
     names: "count[int]" = field(default_factory=count)
     is_other_connected: bool = False
     committed: int | None = None
+    lost_while_reading: list[int] = field(default_factory=list[int])
     timelines: TimelineWatch = field(default_factory=TimelineWatch)
 
     def __post_init__(self) -> None:
@@ -152,11 +168,23 @@ class Ledger:
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """Return changes as `PostgresLedger.changes` does."""
-        epoch, observer, head = self.own.epoch, self.timelines.observer(), self._head()
+        until = after + limit
+        epoch, runs = self.own.epoch, self.own.runs(after, until)
+        observer = self.timelines.observer()
+        if self.lost_while_reading:
+            self.lose(self.lost_while_reading.pop())
+            self.commit(2)
+        head = self._head()
         observer(head)
-        check_in_feed(after, 0, head.version)
+        kept = {number for run in runs for number in range(run.first, run.last + 1)}
+        rows = [
+            (one.version, 0, "alive", encode_event(one.event))
+            for one, _ in self.rows[after:until]
+            if one.version not in kept
+        ]
+        changes = changes_after(after, until, FeedRead(head, rows), runs)
         self.own.note_read(epoch)
-        return [change for change, _ in self.rows[after : after + limit]]
+        return changes
 
     async def snapshot(self, now_s: float) -> Snapshot:
         """Return a snapshot as `PostgresLedger.snapshot` does."""
@@ -204,6 +232,7 @@ _STEPS = st.one_of(
     st.tuples(st.just("elsewhere"), st.integers(1, 3)),
     st.tuples(st.just("elsewhere, new"), st.integers(1, 3)),
     st.tuples(st.just("lose"), st.integers(0, 4)),
+    st.tuples(st.just("lose while reading"), st.integers(1, 4)),
     st.tuples(st.just("reconnect"), st.just(0)),
     st.tuples(st.just("follow"), st.just(0)),
     st.tuples(st.just("read by others"), st.just(0)),
@@ -230,17 +259,20 @@ async def test_a_follower_never_stays_beside_the_ledger(steps: list[tuple[str, i
             ledger.commit(size)
         elif name == "lose":
             ledger.lose(size)
+        elif name == "lose while reading":
+            ledger.lost_while_reading = [size]
         elif name == "reconnect":
             ledger.reconnect()
         elif name == "follow":
             await step(follower)
         elif name == "read by others":
-            await ledger.changes(len(ledger.rows))
+            with suppress(FeedGapError):
+                await ledger.changes(len(ledger.rows))
         else:
             ledger.commit_elsewhere(size, is_new=name == "elsewhere, new")
-    # A turn that applies own commits may precede one that reads.
-    await step(follower)
-    await step(follower)
+    # Turns that apply own commits, or read while versions are lost, may precede the last read.
+    for _ in range(4):
+        await step(follower)
     assert copy.rows == [change for change, _ in ledger.rows]
 
 
