@@ -3,11 +3,14 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
 from random import Random
+from typing import Any
 
 import asyncpg
 import pytest
 
 from berth.adapters.ledger import MemoryLedger, migrate, open_ledger
+from berth.adapters.ledger.postgres import postgres_ledger
+from berth.adapters.ledger.postgres.feed_read import FeedRead, read_feed
 from berth.adapters.ledger.postgres.postgres_ledger import PostgresLedger
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.change import Change, Snapshot
@@ -94,6 +97,30 @@ async def test_own_commits_reach_the_follower_without_a_read(processes: list[Pro
     await one.ledger.commit([(Put(make_flavor(5)),)])
     assert not await one.follow()
     assert one.copy.changes == await one.ledger.changes(one.copy.since, _ALL)
+
+
+async def test_a_read_beside_others_returns_only_their_versions(
+    processes: list[Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL does not send the versions that the process has committed itself."""
+    one, other, _ = processes
+    await one.ledger.commit([(Put(make_flavor(1)),)])
+    await one.follow()
+    sent: list[object] = []
+
+    async def recording(*arguments: Any) -> FeedRead:  # noqa: ANN401 - those of `read_feed`
+        read = await read_feed(*arguments)
+        sent.extend(row[0] for row in read.rows)
+        return read
+
+    monkeypatch.setattr(postgres_ledger, "read_feed", recording)
+    first = one.follower.version + 1
+    for number, process in enumerate((one, other, one, one, other, one), 2):
+        await process.ledger.commit([(Put(make_flavor(number)),)])
+    await one.follower.catch_up()
+    assert sent == [first + 1, first + 4]
+    monkeypatch.undo()
+    assert one.copy.changes == await other.ledger.changes(one.copy.since, _ALL)
 
 
 async def test_nothing_is_known_after_the_connection_is_lost(

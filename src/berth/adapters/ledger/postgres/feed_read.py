@@ -16,15 +16,15 @@ from berth.domain.ledger.change import Change
 
 # One statement takes one round trip and no transaction, and sees one state of the ledger. The row
 # of the ledger's versions has no kind: its columns are the version, the trimmed version, and the
-# timelines as JSON. Each gap is a range of the primary key.
-_READ: Final = f"""
-SELECT version, feed_floor, NULL AS kind, (
+# timelines as JSON. Each gap is a range of the primary key. The bounds of the gaps are sent as
+# text, because asyncpg would query the type of an array first, once on each connection.
+_READ: Final = f"""SELECT version, feed_floor, NULL AS kind, (
          SELECT json_object_agg(kind, last)::text FROM counters
           WHERE starts_with(kind, '{schema.TIMELINE}')) AS body
   FROM head
 UNION ALL
 SELECT changes.version, changes.seq, changes.kind, changes.body
-  FROM unnest($1::bigint[], $2::bigint[]) AS gap (first, last)
+  FROM unnest($1::text::bigint[], $2::text::bigint[]) AS gap (first, last)
   JOIN changes ON changes.version BETWEEN gap.first AND gap.last"""  # noqa: S608 - own constant
 
 _VERSION_OF: Final = attrgetter("version")
@@ -48,7 +48,7 @@ async def read_feed(
     """
     firsts = [after + 1, *(run.last + 1 for run in runs)]
     lasts = [*(run.first - 1 for run in runs), until]
-    found = await connection.fetch(_READ, firsts, lasts)
+    found = await connection.fetch(_READ, _array(firsts), _array(lasts))
     heads = [row for row in found if row[2] is None]
     if not heads:
         raise LedgerError(NO_HEAD)
@@ -56,6 +56,10 @@ async def read_feed(
     begun = decode_json(dict[str, int], timelines or "{}")
     rows = [tuple(row) for row in found if row[2] is not None]
     return FeedRead(LedgerHead(version, floor, version, begun), rows)
+
+
+def _array(numbers: Sequence[int]) -> str:
+    return f"{{{','.join(map(str, numbers))}}}"
 
 
 def changes_after(
