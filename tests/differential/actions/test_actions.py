@@ -167,7 +167,11 @@ async def test_answers_are_as_nova_has_them(told: dict[str, list[Row]]) -> None:
         "limits": "/v2.1/limits",
         "key pairs": "/v2.1/os-keypairs",
         "key pair": "/v2.1/os-keypairs/k",
+        "access": "/v2.1/flavors/private/os-flavor-access",
     }
+    await stack.flavor("private", **{"os-flavor-access:is_public": False})
+    access = {"addTenantAccess": {"tenant": "web"}}
+    assert (await stack.ask("POST", "/v2.1/flavors/private/action", access)).status == 200
     await add_key(stack)
     for name, since, until, schema in told["answers"]:
         for minor in (since, until):

@@ -80,6 +80,7 @@ ANSWERS = [
     ("key pairs", 1, 1, "keypairs.index_response"),
     ("key pairs", 2, 34, "keypairs.index_response_v22"),
     ("key pairs", 35, NEWEST, "keypairs.index_response_v235"),
+    ("access", 1, NEWEST, "flavor_access.index_response"),
     ("key pair", 1, 1, "keypairs.show_response"),
     ("key pair", 2, NEWEST, "keypairs.show_response_v22"),
 ]

@@ -23,6 +23,8 @@ from berth.api.compute.schemas.aggregates import (
 )
 from berth.api.compute.schemas.availability_zones import ZonesAnswer
 from berth.api.compute.schemas.flavors import (
+    FlavorAccessAnswer,
+    FlavorAction,
     FlavorAnswer,
     FlavorChangeBody,
     FlavorLinesAnswer,
@@ -171,6 +173,21 @@ _FLAVORS = (
         since=(2, 55),
     ),
     ApiOperation("DELETE", _FLAVOR, flavors.delete_flavor, 202, role=_ADMIN),
+    ApiOperation(
+        "GET",
+        f"{_FLAVOR}/os-flavor-access",
+        flavors.list_access,
+        role=_ADMIN,
+        answers=FlavorAccessAnswer,
+    ),
+    ApiOperation(
+        "POST",
+        f"{_FLAVOR}/action",
+        flavors.act_on_flavor,
+        role=_ADMIN,
+        body=FlavorAction,
+        answers=FlavorAccessAnswer,
+    ),
     ApiOperation("GET", _SPECS, flavors.list_extra_specs, answers=SpecsAnswer),
     ApiOperation(
         "POST",

@@ -12,6 +12,7 @@ from typing import Any, Final
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.flavor_access import FlavorAccess
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.host_identity import HostIdentity
 from berth.domain.compute.instance import Instance
@@ -67,6 +68,7 @@ Record = (
     | RemoteInstance
     | HostIdentity
     | KeyRing
+    | FlavorAccess
 )
 """Any record of the ledger."""
 
@@ -97,6 +99,7 @@ class Kind(StrEnum):
     REMOTE_INSTANCE = "errand"
     HOST_IDENTITY = "host_identity"
     KEY_RING = "key_ring"
+    FLAVOR_ACCESS = "flavor_access"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +199,7 @@ RECORD_SPECS: Final[Mapping[Kind, RecordSpec]] = {
         ),
         RecordSpec(Kind.HOST_IDENTITY, HostIdentity, "host_identities", "host"),
         RecordSpec(Kind.KEY_RING, KeyRing, "key_rings", "user_id", in_feed=False),
+        RecordSpec(Kind.FLAVOR_ACCESS, FlavorAccess, "flavor_accesses", "flavor_id", in_feed=False),
     )
 }
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.flavor_access import PROJECTS_MAX, FlavorAccess
 from berth.domain.compute.needs import needs_of
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.hardware.hw_specs import check_values
@@ -79,9 +80,85 @@ class Flavors:
 
         async def read() -> Unit:
             await self.get(flavor_id)
-            return (Remove(Kind.FLAVOR, flavor_id),)
+            access = await self._ledger.get(FlavorAccess, flavor_id)
+            gone = () if access is None else (Remove(Kind.FLAVOR_ACCESS, flavor_id),)
+            return (Remove(Kind.FLAVOR, flavor_id), *gone)
 
         await save_guarded(self._ledger, _GUARD, read)
+
+    async def projects_of(self, flavor_id: str) -> tuple[str, ...]:
+        """Return the projects with access to a flavor if it is private, sorted."""
+        return (await self._access(flavor_id)).projects
+
+    async def usable_by(self, project_id: str) -> frozenset[str]:
+        """Return the ids of the flavors to which a project has access, besides the public ones."""
+        found = await self._ledger.all(FlavorAccess)
+        return frozenset(one.flavor_id for one in found if project_id in one.projects)
+
+    async def may_use(self, flavor: Flavor, project_id: str | None) -> bool:
+        """Return whether a project may use a flavor; None stands for an administrator."""
+        # Only private flavors cost a read.
+        if flavor.is_public or project_id is None:
+            return True
+        return project_id in await self.projects_of(flavor.flavor_id)
+
+    async def add_access(self, flavor_id: str, project_id: str) -> tuple[str, ...]:
+        """Give a project access to a flavor, and return all projects with access.
+
+        Raises:
+            NotFoundError: there is no such flavor.
+            InvalidInputError: too many projects have access.
+            ConflictError: the project already has access, or every attempt lost a race against
+                another change.
+            UnavailableError: the ledger cannot be reached.
+        """
+
+        def change(old: FlavorAccess) -> FlavorAccess:
+            if project_id in old.projects:
+                raise ConflictError(
+                    f"Flavor access already exists for flavor {flavor_id} and project "
+                    f"{project_id} combination."
+                )
+            if len(old.projects) >= PROJECTS_MAX:
+                reason = f"{PROJECTS_MAX} projects have access already; use a public flavor"
+                raise InvalidInputError("addTenantAccess.tenant", reason)
+            return old.with_project(project_id)
+
+        return await self._change_access(flavor_id, change)
+
+    async def remove_access(self, flavor_id: str, project_id: str) -> tuple[str, ...]:
+        """Withdraw a project's access to a flavor, and return the projects that still have it.
+
+        Servers of the project keep the flavor.
+
+        Raises:
+            NotFoundError: there is no such flavor, or the project has no access to it.
+            ConflictError: every attempt lost a race against another change.
+            UnavailableError: the ledger cannot be reached.
+        """
+
+        def change(old: FlavorAccess) -> FlavorAccess:
+            if project_id not in old.projects:
+                raise NotFoundError(f"access to flavor {flavor_id} of project", project_id)
+            return old.without(project_id)
+
+        return await self._change_access(flavor_id, change)
+
+    async def _access(self, flavor_id: str) -> FlavorAccess:
+        return await self._ledger.get(FlavorAccess, flavor_id) or FlavorAccess(flavor_id)
+
+    async def _change_access(
+        self, flavor_id: str, change: Callable[[FlavorAccess], FlavorAccess]
+    ) -> tuple[str, ...]:
+        changed: list[FlavorAccess] = []
+
+        async def read() -> Unit:
+            await self.get(flavor_id)
+            changed[:] = [change(await self._access(flavor_id))]
+            return (Put(changed[0]),)
+
+        await save_guarded(self._ledger, _GUARD, read)
+        return changed[0].projects
 
     async def set_description(self, flavor_id: str, description: str | None) -> Flavor:
         """Change the description of a flavor, and return the flavor.

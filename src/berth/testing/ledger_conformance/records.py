@@ -10,6 +10,7 @@ import pytest
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.flavor_access import FlavorAccess
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.host_identity import HostIdentity, HostKey
 from berth.domain.compute.instance import Instance, Status, Task
@@ -61,6 +62,7 @@ PLAIN: list[Record] = [
     make_action(1),
     Quota("project-1", instances=3),
     HostIdentity("host-1", (HostKey("A" * 43 + "=", 1.0),), revoked_at_s=2.0),
+    FlavorAccess("flavor-1", ("shop", "web")),
     KeyRing("user-1", (KeyPair("mine", KeyType.SSH, "ssh-rsa AAAA", "00:11", 1.0),)),
     Zone(1, "west", "http://west"),
     RemoteInstance(

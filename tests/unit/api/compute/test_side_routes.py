@@ -136,7 +136,6 @@ async def test_extensions_are_named(stack: Stack) -> None:
         ("os-hosts/fake", "os-hypervisors"),
         ("os-hypervisors/1/uptime", "has been up"),
         ("os-simple-tenant-usage/web", "usage"),
-        ("flavors/1/action", "private flavors"),
         ("nonsense", None),
         ("os-networking", None),
     ],

@@ -2,6 +2,7 @@
 
 from berth.domain.compute.decision import Decision, Verdict
 from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.flavor_access import FlavorAccess
 from berth.domain.compute.host_identity import HostIdentity, HostKey
 from berth.domain.compute.key_pair import KeyRing
 from berth.domain.compute.quota import Quota
@@ -38,6 +39,7 @@ RECORDS: dict[Kind, tuple[Record, str]] = {
     Kind.ACTION: (make_action(3), f"{make_uuid('instance', 1)} req-3"),
     Kind.QUOTA: (Quota("p", instances=3), "p"),
     Kind.HOST_IDENTITY: (HostIdentity("host-1", (HostKey("A" * 43 + "=", 1.0),)), "host-1"),
+    Kind.FLAVOR_ACCESS: (FlavorAccess("42"), "42"),
     Kind.KEY_RING: (KeyRing("u"), "u"),
     Kind.ZONE: (Zone(7, "west", "http://west"), "7"),
     Kind.REMOTE_INSTANCE: (

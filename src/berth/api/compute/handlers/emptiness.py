@@ -31,6 +31,7 @@ _NAMES = {
     "OS-SRV-USG": "ServerUsage",
     "os-aggregates": "Aggregates",
     "os-availability-zone": "AvailabilityZone",
+    "os-flavor-access": "FlavorAccess",
     "os-flavor-extra-specs": "FlavorExtraSpecs",
     "os-flavor-manage": "FlavorManage",
     "os-flavor-rxtx": "FlavorRxtx",

@@ -6,6 +6,9 @@ from typing import Final
 
 from berth.api.codec import UNSET, UnsetType, encode_text
 from berth.api.compute.schemas.flavors import (
+    FlavorAccessAnswer,
+    FlavorAccessLine,
+    FlavorAction,
     FlavorAnswer,
     FlavorChangeBody,
     FlavorLine,
@@ -18,15 +21,18 @@ from berth.api.compute.schemas.flavors import (
     SpecsAnswer,
     SpecsBody,
 )
+from berth.api.errors import HttpError
 from berth.api.links import Link, Linker, limit_of, linker_of, next_page, page_of
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
 from berth.api.values import check_edges, flag, whole
 from berth.domain.compute.flavor import Flavor
-from berth.domain.errors import InvalidInputError, NotFoundError
+from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 
-# Microversions: 2.55 adds `description`; 2.61 adds `extra_specs`; from 2.75 on, `swap` is 0 instead
-# of an empty string for a flavor without swap.
+# Microversions: from 2.7 on, a public flavor has no access list to change; 2.55 adds `description`;
+# 2.61 adds `extra_specs`; from 2.75 on, `swap` is 0 instead of an empty string for a flavor without
+# swap.
+_PRIVATE_ONLY = (2, 7)
 _DESCRIPTION = (2, 55)
 _EXTRA_SPECS = (2, 61)
 _SWAP_IS_A_NUMBER = (2, 75)
@@ -117,12 +123,11 @@ async def visible_flavor(call: Call) -> Flavor:
     """Return the flavor that the path names.
 
     Raises:
-        NotFoundError: the flavor does not exist, or it is private and the caller is not an
-            administrator.
+        NotFoundError: the flavor does not exist, or it is private and the caller has no access.
     """
     flavor = await call.parts.flavors.get(call.key("flavor_id"))
     # A 403 would reveal that a private flavor exists, so the response is 404.
-    if not (flavor.is_public or call.identity.is_admin):
+    if not await call.parts.flavors.may_use(flavor, call.project_id):
         raise NotFoundError("flavor", flavor.flavor_id)
     return flavor
 
@@ -149,10 +154,12 @@ def flavor_view(flavor: Flavor, linker: Linker, version: Version) -> FlavorView:
 async def _page(call: Call) -> tuple[Sequence[Flavor], tuple[Link, ...] | UnsetType]:
     query = call.query(FlavorsQuery)
     public = _public(call, query.is_public)
+    # As in Nova, the private flavors of the caller's project are among the public ones.
+    own = await call.parts.flavors.usable_by(call.identity.project_id) if public else frozenset()
     flavors = [
         flavor
         for flavor in await call.parts.flavors.all()
-        if public in {None, flavor.is_public}
+        if public in {None, flavor.is_public or flavor.flavor_id in own}
         and flavor.memory_mb >= (query.min_ram or 0)
         and flavor.root_gb >= (query.min_disk or 0)
     ]
@@ -193,8 +200,8 @@ def _comparable(value: str | float | None) -> str | float:
 def _public(call: Call, requested: str | None) -> bool | None:
     """Return the flavors to list: public ones (True), private ones (False) or both (None).
 
-    Callers other than administrators list public flavors only. As in Nova, the value `none` means
-    both.
+    Callers other than administrators list only public flavors and those of their project. As in
+    Nova, the value `none` means both.
     """
     if requested is None or not call.identity.is_admin:
         return True
@@ -211,6 +218,35 @@ def _factor(value: float | str) -> float:
     if not (math.isfinite(factor) and factor > 0):
         raise InvalidInputError("flavor.rxtx_factor", "must be a finite number greater than 0")
     return factor
+
+
+async def list_access(call: Call) -> Answer:
+    """List the projects that may use a private flavor."""
+    flavor = await call.parts.flavors.get(call.key("flavor_id"))
+    if flavor.is_public:
+        raise HttpError(404, "Access list not available for public flavors.")
+    projects = await call.parts.flavors.projects_of(flavor.flavor_id)
+    return _access(flavor.flavor_id, projects)
+
+
+async def act_on_flavor(call: Call) -> Answer:
+    """Give a project access to a private flavor, or withdraw it."""
+    action, flavor_id = call.body(FlavorAction), call.key("flavor_id")
+    flavors = call.parts.flavors
+    if action.add is not UNSET:
+        if action.remove is not UNSET:
+            raise InvalidInputError("body", "must contain only one action")
+        if call.version >= _PRIVATE_ONLY and (await flavors.get(flavor_id)).is_public:
+            raise ConflictError("Can not add access to a public flavor.")
+        return _access(flavor_id, await flavors.add_access(flavor_id, action.add.tenant))
+    if action.remove is UNSET:
+        raise InvalidInputError("body", "must contain addTenantAccess or removeTenantAccess")
+    return _access(flavor_id, await flavors.remove_access(flavor_id, action.remove.tenant))
+
+
+def _access(flavor_id: str, projects: Sequence[str]) -> Answer:
+    lines = [FlavorAccessLine(flavor_id=flavor_id, tenant_id=one) for one in projects]
+    return Answer(FlavorAccessAnswer(flavor_access=lines))
 
 
 async def list_extra_specs(call: Call) -> Answer:

@@ -51,6 +51,32 @@ class FlavorChangeBody(Model):
     flavor: FlavorChange
 
 
+class Tenant(Model):
+    """The project that gets or loses access to a flavor."""
+
+    tenant: Annotated[str, Meta(min_length=1, max_length=255)]
+
+
+class FlavorAction(Model, rename={"add": "addTenantAccess", "remove": "removeTenantAccess"}):
+    """Body of POST /flavors/{flavor_id}/action, with one of the two actions."""
+
+    add: Tenant | UnsetType = UNSET
+    remove: Tenant | UnsetType = UNSET
+
+
+class FlavorAccessLine(View):
+    """A project that may use a private flavor."""
+
+    flavor_id: str
+    tenant_id: str
+
+
+class FlavorAccessAnswer(View):
+    """The response with all projects that may use a private flavor."""
+
+    flavor_access: list[FlavorAccessLine]
+
+
 class FlavorsQuery(Model, rename={"min_ram": "minRam", "min_disk": "minDisk"}):
     """Filters, order and page of a flavor list."""
 

@@ -35,8 +35,8 @@ async def flavor_called(call: Call, args: object) -> Flavor:
     """Return the flavor of this zone that the arguments of `resize` name.
 
     Raises:
-        InvalidInputError: the flavor does not exist, or it is private and the caller is not an
-            administrator; or the arguments are malformed.
+        InvalidInputError: the flavor does not exist, or it is private and the caller has no
+            access; or the arguments are malformed.
     """
     key = str(read(args, Resize, _RESIZE).flavor_ref)
     try:
@@ -45,7 +45,7 @@ async def flavor_called(call: Call, args: object) -> Flavor:
         flavor = None
     # A private flavor is refused like a missing one, so that the response does not reveal that it
     # exists.
-    if flavor is None or not (flavor.is_public or call.identity.is_admin):
+    if flavor is None or not await call.parts.flavors.may_use(flavor, call.project_id):
         raise InvalidInputError("resize.flavorRef", f"flavor {key[:80]!r} could not be found")
     return flavor
 
@@ -105,7 +105,7 @@ async def body_below(call: Call) -> bytes:
 
     Raises:
         InvalidInputError: the arguments are malformed; the flavor or image does not exist, or the
-            flavor is private and the caller is not an administrator; or the flavor selects hosts by
+            flavor is private and the caller has no access; or the flavor selects hosts by
             an attribute that names them.
     """
     name, args = _action(call)

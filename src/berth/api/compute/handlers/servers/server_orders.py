@@ -304,7 +304,7 @@ def _server_id(text: str, field: str) -> str:
 
 
 async def _check_flavor(call: Call, flavor_id: str) -> None:
-    """Refuse a private flavor as if it did not exist, except for administrators."""
+    """Refuse a private flavor to which the caller has no access, as if it did not exist."""
     if call.identity.is_admin:
         return
     replica = call.parts.replica
@@ -313,7 +313,7 @@ async def _check_flavor(call: Call, flavor_id: str) -> None:
     if flavor_id not in replica.flavors:
         await call.parts.follower.catch_up()
     flavor = replica.flavors.get(flavor_id)
-    if flavor is not None and not flavor.is_public:
+    if flavor is not None and not await call.parts.flavors.may_use(flavor, call.project_id):
         raise InvalidInputError("server.flavorRef", f"flavor {flavor_id[:80]!r} could not be found")
 
 
