@@ -68,7 +68,7 @@ class Alternates:
         reached.
 
         Args:
-            request: the request for one instance, as a scheduler would get it.
+            request: the request for one instance, as a scheduler would receive it.
             assignment: the hardware and child providers that the instance had on the failed host;
                 None if it had none.
         """

@@ -127,7 +127,7 @@ class Assignments:
             self._tell(heir, HostView(self._version, tuple(self._nowhere.values())))
 
     def load(self, snapshot: Snapshot) -> None:
-        """See `Subscriber.load`. Every connected agent gets a complete view."""
+        """See `Subscriber.load`. Every connected agent receives a complete view."""
         self._version = snapshot.version
         self._moves, self._moves_of = {}, {}
         for migration in snapshot.migrations:
@@ -152,7 +152,7 @@ class Assignments:
                 self._tell(one, view)
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """See `Subscriber.apply`. Each agent gets the changes of all versions together."""
+        """See `Subscriber.apply`. Each agent receives the changes of all versions together."""
         events = [change.event for change in changes]
         instances = {one.uuid: one for one in events if isinstance(one, Instance)}
         moves = [one for one in events if isinstance(one, Migration)]

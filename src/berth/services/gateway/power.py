@@ -36,8 +36,8 @@ _STATUSES: Final[Mapping[str, Status]] = {
 def change_power(context: StepContext, instance: Instance, task: Task) -> StepWrites:
     """Record a power task.
 
-    If the driver failed, the instance gets a fault and the status that its guest then has, and its
-    action records the failure.
+    If the driver failed, the instance gets a fault and the status of its guest, and its action
+    records the failure.
     """
     step = POWER_TRANSITIONS[task]
     event, now_s = context.event(f"compute_{step.action}_instance"), context.now_s

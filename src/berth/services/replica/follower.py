@@ -40,7 +40,7 @@ class Follower:
     error, because that subscriber may have applied only some of the changes.
 
     Attributes:
-        subscribers: the subscribers in the order in which they get changes. Add more only before
+        subscribers: the subscribers, in the order of delivery of changes. Add more only before
             `start`, which loads them.
         version: the ledger version that all subscribers are at.
         synced_at_s: Unix seconds when the subscribers were last known to be at the newest version.

@@ -159,7 +159,7 @@ class Instances:
         return earlier
 
     async def request_of(self, order: CreateOrder) -> Request:
-        """Return the request that a scheduler would get for an order; nothing is written.
+        """Return the request that a scheduler would receive for an order; nothing is written.
 
         Raises:
             InvalidInputError: a field of the order is invalid.

@@ -264,7 +264,7 @@ class InstanceTracker:
         return DecisionBasis(left_out | self.doubted, seen)
 
     def dated(self, decision: Decision, settled: DecisionBasis) -> Decision:
-        """Return a decision with the version up to which it has seen all that it depends on.
+        """Return a decision dated by the oldest version of the data that it depends on.
 
         When casts are the source, the feed does not deliver new group members or device
         assignments, so the ledger's guards would accept a stale decision at the table's version.

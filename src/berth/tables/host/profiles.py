@@ -76,7 +76,7 @@ class Profiles:
     def number(self, host: Host) -> int:
         """Return the id of a host's profile, and count one more host that has it.
 
-        Hosts with equal attributes get equal ids. `interned.release` takes the count back.
+        Hosts with equal attributes get equal ids. `interned.release` undoes the count.
         """
         profile = Profile(
             hypervisor_type=host.hypervisor_type,

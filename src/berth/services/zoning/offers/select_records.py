@@ -14,7 +14,7 @@ class SelectRecord:
     """The sources of the offers in one answer.
 
     Attributes:
-        audience: the parent that got the answer.
+        audience: the parent that received the answer.
         ends_at_s: the expiry time of the offers, in Unix seconds.
         sources: for each offer, in order, 0 for this zone's own hosts or n for the n-th of `zones`.
         zones: the children with offers; the first one is source 1.

@@ -71,15 +71,15 @@ async def ask_child(
 ) -> ForwardedResponse:
     """Send a request to a child zone on behalf of a tenant, and return the child's response.
 
-    The request has the microversion of the one that is being served. A disabled child also gets
-    requests, because it still has servers.
+    The request has the microversion of the one that is being served. Disabled children also receive
+    requests, because they still have servers.
 
     Args:
         call: the request that is being served.
         zone: the child.
         request: method, path and body.
         tenant: project and user.
-        within_s: the time that this zone itself has, in seconds; the child gets less.
+        within_s: the time that this zone itself has, in seconds; the child has less.
         marks: loop tokens of the zones that the request has passed through, including this one.
             Only requests that ask all children carry them, because only these could return to this
             zone.
