@@ -102,7 +102,7 @@ class InstanceCaster:
         self._rng = rng
         self._session = session
         self._sync_interval_s = sync_interval_s
-        # The host of this process that each instance or move is on, by uuid.
+        # By the uuid of an instance or a move, the host of this process that it is on.
         self._where: dict[str, str] = {}
         self._version = 0
         # The hosts with unsent changes, in the order in which the changes came.
@@ -213,7 +213,8 @@ class InstanceCaster:
         present = tuple(one for _, one in found if one is not None)
         gone = tuple(uuid for uuid, one in found if one is None)
         in_full = casts.in_full
-        # Cleared before sending: changes that arrive during the send must mark the host again.
+        # The marks are cleared before sending, because changes that arrive during the send must
+        # mark the host again.
         casts.in_full = False
         casts.changed.clear()
         del self._due[host]

@@ -101,7 +101,7 @@ class Isolation:
 
     async def _may_continue(self, uuid: str) -> bool:
         """Ask the control plane whether a guest should run here and has no task."""
-        # The last view of the host may be that of a session that is already lost.
+        # The last view may come from a session that is already lost, so the control plane is asked.
         instance = (await self._gateway.standing(self._host, uuid)).instance
         if instance is None or instance.host != self._host:
             return False

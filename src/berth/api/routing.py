@@ -207,7 +207,8 @@ class Endpoint:
         for name, value in scope["path_params"].items():
             if len(value) > _KEY_MAX or not value.isprintable():
                 raise InvalidInputError(
-                    name, f"must consist of 1 to {_KEY_MAX} printable characters"
+                    name,
+                    f"{value[:80]!r} must consist of 1 to {_KEY_MAX} printable characters",
                 )
         return operation
 

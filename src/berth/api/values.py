@@ -62,7 +62,7 @@ def check_edges(text: object, field: str) -> None:
         InvalidInputError: the string begins or ends with white space.
     """
     if isinstance(text, str) and text.strip() != text:
-        raise InvalidInputError(field, "must not begin or end with white space")
+        raise InvalidInputError(field, f"{text[:80]!r} must not begin or end with white space")
 
 
 def moment(text: str, field: str) -> float:

@@ -140,7 +140,7 @@ class AuthFile:
                 content = file.read(FILE_BYTES_MAX + 1)
             if len(content) > FILE_BYTES_MAX:
                 raise InvalidInputError(
-                    str(self._path), f"must have at most {FILE_BYTES_MAX:,} bytes"
+                    str(self._path), f"is larger than {FILE_BYTES_MAX:,} bytes, the maximum"
                 )
             return parse_accounts(content.decode(), str(self._path))
         except OSError as error:

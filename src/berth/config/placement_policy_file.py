@@ -40,7 +40,7 @@ def read_placement_policy(path: Path | None) -> dict[str, str]:
     # The size is checked before decoding, since it counts bytes, and the limit may cut a character
     # in two.
     if len(content) > _FILE_BYTES_MAX:
-        raise InvalidInputError(str(path), f"must have at most {_FILE_BYTES_MAX:,} bytes")
+        raise InvalidInputError(str(path), f"is larger than {_FILE_BYTES_MAX:,} bytes, the maximum")
     try:
         text = content.decode()
     except UnicodeDecodeError as error:

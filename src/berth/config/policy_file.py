@@ -98,7 +98,7 @@ def read_policy_text(path: Path | None) -> str:
         )
         raise PolicyError(str(path), reason) from error
     if len(content) > FILE_BYTES_MAX:
-        raise PolicyError(str(path), f"must have at most {FILE_BYTES_MAX:,} bytes")
+        raise PolicyError(str(path), f"is larger than {FILE_BYTES_MAX:,} bytes, the maximum")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -170,7 +170,7 @@ def policy_hash(document: Document) -> str:
 def _parse_toml(text: str, source: str) -> dict[str, object]:
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # int() also raises it, for huge numbers
+    except (ValueError, RecursionError) as error:  # `int` raises ValueError for huge numbers
         reason = str(error).replace("end of document", f"the end, line {text.count(chr(10)) + 1}")
         raise PolicyError(source, f"is not valid TOML: {reason}; correct it there") from error
 

@@ -115,7 +115,7 @@ def read_lines(path: Path, *, forbidden: int, reason: str) -> list[tuple[str, st
             str(path), f"cannot be read ({error.strerror}); check the path and its permissions"
         ) from error
     if len(text) > FILE_BYTES_MAX:
-        raise InvalidInputError(str(path), f"must have at most {FILE_BYTES_MAX:,} bytes")
+        raise InvalidInputError(str(path), f"is larger than {FILE_BYTES_MAX:,} bytes, the maximum")
     lines = enumerate(text.decode("utf-8", "replace").splitlines(), start=1)
     return [
         (f"{path}: line {number}", line.strip())

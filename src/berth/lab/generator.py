@@ -146,7 +146,7 @@ _SHAPES = {
     "d": _shape(128, 8, "CUSTOM_GENERATION_3", "CUSTOM_LOCAL_NVME"),
     "e": _shape(64, 8, "CUSTOM_GENERATION_2", "CUSTOM_GPU_HOST", gpus=4),
 }
-# The shapes of consecutive hosts, repeated. The length of 20 has no common divisor with the number
+# The shapes of consecutive hosts, in a cycle. Its length, 20, has no common divisor with the number
 # of availability zones, 3, so each zone gets every shape.
 _SHAPE_ORDER = "abacabadabacabecabaa"
 

@@ -7,6 +7,7 @@ times are seconds from the start of the trace.
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import InvalidInputError
@@ -103,8 +104,10 @@ class Workload:
                 reason = f"{arrival.name!r} requests unknown flavor {arrival.flavor!r}"
                 raise InvalidInputError("arrivals", reason)
         keys = [(arrival.at_s, arrival.name) for arrival in self.arrivals]
-        if keys != sorted(keys):
-            raise InvalidInputError("arrivals", "must be sorted by at_s, then by name")
+        for before, after in pairwise(keys):
+            if after < before:
+                reason = f"{after[1]!r} is out of order; sort them by at_s, then by name"
+                raise InvalidInputError("arrivals", reason)
 
 
 @dataclass(frozen=True, slots=True)

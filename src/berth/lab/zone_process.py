@@ -203,7 +203,7 @@ class ZoneProcess:
         """
         if self.pid is not None:
             raise UnavailableError(
-                f"zone {self.name} already runs as process {self.pid}; stop it before starting it"
+                f"zone {self.name} already runs as process {self.pid}; stop it first"
             )
         # BERTH_ variables of the calling shell are meant for another deployment.
         environ = {

@@ -39,7 +39,7 @@ class Context:
 
 
 _NONE: Final = Context()
-# A context variable, so that intermediate functions need not pass the context on.
+# This is a context variable, so that intermediate functions need not pass the context on.
 CONTEXT: Final[ContextVar[Context]] = ContextVar("berth_context", default=_NONE)
 """The context of the running task: sent with each command and restored where it is served."""
 

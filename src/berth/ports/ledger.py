@@ -17,7 +17,7 @@ from berth.domain.zones.zone import RemoteInstance
 from berth.former_names import former_name
 
 if not TYPE_CHECKING:
-    # Hidden from type checkers, which assume that a module with `__getattr__` has every name.
+    # Type checkers must not see this: they assume that a module with `__getattr__` has every name.
     def __getattr__(name: str) -> object:
         """Return the object that a former name of this module refers to."""
         return former_name(__name__, name)
@@ -46,7 +46,7 @@ class InstanceQuery:
     group_uuid: str | None = None
     deleted: bool | None = False
     changed_since_s: float | None = None
-    # Bounded by default, so that no caller loads a whole cloud by accident.
+    # A list is bounded by default, so that no caller loads a whole cloud by accident.
     limit: int = 1000
     marker: str | None = None
 

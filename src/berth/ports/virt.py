@@ -12,7 +12,7 @@ from berth.domain.inventory.resources import Inventory
 from berth.former_names import former_name
 
 if not TYPE_CHECKING:
-    # Hidden from type checkers, which assume that a module with `__getattr__` has every name.
+    # Type checkers must not see this: they assume that a module with `__getattr__` has every name.
     def __getattr__(name: str) -> object:
         """Return the object that a former name of this module refers to."""
         return former_name(__name__, name)

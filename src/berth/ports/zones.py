@@ -17,7 +17,7 @@ from berth.domain.zones.zone_orders import (
 from berth.former_names import former_name
 
 if not TYPE_CHECKING:
-    # Hidden from type checkers, which assume that a module with `__getattr__` has every name.
+    # Type checkers must not see this: they assume that a module with `__getattr__` has every name.
     def __getattr__(name: str) -> object:
         """Return the object that a former name of this module refers to."""
         return former_name(__name__, name)
@@ -87,7 +87,7 @@ class ForwardedRequest:
     path: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes = b""
-    # Bounds the memory that a faulty or hostile zone can make its parent allocate.
+    # This bounds the memory that a faulty or hostile zone can make its parent allocate.
     answer_bytes_max: int = ANSWER_BYTES_MAX
 
 

@@ -68,7 +68,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="cannot be read"):
         read_placement_policy(tmp_path / "nowhere")
     file.write_text("#" * (1024 * 1024 + 1))
-    with pytest.raises(InvalidInputError, match="must have at most"):
+    with pytest.raises(InvalidInputError, match="is larger than"):
         read_placement_policy(file)
 
 
@@ -77,5 +77,5 @@ def test_the_size_of_a_file_counts_in_bytes(tmp_path: Path, content: str) -> Non
     """A file with fewer characters than the limit but more bytes is too large."""
     file = tmp_path / "policy.yaml"
     file.write_text(content, encoding="utf-8")
-    with pytest.raises(InvalidInputError, match="must have at most"):
+    with pytest.raises(InvalidInputError, match="is larger than"):
         read_placement_policy(file)

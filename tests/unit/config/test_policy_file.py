@@ -242,5 +242,5 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         load_policy(binary)
     huge = tmp_path / "huge.toml"
     huge.write_bytes(b"#" * (FILE_BYTES_MAX + 1))
-    with pytest.raises(PolicyError, match="must have at most"):
+    with pytest.raises(PolicyError, match="is larger than"):
         load_policy(huge)

@@ -77,7 +77,7 @@ def test_until_leaves_out_what_comes_later() -> None:
 
 def test_arrivals_out_of_order_are_refused() -> None:
     """Arrivals that are not sorted by time and then by name are refused."""
-    with pytest.raises(InvalidInputError, match="sorted by at_s"):
+    with pytest.raises(InvalidInputError, match="is out of order; sort them by at_s"):
         workload_of(Arrival(2, "a", "small"), Arrival(1, "b", "small"))
     with pytest.raises(InvalidInputError, match="then by name"):
         workload_of(Arrival(1, "b", "small"), Arrival(1, "a", "small"))

@@ -197,7 +197,7 @@ class SecureChannel:
             closing: Closing = _decoded(Closing, rest)
             return closing
         if kind not in {_Kind.FRAME, _Kind.PART}:
-            raise InvalidInputError("message", f"is of an unknown kind ({kind})")
+            raise InvalidInputError("message", f"is of the unknown kind {kind}")
         if len(self._parts) + len(rest) > self.frame_bytes_max:
             reason = f"has more than {self.frame_bytes_max} bytes"
             raise InvalidInputError("frame", reason)
@@ -307,7 +307,9 @@ def opening_of(message: bytes) -> Opening:
     """
     opening: Opening = _handshake_of(Opening, message)
     if len(opening.channel) != CHANNEL_BYTES:
-        raise InvalidInputError("channel", f"must have {CHANNEL_BYTES} bytes")
+        raise InvalidInputError(
+            "channel", f"must have {CHANNEL_BYTES} bytes, not {len(opening.channel)}"
+        )
     return opening
 
 
@@ -410,4 +412,6 @@ def _decoded(kind: Any, message: bytes) -> Any:  # noqa: ANN401 - likewise
     try:
         return msgspec.msgpack.decode(message, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidInputError("message", f"cannot be decoded ({error})") from error
+        raise InvalidInputError(
+            "message", f"cannot be decoded ({error}); run the same version of Berth everywhere"
+        ) from error

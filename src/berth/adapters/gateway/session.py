@@ -50,8 +50,8 @@ PROOF_S_MAX: Final = 10.0
 _FLOOD: Final = "the host sends more than a host is allowed to; see SECURITY.md"
 _UNPROVEN: Final = "unproven"
 _CALLS_MAX: Final = 64
-# An agent of a busy host makes a few calls a second. The bucket bounds what a compromised one can
-# cost: its frames and their bytes.
+# An agent of a busy host makes a few calls a second. The bucket bounds the frames and bytes that a
+# compromised agent can make the gateway process.
 _FRAMES_PER_S: Final = 100.0
 _FRAMES_MAX: Final = 2_000.0
 _BYTES_PER_S: Final = 1024.0 * 1024.0
@@ -384,4 +384,6 @@ def _decoded(data: msgspec.Raw, kind: Any, field: str) -> Any:  # noqa: ANN401 -
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidInputError(field, f"cannot be decoded ({error})") from error
+        raise InvalidInputError(
+            field, f"cannot be decoded ({error}); run the same version of Berth everywhere"
+        ) from error

@@ -77,7 +77,7 @@ class AgentSocket(asyncio.Protocol):
         self._session: AgentSession | None = None
         # The bytes that arrived before the proof of an identity.
         self._unproven_bytes = 0
-        # Until the proof, it limits the time of the proof; afterwards it watches for silence.
+        # The alarm limits the time until the proof, and watches for silence after it.
         self._alarm: asyncio.TimerHandle | None = None
         self._received_s = 0.0
         self._is_pinged = False
@@ -207,7 +207,7 @@ class AgentSocket(asyncio.Protocol):
         self._flush()
         if self._transport is not None:
             self._transport.close()
-            # Otherwise an agent that does not read would keep its session forever.
+            # Without this limit, an agent that does not read would keep its session forever.
             loop = asyncio.get_running_loop()
             self._alarm = loop.call_later(_CLOSE_S_MAX, self._abort)
 

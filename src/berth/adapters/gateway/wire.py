@@ -173,7 +173,9 @@ def _decoded(decoder: "msgspec.msgpack.Decoder[T]", data: bytes, bytes_max: int)
     try:
         return decoder.decode(data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidInputError("frame", f"cannot be decoded ({error})") from error
+        raise InvalidInputError(
+            "frame", f"cannot be decoded ({error}); run the same version of Berth everywhere"
+        ) from error
 
 
 def proof_text(host: str, session: str, nonce: bytes) -> bytes:

@@ -13,8 +13,8 @@ from berth.domain.compute.build_failure import BuildError
 from berth.domain.errors import DriverError
 
 _PROGRAM = "qemu-img"
-# A copy that makes no progress for this many seconds fails, since its source does not answer. The
-# whole copy has no time limit, since disks may be of any size.
+# A copy that makes no progress for this many seconds is given up, because its source has stopped
+# answering. The whole copy has no time limit, because disks may be of any size.
 _IDLE_S = 60.0
 EPHEMERAL = "ephemeral"
 SWAP = "swap"

@@ -130,8 +130,8 @@ class HostExecutor:
             DriverError: the guest could not be destroyed.
             UnavailableError: the control plane cannot be reached; the stage remains.
         """
-        # Asked again: an earlier attempt may have cleaned up after the move, and the instance may
-        # be back on this host.
+        # The control plane is asked again, because an earlier attempt may have cleaned up after the
+        # move, and the instance may be back on this host.
         gateway = self._context.gateway
         latest = await gateway.leftover_move(self.host, migration.uuid)
         if latest is not None:

@@ -259,7 +259,7 @@ class HttpBasic:
         # must not cancel it for the others.
         identity = await asyncio.shield(task)
         if identity is None:
-            raise HttpError(401, "User or password is wrong.", CHALLENGE)
+            raise HttpError(401, "The user name or the password is wrong.", CHALLENGE)
         return identity
 
     def _forget_if_changed(self) -> None:

@@ -94,7 +94,6 @@ class AccountDirectory:
 
     def _read(self) -> dict[str, Person]:
         generation = self._accounts.generation
-        # The index is rebuilt only after the accounts have changed.
         if generation != self._generation:
             self._people = {
                 user: Person(user, account.project_id, user in self._admins)

@@ -183,7 +183,7 @@ class SealedTokens:
     async def log_in(self, user: str, password: str, address: str) -> Person:
         """See `Tokens.log_in`."""
         if not is_name(user):
-            raise HttpError(401, "User or password is wrong.", CHALLENGE)
+            raise HttpError(401, "The user name or the password is wrong.", CHALLENGE)
         await self._basic.log_in(user, password.encode(), address)
         return self._person(user)
 

@@ -30,12 +30,14 @@ def _read_shape(_: click.Context, __: click.Parameter, text: str) -> tuple[int, 
     """Parse a shape such as `3,2`: three children, each with two children."""
     parts = text.split(",")
     if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
-        raise click.BadParameter("must be whole numbers separated by commas, for example 3,2")
+        raise click.BadParameter(
+            f"{text!r} must be whole numbers separated by commas, for example 3,2"
+        )
     shape = tuple(map(int, parts))
     zones = 1 + sum(math.prod(shape[:depth]) for depth in range(1, len(shape) + 1))
     if 0 in shape or zones > _ZONES_MAX:
         raise click.BadParameter(
-            f"must give between 2 and {_ZONES_MAX} zones, since each is a process"
+            f"{text!r} must give between 2 and {_ZONES_MAX} zones, because each is a process"
         )
     return shape
 

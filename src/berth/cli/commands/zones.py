@@ -72,7 +72,9 @@ def add(
 ) -> None:
     """Add the child zone named NAME, with its API at API_URL."""
     if zone_user is None and zone_password_file is not None:
-        raise click.UsageError("--zone-password-file needs --zone-user")
+        raise click.UsageError(
+            "--zone-password-file requires --zone-user; add it, or omit the file"
+        )
     fields = {
         "name": name,
         "api_url": api_url,

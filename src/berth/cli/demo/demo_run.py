@@ -124,7 +124,7 @@ def read_workload(trace: Path | None, variant: str, file: Path | None) -> Worklo
     try:
         return msgspec.json.decode(file.read_bytes(), type=Workload)
     except msgspec.DecodeError as error:
-        raise InvalidInputError(str(file), f"is not a workload: {error}") from error
+        raise InvalidInputError(str(file), f"is not a valid workload: {error}") from error
 
 
 def _console(*, as_json: bool) -> Console:

@@ -69,7 +69,7 @@ def public_key_bytes(text: str) -> bytes:
     try:
         key = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise InvalidInputError("public_key", "must be base64") from error
+        raise InvalidInputError("public_key", "is not valid base64") from error
     if len(key) != KEY_BYTES:
         reason = f"has {len(key)} bytes; must be an Ed25519 public key of {KEY_BYTES} bytes"
         raise InvalidInputError("public_key", reason)

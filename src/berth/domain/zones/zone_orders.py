@@ -52,7 +52,7 @@ class Offers:
     select_id: bytes
     weights: tuple[float, ...] = ()
     blobs: tuple[bytes, ...] = ()
-    # Equality ignores this: two answers with the same offers are equal.
+    # Equality ignores `late`, because two answers with the same offers are equal.
     late: int = field(default=0, compare=False)
 
 

@@ -85,7 +85,7 @@ class SlotChoices:
     ) -> tuple[frozenset[int], ...]:
         if not self._sharing or not (sharing or root in self._roots_of_sharing):
             return self._nobody
-        # In these cases, the result depends on the tree, so it is not cached by sharing providers.
+        # Here the result depends on the tree, so it must not be cached by sharing providers.
         if root in self._roots_of_sharing or self._is_particular:
             return tuple(self._sharing.intersection(rows) for rows in found)
         shared = self._shared.get(sharing)

@@ -124,7 +124,7 @@ class Engine:
         for timed in self._timed.values():
             timed.catch_up(query)
         try:
-            # A failure may leave the cached profile updated in part, so the profile is forgotten.
+            # A failure may leave the cached profile partly updated, so the profile is forgotten.
             return self._profile(key, query, instances)
         except NonFiniteValueError:
             self._forget(key)

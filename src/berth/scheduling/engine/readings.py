@@ -66,7 +66,7 @@ class Readings:
         self._positions: JournalCursor | None = None
         self.values: Matrix = np.zeros((0, 0), dtype=np.float64)
         self._each: list[Scores] = []
-        # The readers of one row by the changed groups, valid while `hosts.structure` is
+        # The readers of one row, by the groups that have changed, valid while `hosts.structure` is
         # `_structure`.
         self._of_one: dict[tuple[str, ...], list[_OfOne]] = {}
         self._structure: tuple[int, int, int] | None = None

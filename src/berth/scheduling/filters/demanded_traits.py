@@ -155,9 +155,6 @@ def build_ephemeral_encryption() -> Filter:
     return trait_filter("EphemeralEncryptionFilter", demands, request=_FLAVOR_AND_IMAGE)
 
 
-# ---- helpers --------------------------------------------------------------------------------
-
-
 def trait_filter(name: str, demands: Demands, *, request: tuple[str, ...]) -> Filter:
     """Build a filter that keeps the hosts with every demanded trait.
 

@@ -46,7 +46,7 @@ def _exact_filter(name: str, quantity: Quantity) -> Filter:
     def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
         kept: Mask = _free(hosts, quantity, rows) == quantity.asked(query.request.flavor)
         if quantity is CPUS:
-            # Otherwise, a flavor without VCPUs would fit a host that reports none.
+            # Without this condition, a flavor without VCPUs would fit a host that reports none.
             kept &= _has_some(hosts, quantity, rows)
         return kept
 

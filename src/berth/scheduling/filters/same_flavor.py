@@ -29,7 +29,7 @@ def build() -> Filter:
 
 def _keep(hosts: HostTable, query: Query, rows: Selection) -> Mask | None:
     alike = hosts.occupants.flavor_rows(query.request.flavor.flavor_id)
-    # Two counts are compared instead of the flavors of all instances on each row.
+    # Comparing two counts is cheaper than comparing the flavors of all instances on each row.
     kept: Mask = spread(alike, rows) == hosts.num_instances[rows]
     return kept
 

@@ -23,7 +23,8 @@ from berth.tables.host.hosts import HostTable
 NAME = "UsableCapacityWeigher"
 _STEPS_MAX: Final = 1_000
 
-# The least divisor, below any share: without loss and taken share, the divisor would be 0.
+# The least divisor, smaller than any share. A host that loses nothing, and of which the request
+# takes nothing, would otherwise have the divisor 0.
 _LEAST: Final = 1e-300
 
 

@@ -223,7 +223,7 @@ class Registration:
         if self._loaded_table() is not None:
             await self._follower.catch_up()
             # The catch-up may have replaced the table. A provider that waits for its parent is in
-            # no tree of the table, which is rare enough to read the ledger.
+            # no tree of the table. That is rare, so the ledger is read in this case.
             table = self._loaded_table()
             if table is not None and not table.unattached:
                 return self._known_here(reports, table)

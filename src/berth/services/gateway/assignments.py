@@ -83,8 +83,9 @@ class Assignments:
             UnavailableError: the ledger cannot be reached; the agent must connect again.
         """
         one = Assignment(host, deletes_disks, deliver)
-        # Registered before the ledger is read, so no change can be missed in between. The agent has
-        # reported its host before, so this process knows all that the agent may know.
+        # The assignment is registered before the ledger is read, so that no change in between is
+        # missed. The agent has reported its host before, so this process knows all that the agent
+        # may know.
         self._by_host.setdefault(host, []).append(one)
         moves = tuple(self._moves_of.get(host, {}).values())
         here: dict[str, Instance] = {}

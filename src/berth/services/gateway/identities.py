@@ -155,8 +155,8 @@ class HostIdentities:
             now_s = self._clock.now_s()
             found = await self._ledger.get(HostIdentity, host)
             known = HostIdentity(host) if found is None else found
-            # Compared even if there is no token, so the response time discloses nothing about
-            # hosts.
+            # The digests are compared even if there is no token, so that the response time
+            # discloses nothing about hosts.
             is_equal = hmac.compare_digest(known.token_digest, _digest(token))
             if not is_equal or now_s > known.token_expires_at_s:
                 raise AccessDeniedError(

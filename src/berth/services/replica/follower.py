@@ -56,10 +56,10 @@ class Follower:
         self._clock = clock
         self.subscribers = list(subscribers)
         self._lock = asyncio.Lock()
-        # Set before subscribers are touched and cleared after the last one, so an exception in
-        # between leaves it set and the next read loads a snapshot.
+        # The flag is set before the first subscriber is called and cleared after the last one, so
+        # an exception in between leaves it set, and the next read loads a snapshot.
         self._needs_reload = False
-        # `Feed.losses` when the snapshot was loaded.
+        # The value that `Feed.losses` had when the snapshot was loaded.
         self._losses = 0
         # Reads are counted from 1. These are the newest read that began and the newest one that
         # succeeded; see `catch_up`.

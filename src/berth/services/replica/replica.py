@@ -70,7 +70,7 @@ class Replica:
         self.flavors: dict[str, Flavor] = {}
         self.quotas: dict[str, Quota] = {}
         self.pending: dict[str, PendingRequest] = {}
-        # Set when a pending request arrives; the waiter clears it.
+        # The event is set when a pending request arrives; the waiter clears it.
         self.pending_arrived = asyncio.Event()
         self._held: dict[str, _Held] = {}
         # The newest version that claimed one of the holds kept by `load`, or None. The ledger may

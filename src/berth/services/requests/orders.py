@@ -107,7 +107,7 @@ def acceptance_writes(order: PlaceOrder, now_s: float, *, one_by_one: bool = Fal
     Raises:
         InvalidInputError: the flavor or the image has a spec that cannot be parsed.
     """
-    _ = order.request.needs  # rejects specs now that the scheduler could not parse
+    _ = order.request.needs  # raises for specs that the scheduler could not parse
     requests = _each(order.request) if one_by_one else (order.request,)
     limits = () if order.within is None else (order.within,)
     return (

@@ -123,7 +123,7 @@ def with_lock(instance: Instance, reason: str | None, caller: Caller) -> Instanc
     An owner's lock does not replace an existing lock.
     """
     is_owner = caller.project_id == instance.project_id
-    # Otherwise an owner could replace an administrator's lock and then remove it.
+    # An owner must not replace an administrator's lock, because the owner could remove the new one.
     if is_owner and LOCKED in instance.extra:
         return instance
     who = _OWNER if is_owner else _ADMIN

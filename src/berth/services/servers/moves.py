@@ -126,7 +126,7 @@ def request_to_move(
         ignore_hosts=() if may_stay or source is None else (source,),
         operation=operation,
     )
-    _ = request.needs  # rejects specs now that the scheduler could not parse
+    _ = request.needs  # raises for specs that the scheduler could not parse
     return request
 
 

@@ -50,7 +50,7 @@ _TRIES: Final = 20
 _ABORT: Final = "abort live migration"
 # The stages in which a live migration may be cancelled. In later ones the guest may run elsewhere.
 CANCELLABLE: Final = frozenset({Stage.PREPARING, Stage.MOVING})
-# Returns the writes of an operation on the given record.
+# A function that returns the writes of an operation on the given record.
 _Change = Callable[[Instance], Awaitable[Sequence[Write]]]
 
 

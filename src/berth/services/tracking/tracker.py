@@ -109,7 +109,7 @@ class InstanceTracker:
         self._waiting: dict[str, None] = {}
         self._doubts = DoubtfulLists()
         self._reloading = ListReloader(view)
-        # Counts the hosts that begin to report or fall silent. It is a part of the key of
+        # How often a host has begun to report or fallen silent. The number is a part of the key of
         # `_unheard`, the cached names of the hosts that do not report.
         self._changes = 0
         self._unheard: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())

@@ -104,7 +104,7 @@ class ClassColumns(ColumnSet):
         """
         fits: Mask = self.room[rows] >= amount
         if self.stepped:
-            # A row without an inventory has step 0, which cannot be a divisor, and no room.
+            # A row without an inventory has no room, and its step of 0 cannot be a divisor.
             step = np.maximum(self.step_size[rows], 1)
             fits &= (amount >= self.min_unit[rows]) & (amount % step == 0)
         return fits

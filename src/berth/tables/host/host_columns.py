@@ -251,8 +251,6 @@ class HostColumns(ColumnSet):
             failed_at_s=self.failed_at_s.item(row),
         )
 
-    # ---- helpers --------------------------------------------------------------------------
-
     def _put_hardware(self, row: int, host: Host) -> None:
         self.metrics.put(row, host.metrics)
         self.addresses.put(row, host.host_ip)

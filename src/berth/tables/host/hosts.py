@@ -608,8 +608,6 @@ class HostTable:
         self._stock.undo_confirm_hold(row, amounts)
         self.journal.record(row, "used")
 
-    # ---- helpers ----------------------------------------------------------------------------
-
     def _add_host(self, host: Host) -> int:
         row = self._new_row()
         self._uuids.put(row, host.uuid)

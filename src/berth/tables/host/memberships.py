@@ -146,8 +146,6 @@ class Memberships:
         mine = sorted(self.by_row.get(row) & numbers.keys(), key=lambda one: (numbers[one], one))
         return self.by_id[mine[0]] if mine else None
 
-    # ---- helpers ----------------------------------------------------------------------------
-
     def _numbers(self, key: str, above: float) -> dict[int, float]:
         read = ((n, _number(self.by_id[n].metadata[key])) for n in self.by_key.get(key, ()))
         return {n: number for n, number in read if number is not None and number > above}

@@ -193,8 +193,6 @@ class Trees:
             if left:
                 self._pending_holds[uuid] = left
 
-    # ---- helpers ----------------------------------------------------------------------------
-
     def _slots_on(self, row: int) -> Rows:
         """Return the slots of a row as an array, cached until its children change."""
         slots = self._arrays.get(row)

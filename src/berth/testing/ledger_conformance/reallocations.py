@@ -98,7 +98,7 @@ class ReallocationTests(LedgerFixtures):
         found = (refusal.cause, refusal.subject, refusal.actual)
         assert found == (RejectionCause.CONSUMER_GENERATION, make_consumer(3).uuid, None)
         assert await holds(ledger, 1) == {}
-        # Unchecked, the same write is accepted twice and increments the generation each time.
+        # Without the check, the same write is accepted twice and raises the generation each time.
         for _ in range(2):
             await commit(ledger, put(replace(make_share(2, on_1=5), is_checked=False)))
         assert await holds(ledger, 2) == {1: 5}

@@ -146,7 +146,7 @@ async def test_names_have_no_white_space_around(
     """Names of aggregates, flavors and groups cannot begin or end with white space."""
     answer = await stack.ask("POST", path, {noun: {**values, "name": name}})
     assert answer.status == 400
-    assert f"{noun}.name: must not begin or end" in answer.body["badRequest"]["message"]
+    assert f"{noun}.name: {name!r} must not begin or end" in answer.body["badRequest"]["message"]
 
 
 async def test_zones_have_no_white_space_around(stack: Stack) -> None:

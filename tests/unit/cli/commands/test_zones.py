@@ -130,7 +130,7 @@ def test_the_password_is_asked_for(run: Run, tree: Cloud, monkeypatch: pytest.Mo
         (("--zone-user", "u"), "BERTH_ZONE_PASSWORD"),
         (("--zone-user", "u", "--zone-password-file", "/no/such/file"), "cannot be read"),
         (("--zone-user", "u", "--zone-password-file", "/dev/null"), "must not be empty"),
-        (("--zone-password-file", "/dev/null"), "needs --zone-user"),
+        (("--zone-password-file", "/dev/null"), "requires --zone-user"),
         (("--weight-scale", "nan"), "nan"),
         (("--weight-offset", "inf"), "inf"),
     ],

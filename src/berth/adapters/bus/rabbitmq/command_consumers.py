@@ -38,7 +38,7 @@ _COMMAND_QUEUE: Final[ArgumentsType] = {
     "x-delivery-limit": DELIVERIES_MAX,
 }
 _BY_ONE_QUEUE: Final[ArgumentsType] = {**_COMMAND_QUEUE, "x-single-active-consumer": True}
-# The number of calls that a message of a batched command has on average when a process is busy. It
+# The average number of calls in a message of a batched command when a process is busy. A message
 # may have up to four times as many.
 _CALLS_A_MESSAGE: Final = 16
 _OWN_QUEUE: Final[ArgumentsType] = {"x-max-length": QUEUE_LENGTH_MAX}

@@ -94,7 +94,7 @@ class QueueWatch:
     def __init__(self, calls: PendingCalls, now_s: Callable[[], float]) -> None:
         self._calls = calls
         self._now_s = now_s
-        # Queues without a consumer at the last poll, with the time of the last call to them.
+        # The queues that had no consumer at the last poll, and the time of the last call to each.
         self._asked_at_s: dict[str, float] = {}
 
     def is_unserved(self, queue: str | None) -> bool:

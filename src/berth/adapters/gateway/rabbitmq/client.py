@@ -70,7 +70,7 @@ class _Stream:
     async def send(self, data: bytes) -> None:
         if self._is_closed:
             raise UnavailableError("the connection to the gateway is closed")
-        # All messages of the frame are on their way before anything else can be sent.
+        # Nothing is awaited between the messages of a frame, so no other frame comes between them.
         sent = [self._publish(message) for message in self._secure.seal(data)]
         try:
             # A cancelled caller must not withdraw a message, or the next one would be out of order.
@@ -297,6 +297,6 @@ class _End:
                 "the agent reconnects automatically"
             ) from error
         except Exception as error:
-            # Whatever waits for the library gets the exception that ended the connection.
+            # The library fails its pending waits with the exception that ended the connection.
             text = f"the connection to the broker was lost ({type(error).__name__})"
             raise UnavailableError(text) from error

@@ -81,7 +81,7 @@ class BrokerSessions:
         self._links: dict[bytes, _Link] = {}
         self.strangers: set[bytes] = set()
         """The ids of the channels whose agents have not yet proven the identity of their hosts."""
-        # The refused openings since the last report, and the time of the report.
+        # The number of openings refused since the last report, and the time of that report.
         self._unreported, self._reported_s = 0, float("-inf")
         self._publishing: Channel | None = None
         self._consuming: Channel | None = None
@@ -248,7 +248,7 @@ class BrokerSessions:
         try:
             with broken_not_cancelled():
                 # The queue deletes itself with its only consumer. From then on the broker returns
-                # what the agent sends, which tells the agent.
+                # what the agent sends, so the agent learns that the session has ended.
                 await channel.basic_cancel(queue)
         except (AMQPError, OSError, RuntimeError) as error:
             self._sessions.telemetry.event("session_queue_left", reason=type(error).__name__)

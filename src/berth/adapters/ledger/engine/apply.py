@@ -251,7 +251,8 @@ def _put_instance(tx: UnitTransaction, instance: Instance) -> Rejected | None:
     if instance.revision != revision:
         why = f"is at revision {revision}, not {instance.revision}; read it again"
         return _conflict(*ref, why)
-    # If `puts` has the instance, the batch has removed it: it has a row, or is in `born` already.
+    # An instance without a revision that is in `puts` was removed by this batch, so it either has a
+    # row or is in `born` already.
     if not revision and ref not in working_set.change_set.puts:
         tx.set(working_set.change_set.born, instance.uuid, None)
     stored = fast_replace(instance, revision=revision + 1)

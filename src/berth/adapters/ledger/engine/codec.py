@@ -106,7 +106,7 @@ class BatchEncoder:
     """
 
     def __init__(self) -> None:
-        # Encoded parts, by their identity.
+        # The text of each encoded part, by the identity of the part.
         self._texts: dict[int, msgspec.Raw] = {}
         # The parts themselves. They must stay alive, because another object could take over the
         # identity of a freed one.
@@ -287,8 +287,8 @@ def decode_records(noun: type[R], text: str) -> list[R]:
 
 
 def _with_use(provider: Provider, used: dict[str, int], generation: int) -> Provider:
-    # The body contains the generation after the last write of the record, and `generation` is that
-    # after the last claim, because a claim does not write the record.
+    # The body has the generation as of the last write of the record, and `generation` is the one as
+    # of the last claim, which does not write the record.
     return replace(provider, used=used, generation=max(provider.generation, generation))
 
 

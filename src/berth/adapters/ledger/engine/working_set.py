@@ -243,8 +243,8 @@ class UnitTransaction:
             self.working_set.change_set.used_before,
         )
         if provider_uuid not in self._touched:
-            # Usage is replaced in an object and not in a mapping, so its old value is kept apart
-            # from the undo log.
+            # Usage is an attribute of an object and not an entry of a mapping, so the undo log
+            # cannot hold its old value.
             self._touched[provider_uuid] = (capacity, capacity.used, capacity.generation)
             if provider_uuid not in used_before:
                 self.set(used_before, provider_uuid, capacity.used)

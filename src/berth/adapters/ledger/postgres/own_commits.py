@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 from berth.adapters.ledger.postgres.timeline_watch import TimelineWatch
 from berth.domain.ledger.change import Change
 
-# The changes of about this many versions are kept. A follower that is further behind reads them.
+# The changes of about this many versions are kept. A follower that is further behind reads the
+# database.
 _VERSIONS_MAX: Final = 500
 
 

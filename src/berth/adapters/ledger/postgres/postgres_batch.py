@@ -159,7 +159,7 @@ async def _write(connection: asyncpg.Connection, batch: RowBatch) -> None:
         statement = _together(tuple(_deletion(table, column) for table, column, _ in deleted))
         await connection.execute(statement, *(keys for *_, keys in deleted))
     await _write_rows(connection, batch)
-    # The services may have been written by the previous statement.
+    # Heartbeats come last, because the previous statement may insert the services that they update.
     if batch.seen:
         await connection.execute(_SEE, *_columns(batch.seen))
 

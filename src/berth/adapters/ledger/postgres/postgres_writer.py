@@ -259,7 +259,7 @@ class PostgresWriter:
             self._drop()
             self.fault = describe_fault(error)
             why = describe_loss(error, self._timeout_s)
-            gone = UnavailableError(f"the ledger cannot be written now: {why}")
+            gone = UnavailableError(f"the ledger cannot be written now ({why}); try again")
             gone.__cause__ = error
             deliver(failures_of(requests, gone))
             return

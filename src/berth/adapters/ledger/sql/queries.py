@@ -478,7 +478,7 @@ class Queries:
                 delete(changes).where(changes.c.version <= bindparam("floor")),
                 delete(schema.claim_keys).where(schema.claim_keys.c.at_s < bindparam("before_s")),
                 delete(schema.decisions).where(schema.decisions.c.decided_at_s < edge),
-                # Actions and migrations are deleted before the instances that select them.
+                # Actions and migrations are selected by their instances, so they are deleted first.
                 delete(actions).where(actions.c.instance_uuid.in_(forgotten)),
                 delete(migrations).where(migrations.c.instance_uuid.in_(forgotten)),
                 delete(instances).where(*is_forgotten),

@@ -340,7 +340,7 @@ class SqliteWriter:
         self._transactor.roll_back()
         if isinstance(error, sqlite3.OperationalError):
             self.fault = _describe_fault(error)
-            gone = UnavailableError(f"the ledger cannot be written now: {error}")
+            gone = UnavailableError(f"the ledger cannot be written now ({error}); try again")
             gone.__cause__ = error
             self._answer(failures_of(requests, gone))
         elif len(requests) == 1:

@@ -272,8 +272,8 @@ class Transactor:
         elif not is_counted:
             self._checkpoint()  # instances are counted in their table, which must be current
         if not (is_alone and is_counted):
-            # The keys are loaded again, because since the first load the cache was emptied or the
-            # tables were changed.
+            # The keys are loaded again, because the cache was emptied, or the tables were changed,
+            # after the first load.
             missing = self._cache.missing(required)
             _, version, *texts = load(self._connection, missing)
         self._cache.add_loaded(required, missing, version, texts)

@@ -31,7 +31,7 @@ _LEVEL: Final = 1
 
 # The UUID of a provider, and a resource class.
 _Place = tuple[str, str]
-# The difference of usage, the usage, and the provider's generation, which is 0 if it is unknown.
+# The change in usage, the resulting usage, and the provider's generation, which is 0 if unknown.
 _Spent = tuple[int, int, int]
 
 _ENCODER: Final = msgspec.msgpack.Encoder()

@@ -185,7 +185,7 @@ class FolderNetwork(FakeNetwork):
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError) as error:
-            raise DriverError(f"cannot read {path} ({error})") from error
+            raise DriverError(f"cannot read {path} ({error}); check the file") from error
 
     def _write(self, name: str, content: msgspec.Struct) -> None:
         """Write a file so that it appears complete.
@@ -200,7 +200,9 @@ class FolderNetwork(FakeNetwork):
             part.write_bytes(msgspec.json.encode(content))
             part.replace(path)
         except OSError as error:
-            raise DriverError(f"cannot write {path} ({error.strerror})") from error
+            raise DriverError(
+                f"cannot write {path} ({error.strerror}); check the folder"
+            ) from error
 
     def _remove(self, name: str) -> bool:
         """Delete a file and return whether it existed.
@@ -214,7 +216,9 @@ class FolderNetwork(FakeNetwork):
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise DriverError(f"cannot delete {path} ({error.strerror})") from error
+            raise DriverError(
+                f"cannot delete {path} ({error.strerror}); check the folder's permissions"
+            ) from error
         return True
 
 

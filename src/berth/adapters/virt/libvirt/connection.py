@@ -69,7 +69,7 @@ class LibvirtConnection:
         self._publish = publish
         self._returned = returned
         self._connect: Connect | None = None
-        # Set when the event connection is lost; each event connection has its own.
+        # The event is set when the event connection is lost; each event connection has its own.
         self._lost = asyncio.Event()
         # The idle connections for calls, which threads take and return.
         self._idle: list[Connect] = []

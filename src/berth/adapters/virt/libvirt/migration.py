@@ -258,7 +258,7 @@ class LibvirtMigration:
                     return True
                 raise
             except LibvirtUnreachableError as error:
-                # If this wrongly claimed that the guest stays, the guest would run twice.
+                # If the driver wrongly reported that the guest stays, the guest would run twice.
                 if time.monotonic() > give_up_s:
                     reason = f"cannot determine whether guest {uuid} has moved: {error}"
                     raise UnavailableError(reason) from error

@@ -216,7 +216,10 @@ def _factor(value: float | str) -> float:
     except ValueError:
         factor = 0.0
     if not (math.isfinite(factor) and factor > 0):
-        raise InvalidInputError("flavor.rxtx_factor", "must be a finite number greater than 0")
+        raise InvalidInputError(
+            "flavor.rxtx_factor",
+            f"must be a finite number greater than 0, not {f'{value!r}'[:80]}",
+        )
     return factor
 
 

@@ -116,7 +116,10 @@ async def show_class_quotas(call: Call) -> Answer:
 async def change_class_quotas(call: Call) -> Answer:
     """Update the default limits, which apply to projects without limits of their own."""
     if call.key("class_id") != _CLASS:
-        raise InvalidInputError("class_id", f"must be {_CLASS!r}; no other class has an effect")
+        raise InvalidInputError(
+            "class_id",
+            f"must be {_CLASS!r}, not {call.key('class_id')[:80]!r}: no other class has an effect",
+        )
     asked = call.body(NewQuotaClassBody).quota_class_set
     named = _asked(asked, "quota_class_set", call.version, _CLASS_COMPLETE)
     await call.parts.quotas.change(CLASS_DEFAULT, named)

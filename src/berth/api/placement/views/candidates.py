@@ -95,7 +95,7 @@ class CandidateWriter:
             page = _Page(table, vocabulary, layout)
         while len(self._pages) >= _PAGES_MAX:
             del self._pages[next(iter(self._pages))]
-        # Reinserted at the end: the first key is the least recently used.
+        # The page is reinserted at the end, so that the first key is the least recently used one.
         self._pages[layout] = page
         return page
 

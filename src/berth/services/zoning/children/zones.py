@@ -221,7 +221,9 @@ class Zones:
 
     def _sealed(self, zone_id: int, password: str) -> str:
         if len(password) > _PASSWORD_MAX:
-            raise InvalidInputError("password", f"must have at most {_PASSWORD_MAX} characters")
+            raise InvalidInputError(
+                "password", f"has {len(password)} characters; at most {_PASSWORD_MAX} are allowed"
+            )
         return self._sealer.seal(_purpose(zone_id), password.encode()) if password else ""
 
 
@@ -232,7 +234,9 @@ def check_username(username: str) -> None:
         InvalidInputError: the name contains a colon or unprintable characters.
     """
     if ":" in username or not username.isprintable():
-        raise InvalidInputError("username", "must not contain colons or unprintable characters")
+        raise InvalidInputError(
+            "username", f"{username[:80]!r} must not contain colons or unprintable characters"
+        )
 
 
 def check_url(url: str) -> None:
@@ -255,7 +259,9 @@ def check_url(url: str) -> None:
         reason = "the path must consist of letters, digits and - . _ ~, without // or /../"
         raise InvalidInputError("api_url", reason)
     if len(url) > URL_MAX:
-        raise InvalidInputError("api_url", f"must have at most {URL_MAX} characters")
+        raise InvalidInputError(
+            "api_url", f"has {len(url)} characters; at most {URL_MAX} are allowed"
+        )
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise InvalidInputError("api_url", "must have the form http[s]://HOST[:PORT][/PATH]")
     if _HOST.fullmatch(parts.hostname) is None:

@@ -66,7 +66,7 @@ class SagaCompletion:
         for uuid in [uuid for uuid, zone_id in saga.placed.items() if zone_id]:
             stored = await self._ledger.get(Instance, uuid)
             if stored is not None and stored.status is not Status.DELETED:
-                # `Remove` alone takes any revision. The `Put` before it fails if the owner has
+                # `Remove` alone accepts any revision. The `Put` before it fails if the owner has
                 # deleted the instance since it was read, so a delete is never lost.
                 forgotten += [Put(stored), Remove(Kind.INSTANCE, uuid)]
             elif stored is not None:

@@ -358,8 +358,6 @@ class TreePlacement:
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 2, _SETTLE_PAUSE_MAX_S)
 
-    # ---- helpers --------------------------------------------------------------------------
-
     async def _select(
         self,
         request: Request,

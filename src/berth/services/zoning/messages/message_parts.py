@@ -132,7 +132,7 @@ def bytes_of(name: str, text: str) -> bytes:
     try:
         return raw_of(text)
     except ValueError as error:
-        raise InvalidInputError(name, "must be URL-safe base64") from error
+        raise InvalidInputError(name, "is not valid URL-safe base64") from error
 
 
 def check_range(name: str, value: int, least: int, most: int) -> None:

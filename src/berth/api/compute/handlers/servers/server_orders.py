@@ -151,7 +151,10 @@ def _check_version(server: NewServer, version: Version) -> None:
     if isinstance(networks, str) and (
         version < _NETWORKS_REQUIRED or networks not in {"none", "auto"}
     ):
-        raise InvalidInputError("server.networks", "must be a list or, from 2.37 on, none or auto")
+        raise InvalidInputError(
+            "server.networks",
+            f"must be a list or, from 2.37 on, none or auto, not {networks[:80]!r}",
+        )
 
 
 def _request_id(call: Call) -> tuple[str, bool]:

@@ -14,7 +14,7 @@ from berth.api.microversion import Version
 from berth.api.values import check_edges
 from berth.domain.errors import InvalidInputError
 
-# Microversion 2.94 allows fully qualified host names; before, a host name is one DNS label.
+# Microversion 2.94 allows fully qualified host names; before 2.94 a host name is one DNS label.
 _FULL_HOSTNAMES: Final = (2, 94)
 _LABEL_MAX: Final = 63
 _LABEL: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9-]*")
