@@ -1,7 +1,9 @@
 """The processes of Berth: everything in one process, the API, a scheduler, or agents."""
 
+import os
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 
 from berth.adapters.http_server import TlsFiles
 from berth.api.app import build_app
@@ -26,6 +28,7 @@ from berth.app.zones import ZoneContext, open_zone, zone_loops, zone_parts
 from berth.config.json_lists import read_images
 from berth.config.settings import ApiSettings, CreateMode, InstanceSource, Settings
 from berth.domain.errors import InvalidInputError
+from berth.services.crypto.passwords import new_password
 from berth.services.fleet.aggregates import Aggregates
 from berth.services.replica.provider_replica import ProviderReplica
 from berth.services.requests.quotas import CreateDefaults, QuotaLimits, Quotas
@@ -196,6 +199,7 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         quota_limits=quota_limits,
         liveness=core.liveness,
     )
+    has_passwords = settings.api.enable_instance_password
     return ApiParts(
         instances=instances,
         operations=operations,
@@ -224,6 +228,7 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         images=read_images(settings.api.images),
         default_zone=settings.api.default_availability_zone,
         single_shot=settings.api.create is CreateMode.SINGLE_SHOT,
+        new_password=partial(new_password, os.urandom) if has_passwords else None,
     )
 
 

@@ -119,6 +119,9 @@ class ApiSettings:
     """The availability zone of hosts to which no aggregate assigns one."""
     create: CreateMode = CreateMode.ALL_AT_ONCE
     """The placement of the servers of one `POST /servers`."""
+    # Nova's `enable_instance_password` has the same default.
+    enable_instance_password: bool = True
+    """Return `adminPass` for new, rebuilt and evacuated servers, although no driver sets it."""
     images: Path | None = None
     """JSON list of images with the properties that rules read; by default any id is accepted."""
     tls_certificate: Path | None = None

@@ -4,6 +4,7 @@ import itertools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import httpx
@@ -23,6 +24,7 @@ from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.domain.ledger.write import Put
 from berth.ports.ledger import Ledger
 from berth.ports.virt import HostReport
+from berth.services.crypto.passwords import new_password
 from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.aggregates import Aggregates
 from berth.services.fleet.allocation_ratios import AllocationRatios
@@ -199,6 +201,7 @@ class Stack:
             identities=self.identities,
             images=images or {},
             limits=limits or RequestLimits(),
+            new_password=partial(new_password, os.urandom),
         )
         self._app: ASGIApp | None = None
 

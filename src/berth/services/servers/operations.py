@@ -1,7 +1,8 @@
 """The operations on an instance: power, rebuild, resize, moves, locks, state resets."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from berth.domain.compute import lifecycle
@@ -123,8 +124,20 @@ class Operations:
 
         return await self._begin(uuid, lifecycle.REBUILD, caller, change)
 
-    async def resize(self, uuid: str, flavor: Flavor, caller: Caller) -> Instance:
+    async def resize(
+        self,
+        uuid: str,
+        flavor: Flavor,
+        caller: Caller,
+        extra: Mapping[str, object] = MappingProxyType({}),
+    ) -> Instance:
         """Have an instance moved to a host with the capacity for another flavor.
+
+        Args:
+            uuid: the instance.
+            flavor: the new flavor.
+            caller: the caller of the operation.
+            extra: new values of fields in the instance's `extra`.
 
         Raises:
             InvalidInputError: the instance already has the flavor, a disk would have to shrink, the
@@ -135,6 +148,8 @@ class Operations:
         async def change(instance: Instance) -> Sequence[Write]:
             check_resize(instance, flavor)
             grown = counted_at_larger_size(instance, flavor)
+            if extra:
+                grown = replace(grown, extra={**grown.extra, **extra})
             within = self._quota_limits.within(instance.project_id)
             moved = self._moved(grown, Operation.RESIZE, caller, MoveTarget(), flavor)
             return moved if within is None else [*moved, within]

@@ -242,9 +242,14 @@ async def test_networks_are_asked_for_from_2_37_on(stack: Stack) -> None:
 
 
 async def test_personality_is_gone(stack: Stack) -> None:
-    """Personality is accepted before 2.57 and refused from then on."""
+    """Before 2.57, a file exceeds the limit of 0 files; later versions do not have the field."""
     files = [{"path": "/etc/x", "contents": "aGk="}]
-    assert (await create(stack, "2.36", personality=files)).status == 202
+    assert (await create(stack, "2.36", personality=files)).status == 403
+    assert (await create(stack, "2.36", personality=[])).status == 202
+    files[0]["contents"] = "This is a test file."
+    assert reason(await create(stack, "2.36", personality=files)) == (
+        "server.personality[0].contents: is not valid base64"
+    )
     answer = await create(stack, "2.57", personality=files, networks="none")
     assert reason(answer).startswith("server.personality")
 

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from berth.api.assertions import zone_parts
 from berth.api.codec import UNSET, Meta, UnsetType, View, decode, encode
 from berth.api.compute.schemas.key_pairs import PublicKey
-from berth.api.compute.schemas.servers import Description, Metadata, ShortText, Tag
+from berth.api.compute.schemas.servers import Description, DiskConfig, Metadata, ShortText, Tag
 from berth.api.errors import HttpError
 from berth.api.routing import Call
 from berth.api.values import Text
@@ -58,6 +58,9 @@ class AssertedExtra(View):
     trusted_image_certificates: (
         Annotated[list[ShortText], Meta(max_length=50)] | UnsetType | None
     ) = UNSET
+    access_ipv4: ShortText | UnsetType = UNSET
+    access_ipv6: ShortText | UnsetType = UNSET
+    disk_config: DiskConfig | UnsetType = UNSET
 
 
 class AssertedTexts(View):

@@ -12,13 +12,14 @@ class SecurityGroupView(View):
     name: str
 
 
-class CreatedServer(View, rename={"disk_config": "OS-DCF:diskConfig"}):
+class CreatedServer(View, rename={"disk_config": "OS-DCF:diskConfig", "admin_pass": "adminPass"}):
     """The first server of an accepted request."""
 
     id: str
     links: tuple[Link, ...]
     security_groups: list[SecurityGroupView]
-    disk_config: str = "MANUAL"
+    disk_config: str
+    admin_pass: str | UnsetType = UNSET
 
 
 class CreatedAnswer(View):
@@ -73,6 +74,7 @@ class ServerView(
         "host_id": "hostId",
         "access_ipv4": "accessIPv4",
         "access_ipv6": "accessIPv6",
+        "admin_pass": "adminPass",
         "disk_config": "OS-DCF:diskConfig",
         "task_state": "OS-EXT-STS:task_state",
         "vm_state": "OS-EXT-STS:vm_state",
@@ -94,7 +96,10 @@ class ServerView(
         "root_device_name": "OS-EXT-SRV-ATTR:root_device_name",
     },
 ):
-    """A server with all fields that the microversion has and the caller may see."""
+    """A server with all fields that the microversion has and the caller may see.
+
+    Before 2.75, the responses to updates and rebuilds lack the fields that `reduced` names.
+    """
 
     id: str
     name: str
@@ -108,20 +113,20 @@ class ServerView(
     image: ServerImage | str
     metadata: Mapping[str, str]
     links: tuple[Link, ...]
-    task_state: str | None
-    vm_state: str
-    power_state: int
-    availability_zone: str
-    launched_at: str | None
-    terminated_at: str | None
-    config_drive: str
-    key_name: str | None
-    security_groups: list[SecurityGroupView]
-    access_ipv4: str = ""
-    access_ipv6: str = ""
+    access_ipv4: str
+    access_ipv6: str
+    disk_config: str
+    task_state: str | UnsetType | None
+    vm_state: str | UnsetType
+    power_state: int | UnsetType
+    availability_zone: str | UnsetType
+    launched_at: str | UnsetType | None
+    terminated_at: str | UnsetType | None
+    config_drive: str | UnsetType
+    key_name: str | UnsetType | None
+    security_groups: list[SecurityGroupView] | UnsetType
     addresses: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it
-    disk_config: str = "MANUAL"
-    volumes_attached: tuple[str, ...] = ()
+    volumes_attached: tuple[str, ...] | UnsetType = ()
     progress: int | UnsetType = UNSET
     fault: ServerFault | UnsetType = UNSET
     host: str | UnsetType | None = UNSET
@@ -133,6 +138,8 @@ class ServerView(
     user_data: str | UnsetType | None = UNSET
     rebuilt_with: str | UnsetType | None = UNSET
     """The user data, named `user_data` in JSON; only the response to a rebuild has this field."""
+    admin_pass: str | UnsetType = UNSET
+    """Only the response to a rebuild has this field."""
     kernel_id: str | UnsetType = UNSET
     ramdisk_id: str | UnsetType = UNSET
     root_device_name: str | UnsetType | None = UNSET

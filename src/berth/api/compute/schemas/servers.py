@@ -20,7 +20,7 @@ Hints = Annotated[
 ]
 ITEMS_MAX = 64
 DiskConfig = Literal["AUTO", "MANUAL"]
-"""The partitioning of the guest's disk; Berth accepts the value and ignores it."""
+"""The partitioning of the guest's disk; stored and shown, but no driver acts on it."""
 
 
 class SecurityGroup(Model):
@@ -67,7 +67,7 @@ class BlockDevice(LegacyBlockDevice):
 
 
 class File(Model):
-    """A file to inject into the server, before microversion 2.57; Berth accepts and ignores it."""
+    """A file to inject into the server, before microversion 2.57; Berth refuses it."""
 
     path: ShortText
     contents: Text
@@ -138,7 +138,7 @@ class ServerChange(
         "access_ipv6": "accessIPv6",
     },
 ):
-    """The fields of a server to update; Berth ignores `disk_config` and the addresses."""
+    """The fields of a server to update."""
 
     name: Name | UnsetType = UNSET
     description: Description | UnsetType | None = UNSET

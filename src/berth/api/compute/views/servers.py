@@ -1,7 +1,7 @@
 """Converts instances to servers of the compute API, as the microversion and the caller require."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TypedDict, cast
 
 from berth.api.codec import UNSET, UnsetType
@@ -34,6 +34,7 @@ _FLAVOR_EMBEDDED = (2, 47)
 _CERTIFICATES = (2, 63)
 _GROUPS = (2, 71)
 _LOCKED_REASON = (2, 73)
+_ALL_IN_CHANGES = (2, 75)
 _HOSTNAME = (2, 90)
 _PINNED_ZONE = (2, 96)
 _IMAGE_PROPERTIES = (2, 98)
@@ -51,8 +52,32 @@ _POWER_STATES = {
     Status.SHELVED_OFFLOADED: 4,
 }
 # As in Nova, only servers in these statuses have a progress or a fault, respectively.
-_WITH_PROGRESS = frozenset({Status.BUILD, Status.ACTIVE, Status.RESIZED})
+_WITH_PROGRESS = frozenset({"ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"})
 _WITH_FAULT = frozenset({Status.ERROR, Status.DELETED})
+# The fields that 2.75 adds to the responses to updates and rebuilds.
+_ADDED_TO_CHANGES = (
+    "task_state",
+    "vm_state",
+    "power_state",
+    "availability_zone",
+    "launched_at",
+    "terminated_at",
+    "config_drive",
+    "key_name",
+    "security_groups",
+    "volumes_attached",
+    "host",
+    "hypervisor_hostname",
+    "instance_name",
+    "hostname",
+    "reservation_id",
+    "launch_index",
+    "user_data",
+    "kernel_id",
+    "ramdisk_id",
+    "root_device_name",
+    "host_status",
+)
 _DEFAULT_GROUPS = [SecurityGroupView(name="default")]
 _SERVER_ERROR = 500
 
@@ -76,6 +101,9 @@ class Extra(TypedDict, total=False):
     security_groups: list[str]
     hostname: str
     trusted_image_certificates: list[str] | None
+    access_ipv4: str
+    access_ipv6: str
+    disk_config: str
 
 
 class _Later(TypedDict, total=False):
@@ -129,11 +157,12 @@ class ServerWriter:
         """
         extra = extra_of(instance)
         status, fault = instance.status, instance.fault
+        shown = status_shown(status, instance.task)
         terminated_at_s = instance.terminated_at_s
         return ServerView(
             id=instance.uuid,
             name=instance.name,
-            status=status_shown(status, instance.task),
+            status=shown,
             tenant_id=instance.project_id,
             user_id=instance.user_id,
             created=isotime(instance.created_at_s),
@@ -156,7 +185,10 @@ class ServerWriter:
             config_drive="True" if extra.get("config_drive") else "",
             key_name=extra.get("key_name"),
             security_groups=_security_groups(extra),
-            progress=0 if status in _WITH_PROGRESS else UNSET,
+            access_ipv4=extra.get("access_ipv4", ""),
+            access_ipv6=extra.get("access_ipv6", ""),
+            disk_config=disk_config(extra),
+            progress=0 if shown in _WITH_PROGRESS else UNSET,
             fault=self._fault(instance) if fault and status in _WITH_FAULT else UNSET,
             **self._later(instance, extra, alone=alone),
         )
@@ -274,6 +306,26 @@ def _add_attributes(later: _Later, instance: Instance, extra: Extra, version: Ve
         later["root_device_name"] = None
     if version >= _HOST_STATUS:
         later["host_status"] = "UP" if instance.host else ""
+
+
+def disk_config(extra: Extra) -> str:
+    """Return how the disk of a server is partitioned: AUTO or MANUAL, which is the default."""
+    return extra.get("disk_config", "MANUAL")
+
+
+def reduced(view: ServerView, version: Version, kept: Container[str] = ()) -> ServerView:
+    """Remove the fields that the response to an update or rebuild lacks before 2.75.
+
+    Args:
+        view: the server with all fields, which is changed.
+        version: the microversion of the request.
+        kept: fields, among those of 2.75, that the response has nevertheless.
+    """
+    if version < _ALL_IN_CHANGES:
+        for name in _ADDED_TO_CHANGES:
+            if name not in kept:
+                setattr(view, name, UNSET)
+    return view
 
 
 def _security_groups(extra: Extra) -> list[SecurityGroupView]:

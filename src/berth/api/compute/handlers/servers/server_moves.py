@@ -1,6 +1,6 @@
 """Handlers for the actions that resize a server or move it to another host."""
 
-from typing import Final
+from typing import Final, cast
 
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.servers.action_arguments import (
@@ -11,12 +11,15 @@ from berth.api.compute.handlers.servers.action_arguments import (
     read,
 )
 from berth.api.compute.handlers.servers.named_actions import flavor_called, stated_flavor
+from berth.api.compute.handlers.servers.passwords import password_of
+from berth.api.compute.handlers.servers.server_values import check_disk_config
 from berth.api.compute.schemas.server_actions import (
     Evacuate,
     Migrate,
     MigrateLive,
     Unshelve,
 )
+from berth.api.compute.views.servers import Extra
 from berth.api.errors import HttpError
 from berth.api.fleet import zones_of
 from berth.api.header_fields import FORCE_HEADER
@@ -50,7 +53,11 @@ async def resize(call: Call, instance: Instance, args: object) -> Answer:
     # A parent zone sends the whole flavor; see `named_actions`.
     is_stated = call.identity.parent is not None
     flavor = stated_flavor(args) if is_stated else await flavor_called(call, args)
-    await call.parts.operations.resize(instance.uuid, flavor, caller_of(call))
+    # The arguments have been validated together with the flavor.
+    chosen = cast("dict[str, str]", args).get("OS-DCF:diskConfig", UNSET)
+    check_disk_config(chosen, instance.image, "resize.OS-DCF:diskConfig")
+    extra: Extra = {} if chosen is UNSET else {"disk_config": chosen}
+    await call.parts.operations.resize(instance.uuid, flavor, caller_of(call), {**extra})
     return Answer()
 
 
@@ -131,11 +138,12 @@ async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
         stops=version >= _STOPS,
         despite_uncertainty=flag(call.header(FORCE_HEADER.lower().encode()), FORCE_HEADER),
     )
-    # Before 2.14, the response contains `adminPass`. Berth sets no passwords, so it returns the
-    # password from the request.
-    if version >= _NO_PASSWORD:
+    # Before 2.14, the response contains `adminPass`, unless the setting removes it.
+    # A disk that is kept keeps its password.
+    if version >= _NO_PASSWORD or call.parts.new_password is None:
         return Answer(status=200)
-    return Answer({"adminPass": arguments.admin_pass or None}, status=200)
+    password = None if keeps_disk else password_of(call, arguments.admin_pass)
+    return Answer({"adminPass": password}, status=200)
 
 
 def _is_on_shared_storage(arguments: Evacuate, version: Version) -> bool:

@@ -6,7 +6,14 @@ from typing import NamedTuple
 
 from berth.api.codec import UNSET, UnsetType
 from berth.api.compute.handlers.servers.server_keys import key_called, with_config_drive
-from berth.api.compute.handlers.servers.server_values import check_attachments, check_values
+from berth.api.compute.handlers.servers.server_values import (
+    check_attachments,
+    check_disk_config,
+    check_files,
+    check_values,
+    is_partitioned,
+    stored_values,
+)
 from berth.api.compute.schemas.servers import BlockDevice, NewServer, NewServerBody
 from berth.api.compute.views.servers import Extra
 from berth.api.errors import HttpError
@@ -52,12 +59,14 @@ class Asked(NamedTuple):
     """An order, and the parts of its request that the response depends on.
 
     `hint_fields` maps the name of each hint to the field of the request that contained it.
+    `admin_pass` is the password in the request, if any.
     """
 
     order: CreateOrder
     reservation_only: bool
     security_groups: tuple[str, ...]
     hint_fields: Mapping[str, str]
+    admin_pass: str | None = None
 
     def named_as_sent(self, error: InvalidInputError) -> InvalidInputError:
         """Return an error of the service with the field named as in the body of the request."""
@@ -88,6 +97,7 @@ async def read_order(
         _check_version(server, version)
     check_values(server, "server", version)
     check_attachments(server)
+    check_files(server.personality, "server.personality")
     request_id, may_repeat = _request_id(call)
     hints, hint_fields = _hints(body)
     # As in Nova, a reference is an id or a link that ends in an id.
@@ -95,6 +105,8 @@ async def read_order(
     await _check_flavor(call, flavor_id)
     await _check_group(call, hints, hint_fields)
     groups = () if server.security_groups is UNSET else server.security_groups
+    image = _image(call, server)
+    check_disk_config(server.disk_config, image, "server.OS-DCF:diskConfig")
     order = CreateOrder(
         request_id=request_id,
         name=server.name,
@@ -103,19 +115,20 @@ async def read_order(
         user_id=call.identity.user_id,
         count=_count(server),
         count_min=_count_min(server),
-        image=_image(call, server),
+        image=image,
         zone=_zone(call, server),
         hints=hints,
         destination=_destination(call, server),
         may_repeat=may_repeat,
         metadata={} if server.metadata is UNSET else server.metadata,
-        extra={**with_config_drive({**_extra(server), **await _key(call, server)})},
+        extra={**with_config_drive({**_extra(server, image), **await _key(call, server)})},
     )
     return Asked(
         order=order,
         reservation_only=_flag(server.return_reservation_id, "return_reservation_id"),
         security_groups=tuple([group.name for group in groups]),
         hint_fields=hint_fields,
+        admin_pass=None if server.admin_pass is UNSET else server.admin_pass,
     )
 
 
@@ -335,9 +348,11 @@ async def _check_group(
         raise InvalidInputError(fields["group"], f"server group {group[:80]!r} could not be found")
 
 
-def _extra(server: NewServer) -> Extra:
+def _extra(server: NewServer, image: Image | None) -> Extra:
     """Return the fields that Berth stores for responses and drivers; no rule reads them."""
-    extra: Extra = {}
+    extra: Extra = stored_values(server)
+    if "disk_config" not in extra and image is not None and is_partitioned(image):
+        extra["disk_config"] = "AUTO"
     if server.description is not UNSET:
         extra["description"] = server.description
     if server.user_data is not UNSET:

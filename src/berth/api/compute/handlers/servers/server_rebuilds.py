@@ -6,6 +6,7 @@ from typing import Final, cast
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.servers.action_arguments import caller_of, check_since, read
 from berth.api.compute.handlers.servers.named_actions import stated_image
+from berth.api.compute.handlers.servers.passwords import password_of
 from berth.api.compute.handlers.servers.server_keys import (
     StatedKey,
     key_called,
@@ -13,10 +14,15 @@ from berth.api.compute.handlers.servers.server_keys import (
     with_config_drive,
 )
 from berth.api.compute.handlers.servers.server_orders import image_called
-from berth.api.compute.handlers.servers.server_values import check_values
+from berth.api.compute.handlers.servers.server_values import (
+    check_disk_config,
+    check_files,
+    check_values,
+    stored_values,
+)
 from berth.api.compute.schemas.server_actions import Rebuild
 from berth.api.compute.schemas.server_views import ServerAnswer
-from berth.api.compute.views.servers import Extra, ServerWriter, extra_of
+from berth.api.compute.views.servers import Extra, ServerWriter, extra_of, reduced
 from berth.api.links import COMPUTE, linker_of
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
@@ -27,11 +33,12 @@ from berth.domain.compute.request import Operation, Request
 from berth.domain.errors import ConflictError, InvalidInputError
 from berth.scheduling.rules.reduction import CHECK_TYPE, REBUILD
 
+_KEY_NAME: Final = (2, 54)
 _USER_DATA: Final = (2, 57)
 # The microversions that add fields to rebuilds.
 _SINCE: Final[Mapping[str, Version]] = {
     "description": (2, 19),
-    "key_name": (2, 54),
+    "key_name": _KEY_NAME,
     "user_data": _USER_DATA,
     "trusted_image_certificates": (2, 63),
     "hostname": (2, 90),
@@ -54,15 +61,17 @@ async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
         raise InvalidInputError(
             "rebuild.personality", "was removed in microversion 2.57; leave it out"
         )
+    check_files(arguments.personality, "rebuild.personality")
     if arguments.preserve_ephemeral is not UNSET:
         flag(arguments.preserve_ephemeral, "rebuild.preserve_ephemeral")
     image = stated or image_called(call, arguments.image_ref, "rebuild.imageRef")
+    check_disk_config(arguments.disk_config, image, "rebuild.OS-DCF:diskConfig")
     _check_image(call, instance, image)
     if key is None and isinstance(arguments.key_name, str):
         key = await key_called(call, arguments.key_name, "rebuild.key_name")
     fields = _fields(instance, arguments, key)
     await call.parts.operations.rebuild(instance.uuid, image, caller_of(call), **fields)
-    return await _answer(call, instance.uuid)
+    return await _answer(call, instance.uuid, arguments)
 
 
 def _fields(instance: Instance, arguments: Rebuild, key: StatedKey | None) -> dict[str, object]:
@@ -75,6 +84,7 @@ def _fields(instance: Instance, arguments: Rebuild, key: StatedKey | None) -> di
         extra = {name: one for name, one in extra.items() if name not in _KEY}
     elif key is not None:
         extra |= key.extra
+    extra |= stored_values(arguments)
     fields: dict[str, object] = {"extra": with_config_drive(cast("Extra", extra))}
     if arguments.name is not UNSET:
         fields["name"] = arguments.name
@@ -83,10 +93,14 @@ def _fields(instance: Instance, arguments: Rebuild, key: StatedKey | None) -> di
     return fields
 
 
-async def _answer(call: Call, uuid: str) -> Answer:
+async def _answer(call: Call, uuid: str, arguments: Rebuild) -> Answer:
     # The instance is read again, so that the response shows the task and the stored values.
     rebuilt = await call.parts.instances.get(uuid)
     view = ServerWriter(call).view(rebuilt, alone=True)
+    # Nova shows the user data of a rebuilt server only under the name `user_data`.
+    view.user_data = UNSET
+    reduced(view, call.version, ("key_name",) if call.version >= _KEY_NAME else ())
+    view.admin_pass = password_of(call, arguments.admin_pass)
     if call.version >= _USER_DATA:
         view.rebuilt_with = extra_of(rebuilt).get("user_data")
     where = f"{linker_of(call).root}{COMPUTE}/servers/{uuid}".encode()

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-from berth.api.codec import UNSET
+from berth.api.codec import UNSET, UnsetType
 from berth.api.compute.schemas.server_actions import Rebuild
-from berth.api.compute.schemas.servers import BlockDevice, NewServer, ServerChange
+from berth.api.compute.schemas.servers import BlockDevice, File, NewServer, ServerChange
+from berth.api.compute.views.servers import Extra
+from berth.api.errors import HttpError
 from berth.api.microversion import Version
 from berth.api.values import check_edges
+from berth.domain.compute.flavor import Image
 from berth.domain.errors import InvalidInputError
 
 # Microversion 2.94 allows fully qualified host names; before 2.94 a host name is one DNS label.
@@ -20,6 +23,9 @@ _LABEL_MAX: Final = 63
 _LABEL: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9-]*")
 _NAMES: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9.-]*")
 _LOCAL: Final = "local"
+# The property of images that says how disks are partitioned; Nova reads the same one.
+_DISK_CONFIG: Final = "auto_disk_config"
+_TRUE: Final = frozenset({"1", "t", "true", "on", "y", "yes"})
 
 
 def check_values(
@@ -53,6 +59,63 @@ def check_values(
     certificates = fields.trusted_image_certificates
     if certificates is not UNSET and certificates is not None:
         _check_certificates(certificates, f"{prefix}.trusted_image_certificates")
+
+
+def stored_values(fields: NewServer | ServerChange | Rebuild) -> Extra:
+    """Return the access addresses and the disk configuration that a request sets.
+
+    The result has the keys of `Instance.extra`. An empty address is kept, because it replaces the
+    one that the server has.
+    """
+    extra: Extra = {}
+    if fields.disk_config is not UNSET:
+        extra["disk_config"] = fields.disk_config
+    if fields.access_ipv4 is not UNSET:
+        extra["access_ipv4"] = _canonical(fields.access_ipv4, IPv4Address)
+    if fields.access_ipv6 is not UNSET:
+        extra["access_ipv6"] = _canonical(fields.access_ipv6, IPv6Address)
+    return extra
+
+
+def is_partitioned(image: Image) -> bool:
+    """Return whether servers of an image have the disk configuration AUTO by default."""
+    return image.properties.get(_DISK_CONFIG, "").strip().lower() in _TRUE
+
+
+def check_disk_config(value: str | UnsetType, image: Image | None, field: str) -> None:
+    """Refuse the disk configuration AUTO for an image that disables it, as Nova does.
+
+    Raises:
+        InvalidInputError: the image disables the requested value.
+    """
+    if value != "AUTO" or image is None:
+        return
+    if image.properties.get(_DISK_CONFIG, "").strip().lower() == "disabled":
+        raise InvalidInputError(
+            field, f"the image {image.image_id[:80]!r} disables AUTO; use MANUAL or leave it out"
+        )
+
+
+def check_files(files: Sequence[File] | UnsetType, field: str) -> None:
+    """Refuse files to inject, because no driver injects any.
+
+    Raises:
+        InvalidInputError: the contents of a file are not valid base64.
+        HttpError: 403 when there is a file; the limits of every project allow none.
+    """
+    if files is UNSET or not files:
+        return
+    for index, file in enumerate(files):
+        _check_base64(file.contents, f"{field}[{index}].contents")
+    raise HttpError(
+        403,
+        f"{field} exceeds the limit of 0 injected files; leave it out, and send the files in "
+        "user_data",
+    )
+
+
+def _canonical(text: str, kind: type[IPv4Address | IPv6Address]) -> str:
+    return str(kind(text)) if text else ""
 
 
 def check_attachments(server: NewServer) -> None:

@@ -3,10 +3,15 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from berth.api.codec import UNSET
+from berth.api.codec import UNSET, UnsetType
 from berth.api.compute.handlers.servers.action_arguments import caller_of
+from berth.api.compute.handlers.servers.passwords import password_of
 from berth.api.compute.handlers.servers.server_orders import Asked, read_order
-from berth.api.compute.handlers.servers.server_values import check_values
+from berth.api.compute.handlers.servers.server_values import (
+    check_disk_config,
+    check_values,
+    stored_values,
+)
 from berth.api.compute.offers.handlers import build_by_offers
 from berth.api.compute.schemas.server_views import (
     CreatedAnswer,
@@ -15,7 +20,13 @@ from berth.api.compute.schemas.server_views import (
     ServerAnswer,
 )
 from berth.api.compute.schemas.servers import ServerChange, ServerChangeBody
-from berth.api.compute.views.servers import Extra, ServerWriter, extra_of
+from berth.api.compute.views.servers import (
+    Extra,
+    ServerWriter,
+    disk_config,
+    extra_of,
+    reduced,
+)
 from berth.api.links import COMPUTE, linker_of
 from berth.api.routing import Answer, Call
 from berth.domain.compute.instance import Instance, Status
@@ -60,6 +71,8 @@ async def create_servers(call: Call) -> Answer:
                 id=first.uuid,
                 links=linker.of("servers", first.uuid),
                 security_groups=[SecurityGroupView(name=name) for name in names],
+                disk_config=disk_config(extra_of(first)),
+                admin_pass=_password(call, asked),
             )
         )
     return Answer(answer, headers=((b"location", location),))
@@ -74,12 +87,13 @@ async def show_server(call: Call) -> Answer:
 
 
 async def update_server(call: Call) -> Answer:
-    """Update the name, description or host name of a server."""
+    """Update the name, description, host name, addresses or disk configuration of a server."""
     change = call.body(ServerChangeBody).server
     _check_version(call, change)
     check_values(change, "server", call.version)
     instance = await changed(call, lambda old: _apply(old, change))
-    return Answer(ServerAnswer(server=ServerWriter(call).view(instance, alone=True)))
+    view = ServerWriter(call).view(instance, alone=True)
+    return Answer(ServerAnswer(server=reduced(view, call.version)))
 
 
 async def delete_server(call: Call) -> Answer:
@@ -156,8 +170,17 @@ def _check_version(call: Call, change: ServerChange) -> None:
         raise InvalidInputError("server.hostname", "requires microversion 2.90 or later")
 
 
+def _password(call: Call, asked: Asked) -> str | UnsetType:
+    # A repeated request gets the same response, and Berth stores no passwords, so only the password
+    # in the request can be part of it.
+    if asked.order.may_repeat and not asked.admin_pass:
+        return UNSET
+    return password_of(call, asked.admin_pass)
+
+
 def _apply(old: Instance, change: ServerChange) -> Instance:
-    extra: Extra = {**extra_of(old)}
+    check_disk_config(change.disk_config, old.image, "server.OS-DCF:diskConfig")
+    extra: Extra = {**extra_of(old), **stored_values(change)}
     if change.description is not UNSET:
         extra["description"] = change.description
     if change.hostname is not UNSET:

@@ -1,0 +1,19 @@
+"""The administrator's password in responses, which clients of Nova expect.
+
+No driver sets passwords in guests, as most of Nova's do not. The field tells a client only which
+password the guest would have been given; the setting `api.enable_instance_password` removes it.
+"""
+
+from berth.api.codec import UNSET, UnsetType
+from berth.api.routing import Call
+
+
+def password_of(call: Call, given: str | UnsetType | None) -> str | UnsetType:
+    """Return the password that a response contains: the one in the request, or a new one.
+
+    The result is UNSET if the setting `api.enable_instance_password` is false.
+    """
+    new_password = call.parts.new_password
+    if new_password is None:
+        return UNSET
+    return given if isinstance(given, str) and given else new_password()
