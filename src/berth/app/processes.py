@@ -1,6 +1,7 @@
 """The processes of Berth: everything in one process, the API, a scheduler, or agents."""
 
 import os
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -199,7 +200,6 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         quota_limits=quota_limits,
         liveness=core.liveness,
     )
-    has_passwords = settings.api.enable_instance_password
     return ApiParts(
         instances=instances,
         operations=operations,
@@ -228,8 +228,12 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         images=read_images(settings.api.images),
         default_zone=settings.api.default_availability_zone,
         single_shot=settings.api.create is CreateMode.SINGLE_SHOT,
-        new_password=partial(new_password, os.urandom) if has_passwords else None,
+        new_password=_new_password(settings.api),
     )
+
+
+def _new_password(settings: ApiSettings) -> Callable[[], str] | None:
+    return partial(new_password, os.urandom) if settings.enable_instance_password else None
 
 
 def _aggregates(core: Core) -> Aggregates:

@@ -37,6 +37,8 @@ _CODES: Mapping[int, ExitCode] = {
     503: ExitCode.UNREACHABLE,
     504: ExitCode.UNREACHABLE,
 }
+# The word in all messages that refuse an operation because of the role of the caller.
+_ROLE = "administrator"
 _SIGN_IN = "sign in with --user and --password, or BERTH_USER and BERTH_PASSWORD"
 
 
@@ -169,7 +171,9 @@ def _check(answer: httpx.Response) -> None:
     if answer.is_success:
         return
     message = _message(answer)
-    if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+    # Another account helps only if the role of the caller is the reason, not if a quota is.
+    needs_role = answer.status_code == httpx.codes.FORBIDDEN and _ROLE in message.lower()
+    if needs_role or answer.status_code == httpx.codes.UNAUTHORIZED:
         message = f"{message.rstrip('.')}; {_SIGN_IN}"
     request = answer.request
     where = f"{request.method} {request.url.path}: {answer.status_code}"

@@ -63,7 +63,13 @@ def test_proxies_are_for_other_machines(run: Run, cloud: Cloud, host: str, proxi
     [
         (400, {"badRequest": {"code": 400, "message": "no such field"}}, 1, "no such field"),
         (401, {"unauthorized": {"message": "who are you"}}, 1, "sign in with --user"),
-        (403, {"forbidden": {"message": "not you"}}, 1, "sign in with --user"),
+        (
+            403,
+            {"forbidden": {"message": "Only administrators may."}},
+            1,
+            "may; sign in with --user",
+        ),
+        (403, {"forbidden": {"message": "Quota exceeded"}}, 1, "Quota exceeded (GET"),
         (404, {"itemNotFound": {"message": "gone"}}, 4, "gone"),
         (409, {"conflictingRequest": {"message": "in use"}}, 6, "in use"),
         (500, "it broke", 1, "it broke"),

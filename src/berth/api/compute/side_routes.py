@@ -1,6 +1,6 @@
 """The compute API's operations on tags, limits, key pairs, and resources that Berth lacks."""
 
-from berth.api.compute.handlers import emptiness, key_pairs, quotas
+from berth.api.compute.handlers import emptiness, images, key_pairs, quotas
 from berth.api.compute.handlers.servers import server_tags
 from berth.api.compute.schemas.emptiness import (
     AddressesAnswer,
@@ -8,6 +8,14 @@ from berth.api.compute.schemas.emptiness import (
     ExtensionsAnswer,
     InterfacesAnswer,
     VolumesAnswer,
+)
+from berth.api.compute.schemas.images import (
+    ImageAnswer,
+    ImageLinesAnswer,
+    ImageMetadataAnswer,
+    ImageMetadataItemAnswer,
+    ImagesAnswer,
+    ImagesQuery,
 )
 from berth.api.compute.schemas.key_pairs import (
     KeyPairAnswer,
@@ -136,4 +144,43 @@ _REST = (
     ),
 )
 
-OPERATIONS = (*_TAGGING, *_LIMITS, *_KEY_PAIRS, *_REST)
+_IMAGE = "/v2.1/images/{image_id}"
+_IMAGES_UNTIL = (2, 35)
+_IMAGE_METADATA_UNTIL = (2, 38)
+_IMAGES = (
+    ApiOperation(
+        "GET",
+        "/v2.1/images",
+        images.list_images,
+        query=ImagesQuery,
+        answers=ImageLinesAnswer,
+        until=_IMAGES_UNTIL,
+    ),
+    ApiOperation(
+        "GET",
+        # This path comes before the one with an id, which would match `detail` as well.
+        "/v2.1/images/detail",
+        images.list_images_in_detail,
+        query=ImagesQuery,
+        answers=ImagesAnswer,
+        until=_IMAGES_UNTIL,
+    ),
+    ApiOperation("GET", _IMAGE, images.show_image, answers=ImageAnswer, until=_IMAGES_UNTIL),
+    ApiOperation("DELETE", _IMAGE, images.refuse_to_delete, 403, until=_IMAGES_UNTIL),
+    ApiOperation(
+        "GET",
+        f"{_IMAGE}/metadata",
+        images.list_image_metadata,
+        answers=ImageMetadataAnswer,
+        until=_IMAGE_METADATA_UNTIL,
+    ),
+    ApiOperation(
+        "GET",
+        _IMAGE + "/metadata/{key}",
+        images.show_image_metadata_item,
+        answers=ImageMetadataItemAnswer,
+        until=_IMAGE_METADATA_UNTIL,
+    ),
+)
+
+OPERATIONS = (*_TAGGING, *_LIMITS, *_KEY_PAIRS, *_REST, *_IMAGES)

@@ -52,8 +52,5 @@ OPERATIONS = (
     ApiOperation("GET", f"{_V2}/schemas/images", handlers.show_images_schema, answers=_JSON),
 )
 
-MIRRORED = (*_reading("/v2.1/v2/images"), *_reading("/v2.1/images"))
-"""The operations that read images, under the URL of the compute API.
-
-novaclient requests images there, and so does an SDK that is configured with that URL alone.
-"""
+MIRRORED = _reading("/v2.1/v2/images")
+"""The operations that read images, where novaclient looks for them: under the compute API's URL."""

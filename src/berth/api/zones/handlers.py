@@ -4,12 +4,13 @@ from datetime import UTC, datetime
 
 from berth.api.assertions import zone_parts
 from berth.api.codec import UNSET
-from berth.api.compute.handlers.servers.server_orders import read_order
+from berth.api.compute.handlers.servers.server_orders import Asked, read_order
 from berth.api.compute.schemas.servers import NewServerBody
 from berth.api.routing import Answer, Call
 from berth.api.values import whole
 from berth.api.zones.schemas import (
     ChildZoneView,
+    NewTreeServers,
     NewTreeServersBody,
     NewZoneBody,
     ReservationAnswer,
@@ -25,6 +26,8 @@ from berth.domain.zones.zone import Zone
 from berth.services.zoning.children.zone_watch import ChildZoneState
 from berth.services.zoning.children.zones import NewZone, ZoneChange
 
+# The fields that `num_instances` sets.
+_COUNTS = frozenset({"server.min_count", "server.max_count"})
 # Numbers of up to 18 digits fit into a 64-bit integer.
 _ID_DIGITS_MAX = 18
 
@@ -165,9 +168,23 @@ async def create_all_at_once(call: Call) -> Answer:
         server.min_count = whole(server.num_instances, "server.num_instances", low=1)
     # From here on the request is processed like POST /servers, with fields of all microversions.
     plain = NewServerBody(server=server, hints=body.hints, other_hints=body.other_hints)
-    asked = await read_order(call, None, plain)
+    asked = await _asked(call, plain, server)
     try:
         accepted = await call.parts.instances.create(asked.order)
     except InvalidInputError as error:
-        raise asked.named_as_sent(error) from error
+        raise _as_sent(asked.named_as_sent(error), server) from error
     return Answer(ReservationAnswer(reservation_id=accepted.reservation_id))
+
+
+async def _asked(call: Call, body: NewServerBody, server: NewTreeServers) -> Asked:
+    try:
+        return await read_order(call, None, body)
+    except InvalidInputError as error:
+        raise _as_sent(error, server) from error
+
+
+def _as_sent(error: InvalidInputError, server: NewTreeServers) -> InvalidInputError:
+    """Return an error about the counts with the name of the field that set them."""
+    if server.num_instances is UNSET or error.field not in _COUNTS:
+        return error
+    return InvalidInputError("server.num_instances", error.reason)

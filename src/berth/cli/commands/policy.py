@@ -102,7 +102,8 @@ def _describe(checked: "Policy") -> Json:
         "normalisation": checked.normalisation,
         "filters": [rule.name for rule in checked.filters],
         "weighers": [
-            {"name": rule.name, "multiplier": rule.multiplier} for rule in checked.weighers
+            {"name": rule.name, "multiplier": rule.configured_multiplier}
+            for rule in checked.weighers
         ],
         "costs": [{"name": cost.name, "weight": cost.weight} for cost in checked.costs],
     }

@@ -260,6 +260,12 @@ class Weigher:
     """Reads one row faster than arrays do; the engine reads a row or two after each placement."""
     share_of_one: OfOne | None = None
 
+    @property
+    def configured_multiplier(self) -> float:
+        """The multiplier as policy files write it: that of a penalty is not negated."""
+        # The sum avoids a negative zero, which would be shown as -0.
+        return 0.0 - self.multiplier if self.is_penalty else self.multiplier
+
 
 EXAMPLES_MAX = 3
 """The maximum number of hosts that a refusal names as examples."""

@@ -156,3 +156,29 @@ async def test_zones_have_no_white_space_around(stack: Stack) -> None:
     for change in ({"availability_zone": " east"}, {"name": "rack "}):
         assert (await stack.ask("PUT", f"{PATH}/1", {"aggregate": change})).status == 400
     assert (await stack.ask("PUT", f"{PATH}/1", {"aggregate": {"name": "row"}})).status == 200
+
+
+ZONE_NAMES = [
+    "z,2",
+    "a/b",
+    "é",
+    "x" * 255,
+    "a:b",
+    "x" * 256,
+    " lead",
+    "trail ",
+    "tab\tx",
+    "n\n",
+    "",
+]
+
+
+@pytest.mark.parametrize("zone", ZONE_NAMES)
+async def test_zone_names_have_the_same_rules_everywhere(stack: Stack, zone: str) -> None:
+    """A zone's name is accepted or refused alike in a create, an update and as metadata."""
+    await create(stack)
+    updated = await stack.ask("PUT", f"{PATH}/1", {"aggregate": {"availability_zone": zone}})
+    created = await create(stack, "other", zone)
+    set_so = await act(stack, {"set_metadata": {"metadata": {"availability_zone": zone}}})
+    expected = 200 if zone in {"z,2", "a/b", "é", "x" * 255} else 400
+    assert (updated.status, created.status, set_so.status) == (expected,) * 3

@@ -28,7 +28,7 @@ async def test_anything_else_is_400(stack: Stack, body: object) -> None:
 async def test_force_delete_is_delete(stack: Stack) -> None:
     """`forceDelete` deletes the server like DELETE."""
     path = f"/v2.1/servers/{await stack.server()}"
-    assert (await stack.ask("POST", f"{path}/action", {"forceDelete": None})).status == 204
+    assert (await stack.ask("POST", f"{path}/action", {"forceDelete": None})).status == 202
     server = (await stack.ask("GET", path)).body["server"]
     assert server["OS-EXT-STS:task_state"] == "deleting"
 

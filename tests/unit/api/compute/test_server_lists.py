@@ -183,3 +183,48 @@ async def test_a_marker_is_one_of_the_own_servers(some: Stack) -> None:
     assert "could not be found" in refused.body["badRequest"]["message"]
     assert await names(some, f"marker={other['id']}", "eve:eves") == []
     assert await names(some, f"all_tenants=1&marker={other['id']}") == ["b", "a2", "a1"]
+
+
+@pytest.mark.parametrize(
+    ("query", "version", "status"),
+    [
+        ("status=nosuch", "2.37", 200),
+        ("status=nosuch", "2.38", 400),
+        ("status=nosuch&status=ACTIVE", "2.38", 200),
+        ("status=RESCUE", "2.38", 200),
+        ("status=rebuild", "2.38", 200),
+        ("status=", "2.38", 400),
+    ],
+)
+async def test_unknown_statuses(stack: Stack, query: str, version: str, status: int) -> None:
+    """A status that no server can have is refused from 2.38 on; before, no server has it."""
+    await stack.server()
+    for path in ("/v2.1/servers", "/v2.1/servers/detail"):
+        answer = await stack.ask("GET", f"{path}?{query}", version=version)
+        assert answer.status == status
+        if status == 200:
+            assert answer.body == {"servers": []}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("%5Eweb-%5B0-9%5D%2B%24", ["web-12"]),
+        ("web", ["web-12", "web-x"]),
+        ("%5E(db%7Cweb)-x%24", ["db-x", "web-x"]),
+        ("%5B", None),
+        ("(%3F%3Dx)", None),
+    ],
+)
+async def test_names_are_regular_expressions(
+    stack: Stack, pattern: str, names: list[str] | None
+) -> None:
+    """The filter by name is a regular expression; one that cannot be used is refused."""
+    for name in ("web-12", "web-x", "db-x"):
+        await stack.server(name=name)
+    answer = await stack.ask("GET", f"/v2.1/servers?name={pattern}")
+    if names is None:
+        assert answer.status == 400
+        assert answer.body["badRequest"]["message"].startswith("name: ")
+    else:
+        assert sorted(server["name"] for server in answer.body["servers"]) == names

@@ -55,3 +55,22 @@ async def test_items_are_counted(stack: Stack, path: str) -> None:
     many = {f"k{index}": "v" for index in range(127)}
     assert (await stack.ask("POST", path, {"metadata": many})).status == 403
     assert len(await items(stack, path)) == 2
+
+
+@pytest.mark.parametrize("count", [128, 129])
+async def test_the_number_of_items_is_a_quota(stack: Stack, count: int) -> None:
+    """More items than a server can have get 403, however they are sent."""
+    items = {str(number): "x" for number in range(count)}
+    body = {"name": "vm", "flavorRef": "small", "metadata": items}
+    allowed = count == 128
+    answer = await stack.ask("POST", "/v2.1/servers", {"server": body})
+    assert answer.status == (202 if allowed else 403)
+    uuid = await stack.server()
+    path = f"/v2.1/servers/{uuid}"
+    for method in ("POST", "PUT"):
+        answer = await stack.ask(method, f"{path}/metadata", {"metadata": items})
+        assert answer.status == (200 if allowed else 403)
+    await stack.activate(uuid)
+    args = {"imageRef": "70a599e0-31e7-49b7-b260-868f441e862b", "metadata": items}
+    answer = await stack.ask("POST", f"{path}/action", {"rebuild": args})
+    assert answer.status == (202 if allowed else 403)

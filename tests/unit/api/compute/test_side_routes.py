@@ -25,6 +25,15 @@ async def test_tags_come_and_go(stack: Stack) -> None:
     assert (await stack.ask("GET", path, version="2.25")).status == 404
 
 
+async def test_a_new_tag_has_a_location(stack: Stack) -> None:
+    """The response to a new tag says where it is; that to a tag the server has does not."""
+    path = f"/v2.1/servers/{await stack.server()}/tags/a%20b"
+    new = await stack.ask("PUT", path, version=NEWEST)
+    assert new.headers["location"] == f"http://berth.test{path}"
+    assert (await stack.ask("GET", new.headers["location"], version=NEWEST)).status == 204
+    assert "location" not in (await stack.ask("PUT", path, version=NEWEST)).headers
+
+
 @pytest.mark.parametrize("end", ["/a,b", "/" + "x" * 61])
 async def test_what_is_no_tag_is_refused(stack: Stack, end: str) -> None:
     """A tag with a comma or of more than 60 characters gets 400."""

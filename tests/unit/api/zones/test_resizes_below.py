@@ -118,7 +118,7 @@ async def test_a_resize_that_is_refused_undoes_no_other(
 
 async def test_a_server_that_is_deleted_by_force_counts_no_more(root: ZoneStack, far: str) -> None:
     """After forceDelete, the server is not charged."""
-    assert await act(root, far, {"forceDelete": None}) == 204
+    assert await act(root, far, {"forceDelete": None}) == 202
     assert await counted(root) == (0, 0)
 
 

@@ -8,6 +8,7 @@ import pytest
 from berth.api.codec import encode
 from berth.api.compute.handlers.servers import tree_lists
 from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import COUNT_MAX
 from berth.domain.zones.zone import RemoteInstance
 from berth.ports.zones import STATEMENT_HEADER, ForwardedResponse
 from tests.unit.api.cloud import Json
@@ -65,6 +66,15 @@ async def test_counts_may_be_asked_for_as_elsewhere(root: ZoneStack) -> None:
     answer = await root.ask("POST", "/zones/servers", {"server": both}, token="u:p")
     assert answer.status == 400
     assert "num_instances" in answer.body["badRequest"]["message"]
+
+
+@pytest.mark.parametrize("count", [0, COUNT_MAX + 1])
+async def test_an_error_names_the_count_as_it_was_sent(root: ZoneStack, count: int) -> None:
+    """An error about the number of servers names `num_instances`, not the fields that it sets."""
+    server = {"name": "vm", "flavorRef": "small", "num_instances": count}
+    answer = await root.ask("POST", "/zones/servers", {"server": server}, token="u:p")
+    assert answer.status == 400
+    assert answer.body["badRequest"]["message"].startswith("server.num_instances: ")
 
 
 async def test_a_server_is_made_as_ever(root: ZoneStack) -> None:

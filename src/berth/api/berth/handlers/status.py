@@ -42,7 +42,9 @@ def _answer(policies: Policies) -> PolicyAnswer:
         shuffle_best_same_weighed_hosts=policy.shuffle_best_same_weighed_hosts,
         runners_up=policy.runners_up,
         filters=[rule.name for rule in policy.filters],
-        weighers=[WeigherName(name=w.name, multiplier=w.multiplier) for w in policy.weighers],
+        weighers=[
+            WeigherName(name=w.name, multiplier=w.configured_multiplier) for w in policy.weighers
+        ],
         last_error=policies.last_error,
     )
 

@@ -8,6 +8,7 @@ from berth.api.compute.schemas.aggregates import (
     AggregatesAnswer,
     AggregateView,
     NewAggregateBody,
+    check_zone_name,
 )
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
@@ -86,13 +87,10 @@ async def act_on_aggregate(call: Call) -> Answer:
         return _answer(call, await aggregates.add_host(aggregate_id, action.add_host.host))
     if action.remove_host:
         return _answer(call, await aggregates.remove_host(aggregate_id, action.remove_host.host))
-    # Null removes the availability zone. An empty string is refused, because no request could name
-    # such an availability zone.
+    # Null removes the availability zone. Metadata follows the rules of the other two requests that
+    # set it, because a server could not be created in a zone whose name they refuse.
     metadata = action.set_metadata.metadata if action.set_metadata else {}
-    if metadata.get(AZ_KEY) == "":
-        raise InvalidInputError(
-            f"set_metadata.metadata.{AZ_KEY}", "must not be empty; use null to remove the zone"
-        )
+    check_zone_name(metadata.get(AZ_KEY), f"set_metadata.metadata.{AZ_KEY}")
     return _answer(call, await aggregates.set_metadata(aggregate_id, metadata))
 
 

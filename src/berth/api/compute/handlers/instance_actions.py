@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 
 from berth.api.codec import UNSET
-from berth.api.compute.handlers.name_patterns import period_of
+from berth.api.compute.handlers.periods import period_of
 from berth.api.compute.schemas.lifecycle import (
     ActionAnswer,
     ActionsAnswer,

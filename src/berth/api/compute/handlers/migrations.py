@@ -1,7 +1,7 @@
 """Handlers for migrations: the list of all of them, and a server's live migration in progress."""
 
 from berth.api.codec import UNSET
-from berth.api.compute.handlers.name_patterns import period_of
+from berth.api.compute.handlers.periods import period_of
 from berth.api.compute.handlers.servers.action_arguments import caller_of
 from berth.api.compute.handlers.servers.servers import server_of
 from berth.api.compute.schemas.lifecycle import (

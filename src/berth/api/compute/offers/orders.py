@@ -12,7 +12,14 @@ from typing import Annotated, Final
 from berth.api.assertions import zone_parts
 from berth.api.codec import UNSET, Meta, UnsetType, View, decode, encode
 from berth.api.compute.schemas.key_pairs import PublicKey
-from berth.api.compute.schemas.servers import Description, DiskConfig, Metadata, ShortText, Tag
+from berth.api.compute.schemas.servers import (
+    METADATA_MAX,
+    Description,
+    DiskConfig,
+    Metadata,
+    ShortText,
+    Tag,
+)
 from berth.api.errors import HttpError
 from berth.api.routing import Call
 from berth.api.values import Text
@@ -66,7 +73,7 @@ class AssertedExtra(View):
 class AssertedTexts(View):
     """The strings of a tenant that a parent passes on, with the limits of a client's request."""
 
-    metadata: Metadata
+    metadata: Annotated[Metadata, Meta(max_length=METADATA_MAX)]
     extra: AssertedExtra
     hints: Annotated[
         dict[ShortText, Annotated[list[ShortText], Meta(max_length=128)]], Meta(max_length=64)

@@ -1,16 +1,43 @@
 """Request and response bodies for aggregates."""
 
+import re
 from typing import Annotated
 
 from berth.api.codec import UNSET, Meta, Model, Name, UnsetType, View
+from berth.api.values import check_edges
+from berth.domain.errors import InvalidInputError
 
 # An availability zone has no colon in its name, because requests name a host as `ZONE:HOST`. The
 # lookahead forbids a final newline, which `$` alone would allow.
 ZoneName = Annotated[
     str, Meta(min_length=1, max_length=255, pattern="^[^:\\x00-\\x1f\\x7f]+$(?!\\n)")
 ]
+_ZONE_NAME = re.compile("[^:\\x00-\\x1f\\x7f]{1,255}")
 MetadataKey = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[a-zA-Z0-9_:. -]+$")]
 MetadataValue = Annotated[str, Meta(max_length=255)]
+
+
+def check_zone_name(name: str | None, field: str) -> None:
+    """Refuse the name of an availability zone that requests could not contain.
+
+    Args:
+        name: the name; None stands for no availability zone.
+        field: the field that the error names.
+
+    Raises:
+        InvalidInputError: the name is empty, too long, begins or ends with white space, or contains
+            a colon or a control character.
+    """
+    if name is None:
+        return
+    if name == "":
+        raise InvalidInputError(field, "must not be empty; use null to remove the zone")
+    if _ZONE_NAME.fullmatch(name) is None:
+        raise InvalidInputError(
+            field,
+            "must have at most 255 characters, none of which is a colon or a control character",
+        )
+    check_edges(name, field)
 
 
 class NewAggregate(Model):

@@ -7,7 +7,9 @@ from berth.api.values import Flag, Limit, Text, Whole
 
 MetadataKey = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[a-zA-Z0-9_:. -]+$")]
 MetadataValue = Annotated[str, Meta(max_length=255)]
-Metadata = Annotated[dict[MetadataKey, MetadataValue], Meta(max_length=128)]
+Metadata = dict[MetadataKey, MetadataValue]
+METADATA_MAX = 128
+"""The number of metadata items that a server can have; as in Nova, the schema does not limit it."""
 Description = Annotated[str, Meta(max_length=255)]
 Tag = Annotated[str, Meta(min_length=1, max_length=60, pattern="^[^,/]*$")]
 ShortText = Annotated[str, Meta(max_length=255)]

@@ -126,7 +126,7 @@ async def _reset_state(call: Call, instance: Instance, args: object) -> Answer:
 
 async def _force_delete(call: Call, instance: Instance, _: object) -> Answer:  # noqa: ARG001 - the path has it
     await delete_server(call)
-    return Answer(status=204)
+    return Answer()
 
 
 ACTIONS: Final[Mapping[str, ActionHandler]] = {

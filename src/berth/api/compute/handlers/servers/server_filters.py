@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
-from berth.api.compute.handlers.name_patterns import pattern_of, period_of
+from berth.api.compute.handlers.periods import period_of
 from berth.api.compute.schemas.servers import ServersQuery
 from berth.api.compute.views.servers import ServerWriter, extra_of, power_state
+from berth.api.regex import matcher_of
 from berth.api.routing import Call
 from berth.api.values import flag
 from berth.domain.compute.instance import Instance
@@ -112,7 +113,7 @@ def accepts(call: Call, parameters: ServersQuery, words: set[str] | None) -> Acc
     """
     tests: list[Accepts] = []
     if parameters.name:
-        tests.append(_named(pattern_of(parameters.name)))
+        tests.append(_named(matcher_of(parameters.name, "name")))
     # The ledger filters by the stored status. The status that clients see also depends on the
     # running task.
     if words is not None:

@@ -31,6 +31,14 @@ Links = tuple[Link, ...] | UnsetType
 # a filter may reject most instances; the upper one bounds the memory and the time of the query.
 _FETCHED_AT_LEAST = 100
 _FETCHED_AT_MOST = 5_000
+# Microversion 2.38 refuses statuses that do not exist.
+_STATUS_CHECKED = (2, 38)
+# All statuses that Berth or Nova may show.
+_SHOWN = frozenset(
+    {"PASSWORD", "RESCUE", "SOFT_DELETED"}
+    | {status.value for status in Status}
+    | {status_shown(status, task) for status in Status for task in Task}
+)
 
 
 async def list_servers(call: Call) -> Answer:
@@ -84,7 +92,9 @@ async def _page(call: Call) -> _Page:
     limit = limit_of(call, asked.limit)
     words = _status_words(call)
     statuses = _statuses(words)
-    # As in Nova, the response to a limit of 0 or to unknown statuses is an empty list.
+    if words is not None and not words & _SHOWN and call.version >= _STATUS_CHECKED:
+        raise InvalidInputError("status", "is not the status of a server; leave it out or mend it")
+    # As in Nova, the response to a limit of 0 or to statuses that no server has is an empty list.
     if limit == 0 or statuses == set():
         return _Page()
     query = _query(call, asked, statuses)

@@ -4,16 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from berth.api.compute.handlers.servers.action_arguments import caller_of
+from berth.api.compute.handlers.servers.server_values import check_metadata
 from berth.api.compute.handlers.servers.servers import changed, server_of
 from berth.api.compute.schemas.server_views import MetadataAnswer, MetadataItemAnswer
 from berth.api.compute.schemas.servers import MetadataBody, MetadataItemBody
-from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.services.requests.permissions import check_lock
-
-_ITEMS_MAX = 128
 
 
 async def list_metadata(call: Call) -> Answer:
@@ -73,6 +71,5 @@ async def delete_metadata_item(call: Call) -> Answer:
 def _with(call: Call, old: Instance, metadata: Mapping[str, str]) -> Instance:
     # As in Nova, only administrators can change the metadata of a locked server.
     check_lock(old, caller_of(call))
-    if len(metadata) > _ITEMS_MAX:
-        raise HttpError(403, f"A server can have at most {_ITEMS_MAX} metadata items.")
+    check_metadata(metadata)
     return replace(old, metadata=metadata)

@@ -6,6 +6,7 @@ from berth.api.compute.handlers.servers.servers import changed, server_of
 from berth.api.compute.schemas.server_actions import TagsAnswer, TagsBody
 from berth.api.compute.views.servers import Extra, extra_of
 from berth.api.errors import HttpError
+from berth.api.links import COMPUTE, linker_of, quoted
 from berth.api.routing import Answer, Call
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import InvalidInputError, NotFoundError
@@ -45,7 +46,11 @@ async def add_tag(call: Call) -> Answer:
     _check_form(tag)
     had = tag in _tags(await server_of(call))
     await changed(call, lambda old: _with(old, [*_tags(old), tag]))
-    return Answer(status=204 if had else 201)
+    if had:
+        return Answer(status=204)
+    path = f"/servers/{quoted(call.key('server_id'))}/tags/{quoted(tag)}"
+    location = f"{linker_of(call).root}{COMPUTE}{path}".encode()
+    return Answer(headers=((b"location", location),), status=201)
 
 
 async def delete_tag(call: Call) -> Answer:

@@ -3,13 +3,19 @@
 import base64
 import binascii
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
 from berth.api.codec import UNSET, UnsetType
 from berth.api.compute.schemas.server_actions import Rebuild
-from berth.api.compute.schemas.servers import BlockDevice, File, NewServer, ServerChange
+from berth.api.compute.schemas.servers import (
+    METADATA_MAX,
+    BlockDevice,
+    File,
+    NewServer,
+    ServerChange,
+)
 from berth.api.compute.views.servers import Extra
 from berth.api.errors import HttpError
 from berth.api.microversion import Version
@@ -54,6 +60,7 @@ def check_values(
             _check_address(text, f"{prefix}.{field}", kind)
     if isinstance(fields, ServerChange):
         return
+    check_metadata(fields.metadata)
     if fields.user_data is not UNSET and fields.user_data is not None:
         _check_base64(fields.user_data, f"{prefix}.user_data")
     certificates = fields.trusted_image_certificates
@@ -80,6 +87,16 @@ def stored_values(fields: NewServer | ServerChange | Rebuild) -> Extra:
 def is_partitioned(image: Image) -> bool:
     """Return whether servers of an image have the disk configuration AUTO by default."""
     return image.properties.get(_DISK_CONFIG, "").strip().lower() in _TRUE
+
+
+def check_metadata(metadata: Sized | UnsetType) -> None:
+    """Refuse more metadata items than a server can have, with Nova's status for an excess.
+
+    Raises:
+        HttpError: 403 when there are more than `METADATA_MAX`.
+    """
+    if metadata is not UNSET and len(metadata) > METADATA_MAX:
+        raise HttpError(403, f"A server can have at most {METADATA_MAX} metadata items.")
 
 
 def check_disk_config(value: str | UnsetType, image: Image | None, field: str) -> None:
