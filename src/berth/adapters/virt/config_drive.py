@@ -27,7 +27,7 @@ def config_drive_of(instance: Instance) -> bytes | None:
     """Return the content of an instance's config drive, or None if it has none.
 
     Raises:
-        BuildError: the content does not fit.
+        BuildError: the content is too large for a config drive.
     """
     if not instance.extra.get(HAS_CONFIG_DRIVE):
         return None

@@ -73,15 +73,15 @@ async def make_disks(
 async def make_config_drive(
     folder: GuestFolder, instance: Instance, *, is_blank: bool
 ) -> tuple[str, ...]:
-    """Create the config drive of a guest that has one, and return the names of what was created.
+    """Create the config drive of a guest that has one, and return the names of the created disks.
 
     Args:
         folder: the guest's folder.
         instance: the guest's instance.
-        is_blank: make the drive empty, since a live migration will fill it.
+        is_blank: whether the drive stays empty, because a live migration will fill it.
 
     Raises:
-        BuildError: the content does not fit.
+        BuildError: the content is too large for a config drive.
         DriverError: qemu-img failed.
     """
     content = config_drive_of(instance)

@@ -18,9 +18,9 @@ class FlavorAccess:
     projects: tuple[str, ...] = ()
 
     def with_project(self, project_id: str) -> "FlavorAccess":
-        """Return the access with one more project."""
+        """Return a copy with one more project."""
         return replace(self, projects=tuple(sorted({*self.projects, project_id})))
 
     def without(self, project_id: str) -> "FlavorAccess":
-        """Return the access without a project."""
+        """Return a copy without the given project."""
         return replace(self, projects=tuple(one for one in self.projects if one != project_id))

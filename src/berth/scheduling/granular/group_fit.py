@@ -181,7 +181,7 @@ COUNT_MAX = 10_000
 
 
 def takes_from_root(hosts: HostTable, needs: Needs, rows: Rows) -> Mask:
-    """Return on which of K rows an instance takes all its amounts from the root: (K,) bool."""
+    """Return, for each of K rows, whether an instance takes all its amounts from the root."""
     if needs.groups:
         return np.zeros(rows.size, dtype=np.bool_)
     if not len(hosts.trees):

@@ -1,6 +1,6 @@
 """Capacity: the number of further instances that the scheduler would place, host by host.
 
-Rules that can compute how many instances pass on a host in turn say so (`Filter.repeats`), and the
+Some rules can compute the number of instances that pass on a host in turn (`Filter.repeats`); the
 smallest of their numbers counts. The other rules are evaluated again after each instance that is
 placed on trial, once for all hosts in equal states.
 """

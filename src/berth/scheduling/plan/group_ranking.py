@@ -28,12 +28,12 @@ class RequestRules(Protocol):
 
     @property
     def chain(self) -> FilterChain:
-        """The filters."""
+        """The filters that apply to the request."""
         ...
 
     @property
     def assigner(self) -> Assigner:
-        """The assigner."""
+        """The assigner of hardware and child providers, from these filters."""
         ...
 
 

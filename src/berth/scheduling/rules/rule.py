@@ -171,7 +171,7 @@ UNLIMITED: Final = int(np.iinfo(np.int64).max)
 """The count of `Repeats` on a row where placements never change the verdict."""
 
 UNCOUNTED: Final = -1
-"""The count of `Repeats` on a row where only trial placements show how many instances pass."""
+"""The count of `Repeats` on a row where only trial placements show the number of instances."""
 
 Repeats = Callable[[HostTable, Query, Rows], Ints]
 """(hosts, query, rows) -> (K,) int64, the number of instances that pass on each row in turn.

@@ -80,7 +80,7 @@ class Health(Protocol):
         ...
 
     async def read(self) -> list[Reading]:
-        """Return all readings."""
+        """Return the current values of all gauges."""
         ...
 
 
@@ -142,7 +142,7 @@ class ProcessHealth:
         return found
 
     async def read(self) -> list[Reading]:
-        """Return all readings, without those from the ledger if it does not answer."""
+        """Return the current values of all gauges, but none of a ledger that does not answer."""
         version = await self._ledger_version()
         is_up = version is not None and await self._ledger_fault() is None
         readings = [
@@ -229,7 +229,7 @@ class SessionHealth:
         return [f"{hosts} no session with the control plane"] if missing else []
 
     async def read(self) -> list[Reading]:
-        """Return all readings."""
+        """Return the current values of all gauges."""
         connected = sum(one() for one in self._is_connected)
         return [
             Reading(INFO, 1.0, (__version__,)),

@@ -33,7 +33,7 @@ class OwnCommits:
             read.
 
     Attributes:
-        epoch: increases when the kept batches may no longer follow what was read before.
+        epoch: increases when the kept batches may no longer follow the versions read before.
     """
 
     def __init__(self, timelines: TimelineWatch) -> None:
@@ -71,9 +71,10 @@ class OwnCommits:
         self._checked_epoch = max(self._checked_epoch, epoch)
 
     def runs(self, after: int, until: int) -> list[CommitRun]:
-        """Return the certainly known batches after a version and up to another one, in order.
+        """Return the kept batches after a version and up to another one, in order.
 
-        The first and the last batch may exceed these versions.
+        The first and the last batch may exceed these versions. The list is empty until a
+        read of the feed has confirmed the timeline (`note_read`).
         """
         if self._checked_epoch != self.epoch:
             return []

@@ -12,7 +12,7 @@ branch_labels = None
 depends_on = None
 
 readable_by = "0004"
-"""An older Berth ignores kinds of records that it does not know."""
+"""An older version of Berth ignores kinds of records that it does not know."""
 
 _TEXT: Final = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 

@@ -30,7 +30,7 @@ class StatedKey(View):
 
 
 def with_config_drive(extra: Extra) -> Extra:
-    """Return the fields of a new server, with a config drive if its guest has something to read.
+    """Return the fields of a new server, with a config drive if its guest needs one.
 
     There is no metadata service, so a config drive is the only way to give a guest a key or user
     data.
