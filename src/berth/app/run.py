@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import uvloop
 from starlette.types import ASGIApp
@@ -26,6 +26,7 @@ from berth.adapters.system import (
 from berth.api.auth.authentication import Auth, HttpBasic, NoAuth, NoAuth2
 from berth.api.auth.directory import AccountDirectory, Directory, OpenDirectory
 from berth.api.auth.tokens import NamedTokens, SealedTokens, Seals, TokenAuth, Tokens
+from berth.app.private_files import FOLDER_MODE, make_database_private, make_folder_private
 from berth.config.auth_file import AuthFile
 from berth.config.logging import set_up_logging
 from berth.config.settings import Address, AuthMode, LedgerSettings, LogSettings, Settings
@@ -39,6 +40,7 @@ _KEY_BYTES = 32
 _BACKOFF_FIRST_S = 0.1
 _BACKOFF_MAX_S = 10.0
 _CALM_S = 30.0
+_SQLITE: Final = "sqlite:///"
 
 
 def run_process(log: LogSettings, main: Callable[[], Awaitable[None]]) -> None:
@@ -61,24 +63,39 @@ def ledger_url_of(ledger: LedgerSettings) -> str:
     return f"sqlite:///{ledger.data_dir.resolve() / 'berth.sqlite'}"
 
 
+def sqlite_path_of(url: str) -> Path | None:
+    """Return the path of the file of a SQLite ledger, or None for any other ledger."""
+    if not url.startswith(_SQLITE):
+        return None
+    path = url.removeprefix(_SQLITE).partition("?")[0]
+    return Path(path) if path else None
+
+
 def make_data_dir(ledger: LedgerSettings) -> None:
-    """Create the data folder if the ledger is a file in it.
+    """Create the data folder if the ledger is a file in it, and keep the file from other users.
+
+    A mode that gives others access is corrected, with a warning in the log.
 
     Raises:
         InvalidInputError: the folder cannot be created.
     """
     if ledger.url is None:
         make_folder(ledger.data_dir)
+        make_folder_private(ledger.data_dir)
+    # A file that `ledger.url` names may be in a folder that others need.
+    found = sqlite_path_of(ledger_url_of(ledger))
+    if found is not None:
+        make_database_private(found)
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its missing parents, unless the folder exists.
+    """Create a folder that only its owner can use, and its missing parents, unless it exists.
 
     Raises:
         InvalidInputError: the folder cannot be created.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     except OSError as error:
         where = str(folder)
         raise InvalidInputError(

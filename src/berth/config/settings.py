@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
+from berth.config.urls import check_ledger_url, check_server_url
 from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.config.zone_settings import ZoneSettings
 from berth.domain.compute.build_failure import HALF_LIFE_S
@@ -181,6 +182,15 @@ class LedgerSettings:
     timeout_s: Seconds = 10.0
     """Seconds that PostgreSQL may take to answer before it counts as unavailable."""
 
+    def __post_init__(self) -> None:
+        """Reject a malformed URL; the error does not quote it, because it may contain a password.
+
+        Raises:
+            InvalidInputError: the error names the key and the valid forms.
+        """
+        if self.url is not None:
+            check_ledger_url(self.url, "ledger.url")
+
 
 @dataclass(frozen=True, slots=True)
 class BusSettings:
@@ -210,12 +220,10 @@ class BusSettings:
         Raises:
             InvalidInputError: the error names the key and the remedy.
         """
-        scheme, found, rest = (self.url or "").partition("://")
-        if self.url is not None and not (scheme in ("amqp", "amqps") and found and rest):
-            raise InvalidInputError(
-                "bus.url", "must be amqp://USER:PASSWORD@HOST:PORT/VIRTUAL-HOST, or amqps://..."
-            )
-        if self.ca_file is not None and scheme != "amqps":
+        if self.url is not None:
+            form = "amqp://USER:PASSWORD@HOST:PORT/VIRTUAL-HOST, or amqps://..."
+            check_server_url(self.url, "bus.url", {"amqp", "amqps"}, form)
+        if self.ca_file is not None and not (self.url or "").startswith("amqps:"):
             raise InvalidInputError(
                 "bus.ca_file", "applies only to an amqps:// URL; use such a URL, or remove this"
             )
@@ -323,6 +331,18 @@ class AgentSettings:
     initial_ram_allocation_ratio: Ratio = 1.0
     initial_disk_allocation_ratio: Ratio = 1.0
 
+    def __post_init__(self) -> None:
+        """Reject a malformed URL; the error does not quote it, because it may contain a password.
+
+        Raises:
+            InvalidInputError: the error names the key and the valid forms.
+        """
+        if self.gateway_url is not None:
+            is_broker = self.gateway_url.startswith("amqp")
+            schemes = {"amqp", "amqps"} if is_broker else {"http", "https"}
+            form = "amqps://HOST:PORT/VIRTUAL-HOST" if is_broker else "https://HOST:PORT"
+            check_server_url(self.gateway_url, "agent.gateway_url", schemes, form)
+
 
 @dataclass(frozen=True, slots=True)
 class TrackingSettings:
@@ -367,7 +387,10 @@ class AttestationSettings:
         Raises:
             InvalidInputError: the error names the key and the remedy.
         """
-        if (self.url or "").startswith("http:"):
+        if self.url is None:
+            return
+        check_server_url(self.url, "attestation.url", {"http", "https"}, "https://HOST:PORT/PATH")
+        if self.url.startswith("http:"):
             raise InvalidInputError(
                 "attestation.url", "without TLS an attacker could mark hosts as trusted; use https"
             )
@@ -406,9 +429,12 @@ class TracingSettings:
         Raises:
             InvalidInputError: the error names the key and the valid form.
         """
-        if self.endpoint is not None and not _ENDPOINT.fullmatch(self.endpoint):
-            reason = "must be http://HOST:PORT/PATH or https://..., without a user or password"
-            raise InvalidInputError("tracing.endpoint", reason)
+        if self.endpoint is None:
+            return
+        form = "http://HOST:PORT/PATH or https://..., without a user or password"
+        if not _ENDPOINT.fullmatch(self.endpoint):
+            raise InvalidInputError("tracing.endpoint", f"must be {form}")
+        check_server_url(self.endpoint, "tracing.endpoint", {"http", "https"}, form)
 
 
 @dataclass(frozen=True, slots=True)
