@@ -105,7 +105,7 @@ class _Kind(IntEnum):
 
 
 class Closing(msgspec.Struct, array_like=True, frozen=True):
-    """The last message of a channel: the close code (see `session`) and the reason of its end."""
+    """The last message of a channel: the close code (see `session`) and the reason for its end."""
 
     code: int
     reason: str

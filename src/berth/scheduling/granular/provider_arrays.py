@@ -86,7 +86,7 @@ class ProviderArrays:
         return found
 
     def count_children(self, children: Mask) -> Ints:
-        """Return the number of the given children of each row."""
+        """Return, for each row, the number of its children among the given ones."""
         return np.bincount(self.owners[children], minlength=self.count)
 
     def sum_children(self, values: Ints) -> Ints:

@@ -1,8 +1,8 @@
 """Capacity: the number of further instances that the scheduler would place, host by host.
 
 Some rules can compute the number of instances that pass on a host in turn (`Filter.repeats`); the
-smallest of their numbers counts. The other rules are evaluated again after each instance that is
-placed on trial, once for all hosts in equal states.
+result is at most the smallest of these numbers. The other rules are evaluated again after each
+instance that is placed on trial, once for all hosts in equal states.
 """
 
 from collections import Counter

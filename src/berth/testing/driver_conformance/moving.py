@@ -46,7 +46,7 @@ class MovingTests(RigFixtures):
     async def test_a_guest_waits_until_it_has_arrived(
         self, rig: DriverRig, driver: VirtDriver, instance: Instance
     ) -> None:
-        """`waits` is set until the guest arrives, so that the agent can tell whether it did."""
+        """`waits` is set until the guest arrives, so the agent can tell whether it has arrived."""
         needs(driver, DriverFeature.LIVE_MIGRATION)
         there = await rig.open(THERE)
         await start(driver, instance)

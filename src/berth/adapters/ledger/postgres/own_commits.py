@@ -83,7 +83,7 @@ class OwnCommits:
     def after(self, version: int) -> list[Change]:
         """Return the changes after a version, oldest first, up to a version of another process.
 
-        The list is empty unless the next version is certainly known.
+        The list is empty unless a kept batch contains the next version.
         """
         found: list[Change] = []
         for run in self.runs(version, version + _VERSIONS_MAX):

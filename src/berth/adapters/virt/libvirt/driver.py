@@ -324,7 +324,7 @@ class LibvirtDriver:
     async def _with_recorded_end(self, seen: ObservedGuest) -> ObservedGuest | None:
         """Record a regular shutdown or an arrival, and return the guest; None if it is gone.
 
-        libvirtd forgets the reason of a shutdown when it restarts.
+        libvirtd forgets the reason for a shutdown when it restarts.
         """
         lock = self._lock(seen.uuid)
         # The operation that holds the lock records the state itself.

@@ -48,7 +48,7 @@ async def listen_for_guest(machine: Machine, address: str) -> str:
 
 
 async def resume_if_arrived(machine: Machine) -> bool:
-    """Continue a guest whose migration to this host is complete; return whether it is."""
+    """Continue a guest if its migration to this host is complete; return False if it is not."""
     status = await machine.status()
     if status in _ARRIVING:
         return False
