@@ -21,6 +21,7 @@ from tests.unit.api.cloud import Stack
 TOLD = Path(__file__).parent / "told.py"
 IMAGE = "70a599e0-31e7-49b7-b260-868f441e862b"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJJSzOmi6xAM4Hjj0uS9AKo6V2WxyIHpyOhL4GJ0EpH1"
+PERIOD = "start=2020-01-01T00:00:00"
 QUOTA = "/v2.1/os-quota-sets/web"
 CLASS = "/v2.1/os-quota-class-sets/default"
 REQUIRED: dict[str, dict[str, object]] = {
@@ -151,7 +152,7 @@ async def test_answers_are_as_nova_has_them(told: dict[str, list[Row]]) -> None:
     live = replace(make_migration(), instance_uuid=uuid, kind=MoveKind.LIVE, stage=Stage.MOVING)
     action = replace(make_action(), instance_uuid=uuid)
     other = replace(make_migration(2), stage=Stage.ARRIVED)
-    held = replace(instance, migration_uuid=live.uuid)
+    held = replace(instance, migration_uuid=live.uuid, launched_at_s=instance.created_at_s - 9)
     (outcome,) = await stack.ledger.commit([(Put(live), Put(other), Put(action), Put(held))])
     assert isinstance(outcome, Committed)
     server = f"/v2.1/servers/{uuid}"
@@ -167,6 +168,12 @@ async def test_answers_are_as_nova_has_them(told: dict[str, list[Row]]) -> None:
         "limits": "/v2.1/limits",
         "key pairs": "/v2.1/os-keypairs",
         "key pair": "/v2.1/os-keypairs/k",
+        "all usages": f"/v2.1/os-simple-tenant-usage?detailed=1&{PERIOD}",
+        "usage": f"/v2.1/os-simple-tenant-usage/admin?{PERIOD}",
+        "audits": "/v2.1/os-instance_usage_audit_log",
+        "hosts": "/v2.1/os-hosts",
+        "host": "/v2.1/os-hosts/host-0",
+        "password": f"{server}/os-server-password",
         "access": "/v2.1/flavors/private/os-flavor-access",
     }
     await stack.flavor("private", **{"os-flavor-access:is_public": False})

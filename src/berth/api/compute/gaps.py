@@ -24,17 +24,16 @@ _GAPS = {
         f"{_SERVER}/(os-interface|os-security-groups)",
     ),
     "has no volumes": ("os-volumes.*", "os-snapshots", f"{_SERVER}/os-volume_attachments"),
-    "has no interactive consoles, diagnostics, topology, passwords or shares of servers": (
-        f"{_SERVER}/(remote-consoles|os-server-password|diagnostics|topology|shares)",
+    "has no interactive consoles, diagnostics, topology or shares of servers": (
+        f"{_SERVER}/(remote-consoles|diagnostics|topology|shares)",
         "os-console-auth-tokens",
     ),
     # Clients request the uptime to show a hypervisor, and continue without it only after a 501.
     "does not know how long a hypervisor has been up": ("os-hypervisors/[^/]+/uptime",),
-    "lists hosts only under os-hypervisors and os-services": ("os-hosts", "os-cells", "os-agents"),
+    "has neither cells nor builds of guest agents": ("os-cells", "os-agents"),
     "does not force live migrations to complete; they can be cancelled": (
         f"{_SERVER}/migrations/[^/]+/action",
     ),
-    "keeps no history of usage": ("os-simple-tenant-usage", "os-instance_usage_audit_log"),
     "does not cache images on hosts": ("os-aggregates/[^/]+/images",),
 }
 _PATTERNS = tuple(

@@ -4,6 +4,7 @@ from berth.api.compute.handlers import (
     aggregates,
     availability_zones,
     flavors,
+    hosts,
     hypervisors,
     server_groups,
     services,
@@ -34,6 +35,13 @@ from berth.api.compute.schemas.flavors import (
     OneSpec,
     SpecsAnswer,
     SpecsBody,
+)
+from berth.api.compute.schemas.hosts import (
+    HostAnswer,
+    HostChange,
+    HostChanged,
+    HostsAnswer,
+    HostsQuery,
 )
 from berth.api.compute.schemas.hypervisors import (
     HypervisorAnswer,
@@ -85,6 +93,8 @@ _GROUP = "/v2.1/os-server-groups/{group_id}"
 _ADMIN = Role.ADMIN
 # The last microversion with searches by path; 2.53 replaces them with query parameters.
 _BEFORE_UUIDS = (2, 52)
+_HOST = "/v2.1/os-hosts/{host_name}"
+_HOSTS_UNTIL = (2, 42)
 
 _SERVERS = (
     ApiOperation(
@@ -274,6 +284,33 @@ _FLEET = (
         role=_ADMIN,
         body=ServiceChange,
         answers=ServiceAnswer,
+    ),
+    ApiOperation(
+        "GET",
+        "/v2.1/os-hosts",
+        hosts.list_hosts,
+        role=_ADMIN,
+        query=HostsQuery,
+        answers=HostsAnswer,
+        until=_HOSTS_UNTIL,
+    ),
+    ApiOperation(
+        "GET", _HOST, hosts.show_host, role=_ADMIN, answers=HostAnswer, until=_HOSTS_UNTIL
+    ),
+    ApiOperation(
+        "PUT",
+        _HOST,
+        hosts.update_host,
+        role=_ADMIN,
+        body=HostChange,
+        answers=HostChanged,
+        until=_HOSTS_UNTIL,
+    ),
+    *(
+        ApiOperation(
+            "GET", f"{_HOST}/{act}", hosts.refuse_power, 501, role=_ADMIN, until=_HOSTS_UNTIL
+        )
+        for act in ("startup", "shutdown", "reboot")
     ),
     ApiOperation("DELETE", _SERVICE, services.delete_service, 204, role=_ADMIN),
     ApiOperation(

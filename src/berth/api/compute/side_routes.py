@@ -1,12 +1,13 @@
 """The compute API's operations on tags, limits, key pairs, and resources that Berth lacks."""
 
-from berth.api.compute.handlers import emptiness, images, key_pairs, quotas
+from berth.api.compute.handlers import emptiness, images, key_pairs, quotas, usages
 from berth.api.compute.handlers.servers import server_tags
 from berth.api.compute.schemas.emptiness import (
     AddressesAnswer,
     ExtensionAnswer,
     ExtensionsAnswer,
     InterfacesAnswer,
+    PasswordAnswer,
     VolumesAnswer,
 )
 from berth.api.compute.schemas.images import (
@@ -34,12 +35,22 @@ from berth.api.compute.schemas.quotas import (
     QuotaUsagesAnswer,
 )
 from berth.api.compute.schemas.server_actions import TagsAnswer, TagsBody
+from berth.api.compute.schemas.usages import (
+    AuditLogAnswer,
+    AuditLogsAnswer,
+    ProjectUsageAnswer,
+    ProjectUsagesAnswer,
+    UsageQuery,
+)
 from berth.api.routing import ApiOperation, Role
 
 _SERVER = "/v2.1/servers/{server_id}"
 _TAGS = f"{_SERVER}/tags"
 _QUOTA = "/v2.1/os-quota-sets/{project_id}"
 _QUOTA_CLASS = "/v2.1/os-quota-class-sets/{class_id}"
+_USAGE = "/v2.1/os-simple-tenant-usage"
+_AUDIT_LOG = "/v2.1/os-instance_usage_audit_log"
+_PASSWORD = f"{_SERVER}/os-server-password"
 _KEYPAIRS = "/v2.1/os-keypairs"
 _KEYPAIR = _KEYPAIRS + "/{keypair_name}"
 _ADMIN = Role.ADMIN
@@ -95,6 +106,32 @@ _LIMITS = (
     ),
 )
 
+_USAGES = (
+    ApiOperation(
+        "GET",
+        _USAGE,
+        usages.list_usages,
+        role=_ADMIN,
+        query=UsageQuery,
+        answers=ProjectUsagesAnswer,
+    ),
+    ApiOperation(
+        "GET",
+        f"{_USAGE}/{{project_id}}",
+        usages.show_usage,
+        query=UsageQuery,
+        answers=ProjectUsageAnswer,
+    ),
+    ApiOperation("GET", _AUDIT_LOG, usages.show_audit_logs, role=_ADMIN, answers=AuditLogsAnswer),
+    ApiOperation(
+        "GET",
+        f"{_AUDIT_LOG}/{{before}}",
+        usages.show_audit_log,
+        role=_ADMIN,
+        answers=AuditLogAnswer,
+    ),
+)
+
 _KEY_PAIRS = (
     ApiOperation(
         "GET",
@@ -134,6 +171,8 @@ _REST = (
     ApiOperation(
         "GET", f"{_SERVER}/os-interface", emptiness.list_interfaces, answers=InterfacesAnswer
     ),
+    ApiOperation("GET", _PASSWORD, emptiness.show_password, answers=PasswordAnswer),
+    ApiOperation("DELETE", _PASSWORD, emptiness.clear_password, 204),
     ApiOperation("GET", f"{_SERVER}/ips", emptiness.list_addresses, answers=AddressesAnswer),
     ApiOperation(
         "GET", _SERVER + "/ips/{network}", emptiness.show_addresses, answers=AddressesAnswer
@@ -183,4 +222,4 @@ _IMAGES = (
     ),
 )
 
-OPERATIONS = (*_TAGGING, *_LIMITS, *_KEY_PAIRS, *_REST, *_IMAGES)
+OPERATIONS = (*_TAGGING, *_LIMITS, *_USAGES, *_KEY_PAIRS, *_REST, *_IMAGES)

@@ -89,7 +89,10 @@ REFUSALS: tuple[Command, ...] = (
             "server create --flavor m1.tiny --image nope --nic none x", "No Image found for nope"
         )
     ),
-    refused("server create --flavor m1.tiny --image huge --nic none x", "memory is too small"),
+    refused(
+        "server create --flavor m1.tiny --image huge --nic none x",
+        r"memory \(512 MB\) is too small",
+    ),
     refused(f"{CREATE} --min 2 --max 1 x", "min instances should be <= max instances"),
     refused(f"{CREATE} --min 20000 --max 20000 x", "max_count.*20000"),
     refused(f"{CREATE} --availability-zone nope x", "'nope' is not available"),

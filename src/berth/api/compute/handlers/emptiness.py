@@ -10,6 +10,7 @@ from berth.api.compute.schemas.emptiness import (
     ExtensionsAnswer,
     ExtensionView,
     InterfacesAnswer,
+    PasswordAnswer,
     VolumesAnswer,
 )
 from berth.api.errors import HttpError
@@ -38,8 +39,12 @@ _NAMES = {
     "os-hypervisors": "Hypervisors",
     "os-keypairs": "Keypairs",
     "os-multiple-create": "MultipleCreate",
+    "os-hosts": "Hosts",
+    "os-instance_usage_audit_log": "OSInstanceUsageAuditLog",
     "os-server-groups": "ServerGroups",
+    "os-server-password": "ServerPassword",
     "os-services": "Services",
+    "os-simple-tenant-usage": "SimpleTenantUsage",
     "os-used-limits": "UsedLimits",
 }
 
@@ -86,6 +91,21 @@ async def show_addresses(call: Call) -> Answer:
     """Respond with 404, because no server is attached to a network."""
     await server_of(call)
     raise NotFoundError("network", call.key("network"))
+
+
+async def show_password(call: Call) -> Answer:
+    """Show the encrypted password of a server; it is always empty.
+
+    A guest can set it only through a metadata service, which Berth does not have.
+    """
+    await server_of(call)
+    return Answer(PasswordAnswer(password=""))
+
+
+async def clear_password(call: Call) -> Answer:
+    """Clear the encrypted password of a server, which is empty already."""
+    await server_of(call)
+    return Answer()
 
 
 async def list_interfaces(call: Call) -> Answer:

@@ -32,6 +32,12 @@ class VolumesAnswer(View, rename={"attachments": "volumeAttachments"}):
     attachments: list[str]
 
 
+class PasswordAnswer(View):
+    """The response with the empty password of a server."""
+
+    password: str
+
+
 class AddressesAnswer(View):
     """The response with the empty map of a server's addresses."""
 
