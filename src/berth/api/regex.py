@@ -63,9 +63,9 @@ _Node = _Char | _Anchor | _Sequence | _Choice | _Repeat
 
 
 def matcher_of(pattern: str, field: str) -> Callable[[str], bool]:
-    """Return a function that tests whether a part of a text matches a pattern.
+    """Return a function that tests whether any part of a text matches a pattern.
 
-    The function raises the same error as this one when all its calls together take too many steps.
+    The returned function also raises InvalidInputError if its calls take too many steps in total.
 
     Args:
         pattern: the regular expression.
@@ -305,7 +305,7 @@ class _Automaton:
         return len(self._next) - 1
 
     def is_in(self, text: str) -> bool:
-        """Return whether a part of a text matches.
+        """Return whether any part of a text matches.
 
         Raises:
             InvalidInputError: this call and the ones before took too many steps.

@@ -1,4 +1,4 @@
-"""Keeps the files of the ledger from the other users of the machine."""
+"""Protects the files of the ledger from other users of the machine."""
 
 import os
 import stat
@@ -17,8 +17,8 @@ _BESIDE: Final = ("", "-wal", "-shm", "-journal")
 def create_private_file(path: Path) -> None:
     """Create an empty file that only its owner can read, unless the file exists.
 
-    The file that SQLite would create itself is readable by everybody with the usual umask. A file
-    that cannot be created is left to SQLite, whose error names it.
+    A file that SQLite creates itself is readable by all users under the usual umask. A file that
+    cannot be created is left to SQLite, whose error names it.
     """
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))
@@ -27,10 +27,10 @@ def create_private_file(path: Path) -> None:
 
 
 def make_database_private(path: Path) -> None:
-    """Restrict a SQLite database, and the files beside it, to their owner.
+    """Restrict access to a SQLite database, and to the files beside it, to their owner.
 
     The log names each file whose mode was wrong. A missing database is created, because SQLite
-    would let everybody read it.
+    would create it readable by all users.
     """
     create_private_file(path)
     for suffix in _BESIDE:
@@ -38,9 +38,9 @@ def make_database_private(path: Path) -> None:
 
 
 def make_folder_private(folder: Path) -> None:
-    """Restrict a folder to its owner.
+    """Restrict access to a folder to its owner.
 
-    The log names it if its mode was wrong.
+    The log names the folder if its mode was wrong.
     """
     _restrict(folder, FOLDER_MODE)
 

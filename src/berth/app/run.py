@@ -72,9 +72,9 @@ def sqlite_path_of(url: str) -> Path | None:
 
 
 def make_data_dir(ledger: LedgerSettings) -> None:
-    """Create the data folder if the ledger is a file in it, and keep the file from other users.
+    """Create the data folder if the ledger is a file in it; make both private to their owner.
 
-    A mode that gives others access is corrected, with a warning in the log.
+    A mode that gives other users access is corrected, with a warning in the log.
 
     Raises:
         InvalidInputError: the folder cannot be created.

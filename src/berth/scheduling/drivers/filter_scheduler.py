@@ -52,7 +52,7 @@ def build(*, incremental: bool = True) -> FilterScheduler:
     """Build the driver.
 
     Args:
-        incremental: reuse verdicts and scores for similar requests. Plans are the same either way;
+        incremental: whether similar requests reuse verdicts and scores. Plans are equal either way;
             without it, each request evaluates every rule on every host.
     """
     return FilterScheduler(incremental=incremental)

@@ -31,14 +31,14 @@ _DISK_CONFIG = "auto_disk_config"
 
 
 async def list_images(call: Call) -> Answer:
-    """List the images that match the filters with id, name and links, sorted by name."""
+    """List the id, name and links of the images that match the filters, sorted by name."""
     page, links = _page(call)
     lines = [ImageLine(id=one.image_id, name=_name(one), links=_links(call, one)) for one in page]
     return Answer(ImageLinesAnswer(images=lines, images_links=links))
 
 
 async def list_images_in_detail(call: Call) -> Answer:
-    """List the images that match the filters with all fields, sorted by name."""
+    """List all fields of the images that match the filters, sorted by name."""
     page, links = _page(call)
     return Answer(ImagesAnswer(images=[_view(call, one) for one in page], images_links=links))
 

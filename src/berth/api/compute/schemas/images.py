@@ -22,7 +22,7 @@ class ImagesQuery(
 
 
 class ImageLink(Link):
-    """A link to an image; the last one leads to the Image API, and names the type."""
+    """A link to an image; the last link leads to the Image API and names its media type."""
 
     type: str | UnsetType = UNSET
 

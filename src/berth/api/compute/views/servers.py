@@ -309,7 +309,7 @@ def _add_attributes(later: _Later, instance: Instance, extra: Extra, version: Ve
 
 
 def disk_config(extra: Extra) -> str:
-    """Return how the disk of a server is partitioned: AUTO or MANUAL, which is the default."""
+    """Return the disk configuration of a server: AUTO, or MANUAL, which is the default."""
     return extra.get("disk_config", "MANUAL")
 
 

@@ -1,7 +1,7 @@
 """The administrator's password in responses, which clients of Nova expect.
 
-No driver sets passwords in guests, as most of Nova's do not. The field tells a client only which
-password the guest would have been given; the setting `api.enable_instance_password` removes it.
+No driver sets passwords in guests, and neither do most drivers of Nova. The field contains the
+password that the guest would have; the setting `api.enable_instance_password` removes it.
 """
 
 from berth.api.codec import UNSET, UnsetType
