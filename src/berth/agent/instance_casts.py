@@ -84,7 +84,7 @@ class InstanceCaster:
         sync_interval_s: the seconds between two casts of a host's whole list.
     """
 
-    def __init__(  # noqa: PLR0913 - its collaborators and two values
+    def __init__(  # noqa: PLR0913 - the collaborators and two values
         self,
         hosts: Iterable[str],
         bus: Fanout,

@@ -35,7 +35,7 @@ class Isolation:
         pause_s: seconds of silence after which guests are paused.
     """
 
-    def __init__(  # noqa: PLR0913 - its collaborators and two values
+    def __init__(  # noqa: PLR0913 - the collaborators and two values
         self,
         host: str,
         driver: VirtDriver,

@@ -12,7 +12,7 @@ from berth.domain.errors import InvalidInputError
 
 T = TypeVar("T")
 
-# Matches keys that quoting leaves unchanged; all uuids are such keys.
+# The pattern of keys that quoting leaves unchanged; all uuids are such keys.
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-~]+")
 COMPUTE = "/v2.1"
 

@@ -76,7 +76,9 @@ def matcher_of(pattern: str, field: str) -> Callable[[str], bool]:
             that this module does not have.
     """
     if len(pattern) > _LENGTH_MAX:
-        raise InvalidInputError(field, f"must have at most {_LENGTH_MAX} characters")
+        raise InvalidInputError(
+            field, f"has {len(pattern)} characters; at most {_LENGTH_MAX} are allowed"
+        )
     if not _SPECIAL & set(pattern):
         folded = pattern.casefold()
         return lambda text: folded in text.casefold()
@@ -141,7 +143,7 @@ class _Parser:
         first = int(low)
         last = (int(high) if high else None) if comma else first
         if max(first, last or 0) > _REPEATED_MAX:
-            raise self._error(f"repeats something more than {_REPEATED_MAX} times")
+            raise self._error(f"repeats an item more than {_REPEATED_MAX} times")
         if last is not None and last < first:
             raise self._error("has a repetition whose bounds are in the wrong order")
         return first, last

@@ -120,7 +120,7 @@ class RemoteGateway:
         pins: keeps the public keys of the control plane; None keeps none.
     """
 
-    def __init__(  # noqa: PLR0913 - its collaborators and three values
+    def __init__(  # noqa: PLR0913 - the collaborators and three values
         self,
         host: str,
         connect: Connect,

@@ -40,7 +40,7 @@ def config_drive_of(instance: Instance) -> bytes | None:
         files[f"{_FOLDER}/user_data"] = user_data
     content = iso_image(_LABEL, files)
     if len(content) > SIZE_BYTES:
-        reason = f"the config drive would have {len(content)} bytes, but has {SIZE_BYTES}"
+        reason = f"the config drive needs {len(content)} bytes, but has only {SIZE_BYTES}"
         raise BuildError(f"{reason}; use less metadata or user data", blames_host=False)
     return content.ljust(SIZE_BYTES, b"\0")
 

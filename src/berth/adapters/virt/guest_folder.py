@@ -85,7 +85,9 @@ def os_errors_as_driver_errors() -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise DriverError(f"a file operation failed: {error}") from error
+        raise DriverError(
+            f"cannot access a file on this host ({error}); check the disk and the permissions"
+        ) from error
 
 
 def tail(path: Path, bytes_max: int) -> str:

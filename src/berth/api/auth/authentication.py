@@ -198,7 +198,7 @@ class HttpBasic:
         waiting_max: maximum number of checks that run or wait; further logins get a 503.
     """
 
-    def __init__(  # noqa: PLR0913 - what it needs, then limits with defaults
+    def __init__(  # noqa: PLR0913 - the collaborators, then limits with defaults
         self,
         accounts: Accounts,
         clock: Clock,

@@ -189,8 +189,8 @@ def _unshuffled(policy: Policy) -> Iterator[LintWarning]:
     if policy.shuffle_best_same_weighed_hosts and weighs:
         yield LintWarning(
             "shuffle_best_same_weighed_hosts",
-            f"has no effect, because {_LOTS} gives every host another score; remove {_LOTS}, or "
-            "raise host_subset_size instead",
+            f"has no effect, because {_LOTS} gives every host a different score; remove {_LOTS}, "
+            "or raise host_subset_size instead",
         )
 
 

@@ -50,7 +50,9 @@ def fingerprint_of(public_key: str, key_type: KeyType) -> str:
             digest = certificate.fingerprint(hashes.SHA1())  # noqa: S303 - the API's format
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         kind = "an OpenSSH public key" if key_type is KeyType.SSH else "a certificate in PEM"
-        raise InvalidInputError("keypair.public_key", f"is not {kind} that Berth knows") from error
+        raise InvalidInputError(
+            "keypair.public_key", f"is not {kind} that Berth can read"
+        ) from error
     return digest.hex(":")
 
 

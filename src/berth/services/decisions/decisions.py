@@ -17,7 +17,7 @@ from berth.services.decisions.contention import Contention
 from berth.services.replica.replica import Replica
 from berth.services.servers.moves import is_move, outside_server_group
 
-# At most this many variants of a policy are cached. One is a few hundred bytes.
+# At most this many variants of a policy are cached. Each takes a few hundred bytes.
 _VARIANTS_MAX: Final = 256
 
 

@@ -40,6 +40,6 @@ class InstancesInProgress:
 
 
 def _is_in_progress(instance: Instance) -> bool:
-    # The turn in a move depends on the record of the move, too, which has its own revisions.
+    # The turn in a move also depends on the record of the move, which has its own revisions.
     has_step = instance.task in HOST_TASKS and instance.migration_uuid is None
     return has_step and instance.status is not Status.DELETED

@@ -62,7 +62,7 @@ class PendingRequests:
             has ended.
     """
 
-    def __init__(  # noqa: PLR0913 - one part each
+    def __init__(  # noqa: PLR0913 - each parameter is one collaborator
         self,
         *,
         ledger: Ledger,

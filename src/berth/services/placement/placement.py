@@ -75,7 +75,7 @@ class PlacementService:
         observer: receives the stages of each order.
     """
 
-    def __init__(  # noqa: PLR0913 - one part each
+    def __init__(  # noqa: PLR0913 - each parameter is one collaborator
         self,
         *,
         ledger: Ledger,

@@ -89,7 +89,7 @@ class Liveness:
         silence: the silent hosts, as of the last look.
     """
 
-    def __init__(  # noqa: PLR0913 - its collaborators and two values
+    def __init__(  # noqa: PLR0913 - the collaborators and two values
         self,
         store: HeartbeatStore,
         replica: Replica,

@@ -86,7 +86,7 @@ class InstanceTracker:
         metrics: counts messages and reloads, or None if the process has no metrics.
     """
 
-    def __init__(  # noqa: PLR0913 - one part each
+    def __init__(  # noqa: PLR0913 - each parameter is one collaborator
         self,
         view: LedgerView,
         policies: PolicyInForce,

@@ -28,9 +28,9 @@ from berth.services.decisions.history import decision_called, decisions_about
 _T = TypeVar("_T")
 
 _PATH: Final = "/berth/v1/decisions"
-# Only ids of this form are sought in all children, so that a typing error costs nothing.
+# Only ids of this form are sought in all children, so that a mistyped id costs nothing.
 _REQUEST: Final = "req-"
-# The message must not name the zone, because tenants must not learn which zones there are.
+# The message must not name the zone, because tenants must not learn which zones exist.
 _UNAVAILABLE: Final = "a child zone failed; try again"
 
 

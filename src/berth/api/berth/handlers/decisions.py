@@ -26,7 +26,7 @@ from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.scheduling.plan.capacity import Capacity
 from berth.services.servers.instances import CreateOrder
 
-# Maps names of fields in the service's errors to their names in this API.
+# The names of fields in this API, by their names in the service's errors.
 _FIELDS = {"flavorRef": "flavor"}
 
 

@@ -238,7 +238,9 @@ async def act_on_flavor(call: Call) -> Answer:
     flavors = call.parts.flavors
     if action.add is not UNSET:
         if action.remove is not UNSET:
-            raise InvalidInputError("body", "must contain only one action")
+            raise InvalidInputError(
+                "body", "must contain only one of addTenantAccess and removeTenantAccess"
+            )
         if call.version >= _PRIVATE_ONLY and (await flavors.get(flavor_id)).is_public:
             raise ConflictError("Can not add access to a public flavor.")
         return _access(flavor_id, await flavors.add_access(flavor_id, action.add.tenant))

@@ -35,7 +35,8 @@ def check_zone_name(name: str | None, field: str) -> None:
     if _ZONE_NAME.fullmatch(name) is None:
         raise InvalidInputError(
             field,
-            "must have at most 255 characters, none of which is a colon or a control character",
+            f"{name[:80]!r} must have at most 255 characters, none of which is a colon or a "
+            "control character",
         )
     check_edges(name, field)
 

@@ -72,7 +72,7 @@ class Delegator:
             argument no project has limits.
     """
 
-    def __init__(  # noqa: PLR0913 - one part each
+    def __init__(  # noqa: PLR0913 - each parameter is one collaborator
         self,
         *,
         ledger: Ledger,

@@ -61,7 +61,7 @@ class OfferBuilder:
             argument no project has limits.
     """
 
-    def __init__(  # noqa: PLR0913 - one part each
+    def __init__(  # noqa: PLR0913 - each parameter is one collaborator
         self,
         *,
         ledger: Ledger,

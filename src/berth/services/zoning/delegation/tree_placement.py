@@ -91,7 +91,7 @@ class TreePlacement:
         settings: see `TreeSettings`.
     """
 
-    def __init__(  # noqa: PLR0913 - one part each
+    def __init__(  # noqa: PLR0913 - each parameter is one collaborator
         self,
         *,
         ledger: Ledger,

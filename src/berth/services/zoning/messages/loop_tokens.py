@@ -15,7 +15,8 @@ from berth.services.zoning.messages.message_parts import bytes_of, check_count
 # A token is a sealed empty text, so it consists of only the nonce and the authentication tag.
 LOOP_TOKEN_BYTES: Final = OVERHEAD_BYTES
 _PURPOSE: Final = "zone mark"
-# More than the number of layers that fit into the longest offer, so no valid order has more.
+# The maximum number of tokens in an order. It exceeds the number of layers that fit into the
+# longest offer, so no valid order has more.
 _MARKS_MAX: Final = 64
 
 

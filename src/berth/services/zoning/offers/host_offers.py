@@ -59,7 +59,7 @@ class HostOfferMaker:
         held: the room that is held for offers.
     """
 
-    def __init__(  # noqa: PLR0913 - one part each
+    def __init__(  # noqa: PLR0913 - each parameter is one collaborator
         self,
         *,
         replica: Replica,

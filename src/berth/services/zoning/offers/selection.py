@@ -104,7 +104,7 @@ class OfferSelector:
         child_releases: releases the unused offers of children; by default without a pause.
     """
 
-    def __init__(  # noqa: PLR0913 - one part each
+    def __init__(  # noqa: PLR0913 - each parameter is one collaborator
         self,
         *,
         zone: str,

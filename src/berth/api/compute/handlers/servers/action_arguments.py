@@ -72,7 +72,7 @@ def is_forced(
         )
     forced = flag(value, field)
     if forced and not isinstance(host, str):
-        raise InvalidInputError(field, "requires a host; name one in host")
+        raise InvalidInputError(field, "requires a host; set host as well")
     return forced
 
 

@@ -30,8 +30,8 @@ _TIME: Final = re.compile(r"[0-9]{1,6}")
 # The share of a zone's time that its children get. In the rest of the time, the zone can respond
 # without a child that takes too long, before its own parent stops waiting.
 _SHARE_BELOW: Final = 0.8
-# Matches links to a server, flavor or image, under a root path of plain segments. These links are
-# rewritten; a child's other links are dropped.
+# The pattern of links to a server, flavor or image, under a root path of plain segments. These
+# links are rewritten; a child's other links are dropped.
 _HREF: Final = re.compile(
     r"https?://[^/?#]+(?:/[A-Za-z0-9._~\-]+)*?"
     r"(?P<path>(?:/v2\.1)?/(?:servers|flavors|images)/)[A-Za-z0-9._~%\-/]+"

@@ -93,7 +93,11 @@ async def _page(call: Call) -> _Page:
     words = _status_words(call)
     statuses = _statuses(words)
     if words is not None and not words & _SHOWN and call.version >= _STATUS_CHECKED:
-        raise InvalidInputError("status", "is not the status of a server; leave it out or mend it")
+        raise InvalidInputError(
+            "status",
+            f"{', '.join(sorted(words))[:80]!r} is not the status of a server; correct it, or "
+            "leave it out",
+        )
     # As in Nova, the response to a limit of 0 or to statuses that no server has is an empty list.
     if limit == 0 or statuses == set():
         return _Page()

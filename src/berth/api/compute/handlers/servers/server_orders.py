@@ -46,7 +46,7 @@ _SINCE: tuple[tuple[str, str, Version], ...] = (
     ("hostname", "hostname", (2, 90)),
 )
 _NEWEST = max(since for _, _, since in _SINCE)
-# Maps names of fields in the service's errors to their names in the request.
+# The names of fields in the request, by their names in the service's errors.
 _SERVICE_FIELDS = {
     "flavorRef": "server.flavorRef",
     "availability_zone": "server.availability_zone",
