@@ -30,7 +30,7 @@ class Refusals:
         self._logged_s: dict[str, float] = {}
 
     def note(self, error: RefusedMessageError) -> None:
-        """Count a refused message, and perhaps log it."""
+        """Count a refused message; log it unless its reason was logged in the last 10 seconds."""
         reason, now_s = error.reason, self._now_s()
         self._metrics.add(BUS_REFUSALS, (reason,))
         self._since_log[reason] = self._since_log.get(reason, 0) + 1
