@@ -9,6 +9,7 @@ from berth.api.auth.directory import Directory, OpenDirectory
 from berth.api.auth.tokens import Tokens
 from berth.api.limits import RequestLimits
 from berth.api.probes import AlwaysReady, Checks, MetricsPage
+from berth.domain.compute.decision import RefusalDetail
 from berth.domain.compute.flavor import Image
 from berth.ports.bus import Bus
 from berth.ports.clock import Clock, Ids
@@ -94,11 +95,11 @@ class ApiParts:
     returns the public keys of the control plane, which hosts pin. When `images` is empty, any image
     id is accepted. `default_zone` is the availability zone of hosts whose aggregates name no zone.
     With `single_shot`, the servers of one request are placed one by one. `new_password` returns a
-    password for `adminPass` in responses, or is None when responses have no such field. `tokens` is
-    None when no tokens are issued. `region` is the region of this deployment in the catalog.
-    `started_ns` is the time when the API was built, in clock ticks; `build_app` sets it. `checks`
-    reports readiness, `page` serves the metrics or is None, and spans are recorded only if there is
-    a `tracer`.
+    password for `adminPass` in responses, or is None when responses have no such field.
+    `refusal_detail` is how much tenants read of refusals. `tokens` is None when no tokens are
+    issued. `region` is the region of this deployment in the catalog. `started_ns` is the time when
+    the API was built, in clock ticks; `build_app` sets it. `checks` reports readiness, `page`
+    serves the metrics or is None, and spans are recorded only if there is a `tracer`.
     `strangers_seen_s` keeps, from one audit to the next, the Unix time at which each unknown
     consumer was first seen. `zones` is None when this deployment is not a zone of a tree.
     """
@@ -130,6 +131,7 @@ class ApiParts:
     default_zone: str = "nova"
     single_shot: bool = False
     new_password: Callable[[], str] | None = None
+    refusal_detail: RefusalDetail = RefusalDetail.RELAXATIONS
     directory: Directory = field(default_factory=OpenDirectory)
     tokens: Tokens | None = None
     region: str = "RegionOne"

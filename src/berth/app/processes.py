@@ -192,17 +192,9 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         terms=CreateDefaults(settings.api.default_availability_zone, quota_limits),
     )
     callers = authentication_of(settings, core.clock, core.telemetry)
-    operations = Operations(
-        ledger=core.ledger,
-        replica=core.replica,
-        clock=core.clock,
-        resizes_in_place=settings.scheduler.resize_in_place,
-        quota_limits=quota_limits,
-        liveness=core.liveness,
-    )
     return ApiParts(
         instances=instances,
-        operations=operations,
+        operations=_operations(core, quota_limits),
         bus=core.messaging.bus,
         flavors=Flavors(core.ledger),
         aggregates=_aggregates(core),
@@ -229,6 +221,18 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         default_zone=settings.api.default_availability_zone,
         single_shot=settings.api.create is CreateMode.SINGLE_SHOT,
         new_password=_new_password(settings.api),
+        refusal_detail=settings.api.refusals,
+    )
+
+
+def _operations(core: Core, quota_limits: QuotaLimits) -> Operations:
+    return Operations(
+        ledger=core.ledger,
+        replica=core.replica,
+        clock=core.clock,
+        resizes_in_place=core.settings.scheduler.resize_in_place,
+        quota_limits=quota_limits,
+        liveness=core.liveness,
     )
 
 

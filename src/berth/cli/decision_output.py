@@ -62,6 +62,9 @@ def _print_over_tree(decision: Decision) -> None:
 
 def print_filters(filters: Sequence[FilterCount]) -> None:
     """Print how many hosts each filter removed, with examples."""
+    # Tenants do not get these counts.
+    if not filters:
+        return
     # Only refusals record examples of removed hosts; without any the column is omitted.
     with_examples = any(count.removed_examples for count in filters)
     columns = ["#", "Filter", "Before", "After", "Removed"]

@@ -13,6 +13,7 @@ from berth.config.urls import check_ledger_url, check_server_url
 from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.config.zone_settings import ZoneSettings
 from berth.domain.compute.build_failure import HALF_LIFE_S
+from berth.domain.compute.decision import RefusalDetail
 from berth.domain.compute.quota import KEY_PAIRS_DEFAULT, Limits
 from berth.domain.errors import InvalidInputError
 
@@ -123,6 +124,8 @@ class ApiSettings:
     # Nova's `enable_instance_password` has the same default.
     enable_instance_password: bool = True
     """Return `adminPass` for new, rebuilt and evacuated servers, although no driver sets it."""
+    refusals: RefusalDetail = RefusalDetail.RELAXATIONS
+    """What tenants read when no host is found; administrators read everything."""
     images: Path | None = None
     """JSON list of images with the properties that rules read; by default any id is accepted."""
     tls_certificate: Path | None = None

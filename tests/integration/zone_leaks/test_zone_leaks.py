@@ -170,7 +170,7 @@ def test_a_leak_is_found_wherever_it_is_told(listener: str) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        "berth.api.compute.views.servers.without_reasons",
+        "berth.api.refusals.without_reasons",
         "berth.services.zoning.offers.selection.abroad",
     ],
 )

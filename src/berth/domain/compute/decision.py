@@ -38,6 +38,17 @@ class RefusalCode(OpenName):
     """The plan bypassed the filters (a forced host, say) and violates the group's hard policy."""
 
 
+class RefusalDetail(StrEnum):
+    """How much tenants read of the reasons for which no host was found."""
+
+    FULL = "full"
+    """Numbers of hosts, names of rules, and the changes that would help."""
+    RELAXATIONS = "relaxations"
+    """Only the changes to the request that would help."""
+    NOTHING = "nothing"
+    """Only that no host was found, as in Nova."""
+
+
 @dataclass(frozen=True, slots=True)
 class FilterCount:
     """One filter of the chain: how many hosts it received and kept, with some of those removed."""

@@ -1,5 +1,6 @@
 """Refusals: the hosts that each rule removed, and the changes that would make the request fit."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -17,6 +18,9 @@ from berth.tables.host.hosts import HostTable
 NO_HOST: Final = "No valid host was found"
 GROUP_BROKEN: Final = "The policy of the server group would be broken"
 
+# The sentences of `_hints`.
+_HINT: Final = re.compile(r"(?:It|One more) would fit with|No single change to the request")
+_HOST_COUNT: Final = re.compile(r": (?:[0-9,]+ hosts?|no host)(?=[;.]|$)")
 _BEGINNINGS: Final = (NO_HOST, GROUP_BROKEN)
 
 
@@ -32,6 +36,23 @@ def without_reasons(message: str) -> str:
         if message.startswith(beginning):
             return f"{beginning}."
     return message
+
+
+def relaxations_alone(message: str) -> str:
+    """Return the message of a refusal with only the changes that would help, without any counts.
+
+    Any other message is returned unchanged.
+    """
+    bare = without_reasons(message)
+    if bare == message:
+        return message
+    found = _HINT.search(message)
+    return bare if found is None else f"{bare} {without_host_count(message[found.start() :])}"
+
+
+def without_host_count(text: str) -> str:
+    """Return the text of relaxations without the numbers of hosts that would pass."""
+    return _HOST_COUNT.sub("", text)
 
 
 # A message names at most this many relaxations; the record contains all of them.

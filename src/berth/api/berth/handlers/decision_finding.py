@@ -16,8 +16,9 @@ from berth.api.compute.handlers.servers.child_requests import (
 from berth.api.compute.handlers.servers.forwarding import visible_remote, zone_with
 from berth.api.errors import HttpError
 from berth.api.limits import check_depth
+from berth.api.refusals import detail_for, reduced_placement, reduced_refusal
 from berth.api.routing import Call
-from berth.domain.compute.decision import Decision, FilterCount, Placement, Refusal
+from berth.domain.compute.decision import Decision, FilterCount, Placement, Refusal, RefusalDetail
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import InvalidInputError, NotFoundError, UnavailableError
 from berth.domain.uuids import is_uuid
@@ -44,6 +45,15 @@ def shown(call: Call, decision: Decision) -> Decision:
     if call.identity.is_admin:
         return decision
     decision = without_hosts(decision)
+    detail = detail_for(call)
+    if detail is not RefusalDetail.FULL:
+        refusal = decision.refusal
+        decision = replace(
+            decision,
+            filters=(),
+            placements=tuple(reduced_placement(one, detail) for one in decision.placements),
+            refusal=None if refusal is None else reduced_refusal(refusal, detail),
+        )
     if call.parts.zones is None:
         return decision
     # In a tree, the names of policies would tell a tenant which servers share a zone.

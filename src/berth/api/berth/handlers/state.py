@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import cast
 
 from berth.api.codec import encode
+from berth.api.refusals import fault_for
 from berth.api.routing import Answer, Call
 from berth.domain.errors import NotFoundError
 from berth.domain.ledger.change import Snapshot
@@ -19,7 +20,13 @@ async def show_instance(call: Call) -> Answer:
         raise NotFoundError("instance", key)
     if not call.identity.is_admin:
         instance = replace(
-            instance, host=None, node=None, retried=(), alternates=(), assignment=None
+            instance,
+            host=None,
+            node=None,
+            retried=(),
+            alternates=(),
+            assignment=None,
+            fault=None if instance.fault is None else fault_for(call, instance.fault),
         )
     return Answer(instance)
 

@@ -16,11 +16,11 @@ from berth.api.compute.schemas.server_views import (
 from berth.api.fleet import zone_of
 from berth.api.links import Linker, linker_of
 from berth.api.microversion import Version
+from berth.api.refusals import message_for
 from berth.api.routing import Call
 from berth.api.values import isotime, naive_time
 from berth.domain.compute.instance import Instance, Status, hostname_of
 from berth.domain.compute.lifecycle import status_shown
-from berth.scheduling.evaluation.explain import without_reasons
 from berth.services.requests.permissions import LOCKED, vm_state
 
 # The microversions that add or change fields of servers. 2.3 adds attributes for administrators;
@@ -269,13 +269,13 @@ class ServerWriter:
             return UNSET
         identity = self._call.identity
         # The details of a server error may name hosts, so only administrators see them, as in Nova.
-        # A parent zone gets neither details nor reasons that count hosts.
+        # A parent zone gets none.
         is_abroad = identity.parent is not None
         may_see = identity.is_admin or fault.code != _SERVER_ERROR
         shown = fault.details and may_see and not is_abroad
         return ServerFault(
             code=fault.code,
-            message=without_reasons(fault.message) if is_abroad else fault.message,
+            message=message_for(self._call, fault.message),
             created=isotime(fault.created_at_s),
             details=fault.details if shown else UNSET,
         )
