@@ -59,8 +59,10 @@ def check_url(url: str) -> str:
     """
     parts = urlsplit(url)
     scheme = _SCHEMES.get(parts.scheme)
-    if scheme is None or not parts.hostname or parts.username or parts.query or parts.fragment:
-        reason = f"{url!r} must be https://HOST:PORT without user, query and fragment"
+    has_user = "@" in parts.netloc
+    if scheme is None or not parts.hostname or has_user or parts.query or parts.fragment:
+        # The error does not quote the URL, which may contain a password.
+        reason = "must be https://HOST:PORT without a user, query or fragment"
         raise InvalidInputError("agent.gateway_url", reason)
     if scheme == "ws" and parts.hostname not in LOOPBACK:
         reason = (

@@ -315,7 +315,7 @@ class LibvirtDriver:
             try:
                 found = await self.guests()
             except DriverError:
-                return  # libvirtd is down again, and this is repeated when it is back
+                return  # libvirtd is down again, and its next return calls `_on_return`
             for guest in found:
                 self._events.publish(GuestEvent(guest.instance_uuid, guest.power, guest.reason))
 

@@ -62,7 +62,9 @@ class Qmp:
             raise QmpRefusedError("QEMU is shutting down") from error
         except (OSError, TimeoutError) as error:
             await self.close()
-            raise QmpError(f"QEMU does not answer: {str(error) or 'no greeting'}") from error
+            raise QmpError(
+                f"QEMU does not answer ({str(error) or 'it sent no greeting'})"
+            ) from error
         except BaseException:
             await self.close()
             raise
