@@ -54,7 +54,7 @@ TOLD: Final[Mapping[str, str]] = {
     r"\.server\.(created|updated|OS-SRV-USG:.*)": "when it became so",
     r"\.server\.fault\.(code|message|created)": "that it failed, without reasons that count hosts",
     r"\.server\.OS-EXT-AZ:availability_zone": "tenants see names of availability zones",
-    r"\.server\.hostId": "empty for other zones",
+    r"\.server\.hostId": "a digest by which the owner compares the hosts of its servers",
     r"\.(.+_)?links\[\]\.(href|rel)|\.server\.(.+\.)?links\[\]\.(href|rel)": "of the asked API",
     r"\.(metadata|tags|meta).*": "sent",
     r"\.migrations": "empty for who is no administrator of the zone",

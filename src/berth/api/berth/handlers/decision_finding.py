@@ -32,7 +32,7 @@ _PATH: Final = "/berth/v1/decisions"
 # Only ids of this form are sought in all children, so that a mistyped id costs nothing.
 _REQUEST: Final = "req-"
 # The message must not name the zone, because tenants must not learn which zones exist.
-_UNAVAILABLE: Final = "a child zone failed; try again"
+_UNAVAILABLE: Final = "the decision cannot be read at present; try again"
 
 
 def may_see(call: Call, decision: Decision) -> bool:

@@ -1,6 +1,5 @@
 """Handlers for the action history of servers: the requested actions and their results."""
 
-import hashlib
 from collections.abc import Sequence
 
 from berth.api.codec import UNSET
@@ -12,6 +11,7 @@ from berth.api.compute.schemas.lifecycle import (
     ActionView,
     EventView,
 )
+from berth.api.compute.views.servers import host_id
 from berth.api.errors import HttpError
 from berth.api.links import limit_of, next_page, page_of
 from berth.api.routing import Answer, Call
@@ -119,9 +119,8 @@ def _event(call: Call, instance: Instance, event: ActionEvent) -> EventView:
         view.traceback = event.error or None
     if version >= _HOSTS:
         # The digest equals a server's `hostId`, so callers can compare hosts without seeing their
-        # names. A parent zone gets no digest, so that it cannot count this zone's hosts.
-        digest = hashlib.sha224((instance.project_id + event.host).encode())
-        view.host_id = "" if call.identity.parent is not None else digest.hexdigest()
+        # names.
+        view.host_id = host_id(call, instance.project_id, event.host)
         if is_admin:
             view.host = event.host
     if version >= _DETAILS and is_admin:

@@ -169,7 +169,7 @@ class ServerWriter:
             updated=isotime(instance.updated_at_s),
             # A parent zone gets no digest. It knows the project, so it could test guessed names of
             # hosts against the digest, and it could count this zone's hosts.
-            host_id="" if self._call.identity.parent is not None else host_id(instance),
+            host_id=host_id(self._call, instance.project_id, instance.host),
             flavor=self._flavor(instance),
             image=self._image(instance),
             metadata=instance.metadata,
@@ -281,15 +281,17 @@ class ServerWriter:
         )
 
 
-def host_id(instance: Instance) -> str:
+def host_id(call: Call, project_id: str, host: str | None) -> str:
     """Return a digest of project and host; empty for an instance without a host.
 
     Two servers of a project are on the same host if their digests are equal and not empty. Because
-    the digest depends on the project, servers of different projects cannot be compared.
+    the digest depends on the project, servers of different projects cannot be compared. In a tree
+    of zones it depends on the zone too, because zones may have hosts of the same name.
     """
-    if instance.host is None:
+    if host is None:
         return ""
-    return hashlib.sha224((instance.project_id + instance.host).encode()).hexdigest()
+    zone = "" if call.parts.zones is None else f"{call.parts.zones.name}\n"
+    return hashlib.sha224(f"{zone}{project_id}{host}".encode()).hexdigest()
 
 
 def _add_attributes(later: _Later, instance: Instance, extra: Extra, version: Version) -> None:

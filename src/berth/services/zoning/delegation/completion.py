@@ -103,7 +103,9 @@ class SagaCompletion:
             hosts_total=0,
         )
         decision = replace(self._decision(saga, Verdict.REFUSED), refusal=refusal)
-        fault = Fault(NO_VALID_HOST, refusal.message, decision.decided_at_s)
+        fault = Fault(
+            NO_VALID_HOST, refusal.message, decision.decided_at_s, details=_failure_details(saga)
+        )
         failed: list[Write] = []
         for uuid in saga.request.instance_uuids:
             stored = await self._ledger.get(Instance, uuid)
@@ -198,13 +200,25 @@ def _failed(instance: Instance, fault: Fault, decision: Decision) -> Instance:
 
 
 def _failure(saga: Saga) -> str:
-    asked = len(saga.request.instance_uuids)
+    """Return the message for the owner, who must not learn which instances were in which zone."""
     if saga.unsettled:
         return (
-            f"A child zone did not answer for {len(saga.unsettled)} of the {asked} instances, so"
-            " the request failed. The child deletes the instances that it has once it answers."
+            "A part of the cloud did not answer, so the request failed, and nothing of it is kept. "
+            "Try again."
         )
+    asked = len(saga.request.instance_uuids)
     return (
-        f"There was no room in the tree of zones for {len(saga.unplaced)} of the {asked} instances,"
-        " so none was created. Request fewer or smaller instances, or try again."
+        f"There was no room for {len(saga.unplaced)} of the {asked} instances, so none was created."
+        " Request fewer or smaller instances, or try again."
+    )
+
+
+def _failure_details(saga: Saga) -> str:
+    """Return what operators read in addition to the message; empty if there is nothing."""
+    if not saga.unsettled:
+        return ""
+    asked = len(saga.request.instance_uuids)
+    return (
+        f"A child zone did not answer for {len(saga.unsettled)} of the {asked} instances. The child"
+        " deletes the instances that it has once it answers."
     )

@@ -410,15 +410,19 @@ def _places(selection: Selection, entries: Iterable[OfferChoice]) -> Iterable[_P
 
 
 def _told(selection: Selection) -> str:
-    """Return the sentence about child zones in the tenant's refusal message."""
+    """Return the sentence about child zones in the tenant's refusal message, if any.
+
+    Tenants learn whether the answer is complete, but not which zones there are.
+    """
     if not selection.late:
-        return "The child zones also have too little room."
-    # The room of the late zones is unknown, so the second sentence is about the others only.
-    late = f"{selection.late} of the child zones gave no usable answer."
-    return f"{late} The others have too little room."
+        return ""
+    return "A part of the cloud gave no answer and may have room; try again."
 
 
 def _told_operators(selection: Selection) -> str:
-    """Return the sentence about the room of child zones, which only operators may see."""
+    """Return the sentences about the room of child zones, which only operators may see."""
     below = sum(isinstance(one.where, ChildTerms) for one in selection.choices)
-    return f"The child zones have room for {below}."
+    room = f"The child zones have room for {below}."
+    if not selection.late:
+        return room
+    return f"{room} {selection.late} of the child zones gave no usable answer."

@@ -47,6 +47,8 @@ _NOT_FOUND: Final = 404
 # The statuses that are passed on, because the tenant's request caused them. Other failures are the
 # child's or this zone's, and the tenant gets a 503.
 _REFUSALS: Final = frozenset({400, 403, 404, 405, 406, 409, 413, 415, 429, 501})
+UNREACHABLE: Final = "the server cannot be reached at present; try again"
+"""The message for tenants when the child zone with a server does not answer."""
 _MESSAGE_MAX: Final = 1000
 _REQUEST_ID: Final = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FORCE_DELETE: Final = "forceDelete"
@@ -94,11 +96,11 @@ async def _forward_for(call: Call, remote: RemoteInstance) -> Answer:
     try:
         return await _forward(call, remote)
     except UnavailableError as error:
-        if call.identity.parent is None:
+        if call.identity.is_admin:
             raise
-        # The message must not name the zone, because parents must not learn which zones are under
-        # this one.
-        raise UnavailableError("a child zone failed; try again") from error
+        # The message must not name the zone or mention zones, because neither tenants nor parents
+        # may learn which zones there are and where a server is.
+        raise UnavailableError(UNREACHABLE) from error
 
 
 def _adopt_parent_id(call: Call) -> None:
@@ -327,4 +329,4 @@ def _message(answer: ForwardedResponse) -> str:
         message = fault.get("message")
         if isinstance(message, str):
             return message[:_MESSAGE_MAX]
-    return "The zone that has the server refused the request without a reason."
+    return "The request was refused without a reason."

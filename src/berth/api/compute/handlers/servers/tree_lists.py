@@ -30,7 +30,12 @@ from berth.ports.ledger import InstanceQuery
 from berth.ports.zones import ForwardedRequest, ForwardedResponse
 
 MISSING: Final = b"x-berth-zones-missing"
-"""The response header that names the children whose servers are missing from the list."""
+"""The response header of a list without the servers of some children.
+
+It names these children to administrators, and this zone to its parent. Tenants must not learn which
+zones there are, so they get `SOME`.
+"""
+SOME: Final = "some"
 
 # The parameters that are not passed on, because a child is asked for the servers of one tenant, and
 # for a page of its own.
@@ -71,8 +76,8 @@ class Below:
 class BelowPage:
     """A page of the children's servers, as the children show them.
 
-    `has_more` is true if the list continues after the page. `unanswered` names the children whose
-    servers are missing or, in the response to a parent, only this zone.
+    `has_more` is true if the list continues after the page. `unanswered` has the names for the
+    header `MISSING`.
     """
 
     servers: list[Json] = field(default_factory=list["Json"])
@@ -136,10 +141,9 @@ async def page_below(call: Call, below: Below, *, limit: int, marker: str | None
     )
     page = _joined([one for one in answers if one is not None], limit)
     parts = call.parts.zones
-    if page.unanswered and parts is not None and call.identity.parent is not None:
-        # The header must not name the children, because parents must not learn which zones are
-        # under this one.
-        page.unanswered = [parts.name]
+    if page.unanswered and parts is not None and not call.identity.is_admin:
+        # Parents must not learn which zones are under this one either.
+        page.unanswered = [SOME if call.identity.parent is None else parts.name]
     return page
 
 
