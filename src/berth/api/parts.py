@@ -96,9 +96,9 @@ class ApiParts:
     id is accepted. `default_zone` is the availability zone of hosts whose aggregates name no zone.
     With `single_shot`, the servers of one request are placed one by one. `new_password` returns a
     password for `adminPass` in responses, or is None when responses have no such field.
-    `refusal_detail` is how much tenants read of refusals. `tokens` is None when no tokens are
-    issued. `region` is the region of this deployment in the catalog. `started_ns` is the time when
-    the API was built, in clock ticks; `build_app` sets it. `checks` reports readiness, `page`
+    `refusal_detail` is the part of refusals that tenants may read. `tokens` is None when no tokens
+    are issued. `region` is the region of this deployment in the catalog. `started_ns` is the time
+    when the API was built, in clock ticks; `build_app` sets it. `checks` reports readiness, `page`
     serves the metrics or is None, and spans are recorded only if there is a `tracer`.
     `strangers_seen_s` keeps, from one audit to the next, the Unix time at which each unknown
     consumer was first seen. `zones` is None when this deployment is not a zone of a tree.

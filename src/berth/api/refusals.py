@@ -13,9 +13,9 @@ from berth.scheduling.evaluation.explain import (
 
 
 def detail_for(call: Call) -> RefusalDetail:
-    """Return how much of a refusal the caller may read: administrators everything, zones nothing.
+    """Return the detail of refusals for the caller: all for administrators, none for zones.
 
-    A parent zone must not learn what this zone's hosts have.
+    A parent zone must not learn the capacity of this zone's hosts.
     """
     if call.identity.parent is not None:
         return RefusalDetail.NOTHING
@@ -23,7 +23,7 @@ def detail_for(call: Call) -> RefusalDetail:
 
 
 def message_for(call: Call, message: str) -> str:
-    """Return a message that may be that of a refusal, with what the caller may read of it."""
+    """Return a message; if it is that of a refusal, only the part that the caller may read."""
     return _reduced(message, detail_for(call))
 
 
@@ -35,13 +35,13 @@ def _reduced(message: str, detail: RefusalDetail) -> str:
 
 
 def fault_for(call: Call, fault: Fault) -> Fault:
-    """Return a fault with what the caller may read; its details are for administrators."""
+    """Return a fault with the text that the caller may read; details are for administrators."""
     details = fault.details if call.identity.is_admin else ""
     return replace(fault, message=message_for(call, fault.message), details=details)
 
 
 def reduced_refusal(refusal: Refusal, detail: RefusalDetail) -> Refusal:
-    """Return a refusal with what the detail allows; `FULL` returns it unchanged."""
+    """Return a refusal reduced to the given detail; `FULL` returns it unchanged."""
     if detail is RefusalDetail.FULL:
         return refusal
     kept = refusal.relaxations if detail is RefusalDetail.RELAXATIONS else ()
@@ -61,7 +61,7 @@ def _without_rule(one: Relaxation) -> Relaxation:
 def reduced_placement(placement: Placement, detail: RefusalDetail) -> Placement:
     """Return a placement without the number of hosts and the names and values of rules.
 
-    The values tell what the host has free. `FULL` returns the placement unchanged.
+    The values reveal the free amounts of the host. `FULL` returns the placement unchanged.
     """
     if detail is RefusalDetail.FULL:
         return placement

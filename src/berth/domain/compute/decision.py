@@ -39,7 +39,7 @@ class RefusalCode(OpenName):
 
 
 class RefusalDetail(StrEnum):
-    """How much tenants read of the reasons for which no host was found."""
+    """The part of the reasons for a refusal that tenants may read."""
 
     FULL = "full"
     """Numbers of hosts, names of rules, and the changes that would help."""

@@ -44,7 +44,7 @@ class _Period(NamedTuple):
     now_s: float
 
     def hours(self, instance: Instance) -> float:
-        """Return for how many hours of the period an instance existed after its launch."""
+        """Return the hours of the period in which an instance existed after its launch."""
         launched_s, ended_s = instance.launched_at_s, instance.terminated_at_s
         if launched_s is None:
             return 0.0
@@ -86,12 +86,12 @@ async def show_usage(call: Call) -> Answer:
 
 
 async def show_audit_logs(call: Call) -> Answer:
-    """Show the last monthly usage audit, which no host has made."""
+    """Show the last monthly usage audit; no host has made it, as Berth has no such audits."""
     return Answer(AuditLogsAnswer(instance_usage_audit_logs=await _audit(call, None)))
 
 
 async def show_audit_log(call: Call) -> Answer:
-    """Show the last monthly usage audit before a time, which no host has made."""
+    """Show the last monthly usage audit before a time; see `show_audit_logs`."""
     text = call.key("before")
     before = _parsed(text, _AUDIT_TIMES)
     if before is None:

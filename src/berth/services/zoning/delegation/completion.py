@@ -214,7 +214,7 @@ def _failure(saga: Saga) -> str:
 
 
 def _failure_details(saga: Saga) -> str:
-    """Return what operators read in addition to the message; empty if there is nothing."""
+    """Return the details that only operators read; an empty string if there are none."""
     if not saga.unsettled:
         return ""
     asked = len(saga.request.instance_uuids)
