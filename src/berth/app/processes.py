@@ -248,4 +248,5 @@ def _aggregates(core: Core) -> Aggregates:
         ratios=core.ratios,
         clock=core.clock,
         ids=core.ids,
+        default_zone=core.settings.api.default_availability_zone,
     )

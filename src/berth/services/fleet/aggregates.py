@@ -1,18 +1,22 @@
 """Aggregates: sets of hosts, and the availability zones that they define."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Add, Put, Remove, Unit
 from berth.ports.clock import Clock, Ids
-from berth.ports.ledger import Ledger
+from berth.ports.ledger import InstanceQuery, Ledger
 from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.providers.guarded_saves import AGGREGATES_GUARD, save_guarded
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
+
+# More instances than any host has.
+_HOST_MAX: Final = 100_000
 
 
 class Aggregates:
@@ -28,9 +32,10 @@ class Aggregates:
         ratios: writes the ratios in force, and the memberships, into the hosts' providers.
         clock: provides the times in records.
         ids: makes the uuids of new aggregates.
+        default_zone: the availability zone of hosts to which no aggregate assigns one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each parameter is one collaborator
         self,
         *,
         ledger: Ledger,
@@ -39,6 +44,7 @@ class Aggregates:
         ratios: AllocationRatios,
         clock: Clock,
         ids: Ids,
+        default_zone: str = "nova",
     ) -> None:
         self._ledger = ledger
         self._follower = follower
@@ -46,6 +52,7 @@ class Aggregates:
         self._ratios = ratios
         self._clock = clock
         self._ids = ids
+        self._default_zone = default_zone
 
     async def create(self, name: str, metadata: Mapping[str, str]) -> Aggregate:
         """Create an aggregate without hosts, and return it.
@@ -125,8 +132,8 @@ class Aggregates:
 
         Raises:
             NotFoundError: there is no such aggregate.
-            ConflictError: a host would be in two availability zones, or every attempt lost a race
-                against another change.
+            ConflictError: a host would be in two availability zones or leave the one that a server
+                on it is bound to, or every attempt lost a race against another change.
             UnavailableError: the ledger cannot be reached.
         """
 
@@ -142,8 +149,9 @@ class Aggregates:
 
         Raises:
             NotFoundError: there is no such host or aggregate.
-            ConflictError: the host is already a member, would be in two availability zones, or
-                every attempt lost a race against another change.
+            ConflictError: the host is already a member, would be in two availability zones or leave
+                the one that a server on it is bound to, or every attempt lost a race against
+                another change.
             UnavailableError: the ledger cannot be reached.
         """
         await self._follower.catch_up()
@@ -162,7 +170,8 @@ class Aggregates:
 
         Raises:
             NotFoundError: there is no such aggregate, or the host is not a member.
-            ConflictError: every attempt lost a race against another change.
+            ConflictError: the host would leave the availability zone that a server on it is bound
+                to, or every attempt lost a race against another change.
             UnavailableError: the ledger cannot be reached.
         """
 
@@ -192,6 +201,7 @@ class Aggregates:
             old = await self.get(aggregate_id)
             aggregate = change(old)
             await self._check_zones(aggregate)
+            await self._check_bound(old, aggregate)
             changed[:] = [replace(aggregate, updated_at_s=self._clock.now_s())]
             # Old members are included, because the ratio of a host that leaves also changes.
             concerned.update(old.hosts | aggregate.hosts)
@@ -235,3 +245,34 @@ class Aggregates:
                     f"{', '.join(sorted(zones | other.availability_zones))}; remove it from an "
                     "aggregate of the other zone first"
                 )
+
+    async def _check_bound(self, old: Aggregate, changed: Aggregate) -> None:
+        """Check that no server would be outside the availability zone that it asked for.
+
+        Such a server could not be moved, because only hosts of its zone would be considered.
+
+        Raises:
+            ConflictError: a host would leave the zone that a server on it is bound to.
+        """
+        zones = old.availability_zones, changed.availability_zones
+        if old.hosts == changed.hosts and zones[0] == zones[1]:
+            return
+        others = [one for one in await self.all() if one.aggregate_id != old.aggregate_id]
+        for host in sorted(old.hosts | changed.hosts):
+            left = self._zones_of(host, [*others, old]) - self._zones_of(host, [*others, changed])
+            if not left:
+                continue
+            here = await self._ledger.instances(InstanceQuery(host=host, limit=_HOST_MAX))
+            bound = sorted(one.uuid for one in here if one.requested_zone in left)
+            if bound:
+                noun = "server is" if len(bound) == 1 else "servers are"
+                raise ConflictError(
+                    f"host {host} would leave availability zone {', '.join(sorted(left))}, to "
+                    f"which {len(bound)} {noun} bound ({bound[0]}, for one); move them to other "
+                    "hosts of the zone first"
+                )
+
+    def _zones_of(self, host: str, aggregates: Iterable[Aggregate]) -> frozenset[str]:
+        """Return the availability zones of a host that is in some of the aggregates."""
+        named = [one.availability_zones for one in aggregates if host in one.hosts]
+        return frozenset[str]().union(*named) or frozenset({self._default_zone})

@@ -1,12 +1,16 @@
 """Tests for aggregates and their availability zones."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from berth.domain.compute.aggregate import AZ_KEY
+from berth.domain.compute.instance import Instance
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from berth.domain.ledger.write import Put
 from berth.services.fleet.aggregates import Aggregates
+from berth.testing.builders import make_instance, make_uuid
 from tests.unit.services.wiring import open_desk
 
 
@@ -100,3 +104,50 @@ async def test_a_host_cannot_be_in_two_zones(aggregates: Aggregates) -> None:
         return_exceptions=True,
     )
     assert sum(isinstance(result, ConflictError) for result in results) == 1
+
+
+async def test_a_host_stays_in_the_zone_that_its_servers_are_bound_to() -> None:
+    """However the zone would change; servers that asked for no zone do not hinder it."""
+    desk = await open_desk()
+    aggregates = desk.aggregates
+    for name, zone in (("a", "east"), ("b", "east"), ("c", "west"), ("d", "")):
+        await aggregates.create(name, {AZ_KEY: zone} if zone else {})
+    await aggregates.add_host(1, "host-1")
+    base = replace(make_instance(1), host="host-1", node="host-1", revision=0)
+    bound = replace(base, requested_zone="east")
+    free = replace(base, uuid=make_uuid("instance", 9), requested_zone=None)
+    await desk.ledger.commit([(Put(bound), Put(free))])
+
+    async def leave(number: int) -> None:
+        for change in (
+            aggregates.remove_host(number, "host-1"),
+            aggregates.set_metadata(number, {AZ_KEY: "west"}),
+            aggregates.set_metadata(number, {AZ_KEY: None}),
+        ):
+            with pytest.raises(ConflictError, match=f"zone east, to which 1 server.*{bound.uuid}"):
+                await change
+
+    await leave(1)
+    # The zone stays the same while another aggregate names it, and what else changes is no matter.
+    await aggregates.add_host(2, "host-1")
+    await aggregates.remove_host(1, "host-1")
+    await aggregates.add_host(4, "host-1")
+    await aggregates.set_metadata(2, {"ssd": "true"})
+    await aggregates.remove_host(4, "host-1")
+    await leave(2)
+    stored = await desk.ledger.get(Instance, bound.uuid)
+    assert stored is not None
+    await desk.ledger.commit([(Put(replace(stored, requested_zone=None)),)])
+    await aggregates.remove_host(2, "host-1")
+    await aggregates.add_host(3, "host-1")
+
+
+async def test_a_host_stays_in_the_default_zone_that_its_servers_are_bound_to() -> None:
+    """A host without a zone of its own is in the default zone, which an aggregate may end."""
+    desk = await open_desk()
+    await desk.aggregates.create("a", {AZ_KEY: "east"})
+    base = replace(make_instance(1), host="host-1", node="host-1", revision=0)
+    await desk.ledger.commit([(Put(replace(base, requested_zone="nova")),)])
+    with pytest.raises(ConflictError, match="zone nova"):
+        await desk.aggregates.add_host(1, "host-1")
+    assert (await desk.aggregates.add_host(1, "host-2")).hosts == {"host-2"}
