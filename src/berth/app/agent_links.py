@@ -86,7 +86,8 @@ def _broker(settings: Settings, url: str, host: str) -> "RabbitBroker":
     try:
         broker.tls()
     except (OSError, ssl.SSLError) as error:
-        reason = f"cannot load CA certificates from {ca_file} ({error.strerror or error})"
+        why = error.strerror or error
+        reason = f"cannot load CA certificates from {ca_file} ({why}); name a PEM file"
         raise InvalidInputError("agent.gateway_ca_file", reason) from error
     return broker
 

@@ -83,7 +83,7 @@ class Vocabulary:
         self.classes = Names[ResourceClass](standard.classes, lambda: table.resource_classes)
         self.traits = Names[Trait](standard.traits, lambda: table.trait_names)
 
-    # ---- look up ------------------------------------------------------------------------
+    # ---- look-ups -----------------------------------------------------------------------
 
     def find_traits(
         self,

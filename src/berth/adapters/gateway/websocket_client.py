@@ -89,7 +89,7 @@ def tls_context(url: str, ca_file: Path | None) -> ssl.SSLContext | None:
         context = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
     except OSError as error:
         why = error.strerror or error
-        reason = f"cannot load CA certificates from {ca_file} ({why}); check the file"
+        reason = f"cannot load CA certificates from {ca_file} ({why}); name a PEM file"
         raise InvalidInputError("agent.gateway_ca_file", reason) from error
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     return context

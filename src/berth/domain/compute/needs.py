@@ -78,7 +78,9 @@ def needs_of(flavor: Flavor, image_traits: Mapping[str, str] | None = None) -> N
     disk_mb = (flavor.root_gb + flavor.ephemeral_gb) * _MB_PER_GB + flavor.swap_mb
     if disk_mb > AMOUNT_MAX:
         raise InvalidInputError(
-            "disk", f"root, ephemeral and swap together exceed {AMOUNT_MAX} MiB; reduce one"
+            "disk",
+            f"root, ephemeral and swap have {disk_mb} MiB together; at most {AMOUNT_MAX} MiB are "
+            "allowed",
         )
     amounts = {
         VCPU: flavor.vcpus,

@@ -120,7 +120,7 @@ class Outcomes:
             InvalidInputError: the step cannot have this outcome.
             UnavailableError: the ledger cannot be reached; the outcome may have been recorded.
         """
-        # If this record has become old, the ledger refuses the writes.
+        # If this record is outdated by now, the ledger refuses the writes.
         instance, migration = self._in_progress.at(outcome.instance_uuid, outcome.revision), None
         if instance is None:
             instance, migration = await self._read(outcome.instance_uuid)

@@ -287,7 +287,7 @@ class HostTable:
         """
         return len(self._stock.classes), len(self.trees), len(self.pci.kinds)
 
-    # ---- look up ----------------------------------------------------------------------------
+    # ---- look-ups ---------------------------------------------------------------------------
 
     @property
     def all_rows(self) -> "slice[int, int, int]":

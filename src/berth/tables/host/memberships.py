@@ -86,7 +86,7 @@ class Memberships:
         self.by_row.put(row, mine)
         self.zones.put(row, self._zones_of(mine))
 
-    # ---- look up ----------------------------------------------------------------------------
+    # ---- look-ups ---------------------------------------------------------------------------
 
     def of_host(self, name: str) -> tuple[Aggregate, ...]:
         """Return the aggregates of a host name, sorted by id."""

@@ -64,7 +64,7 @@ class Trees:
         """Return the number of child providers of hosts in the table."""
         return len(self._slot_of)
 
-    # ---- look up ------------------------------------------------------------------------
+    # ---- look-ups -----------------------------------------------------------------------
 
     def resource(self, name: str) -> ClassColumns | None:
         """Return the columns of a resource class by slot, or None if no child ever had it."""

@@ -141,7 +141,7 @@ class ProviderTable:
         """
         return self._aggregates.by_name
 
-    # ---- look up ------------------------------------------------------------------------
+    # ---- look-ups -----------------------------------------------------------------------
 
     def row_of(self, uuid: str) -> int | None:
         """Return the row of a provider, or None if it is unknown or unattached."""

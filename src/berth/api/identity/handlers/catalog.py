@@ -35,7 +35,7 @@ _INTERFACES = ("public", "internal", "admin")
 
 def catalog_of(call: Call) -> list[ServiceEntry]:
     """Return the services with URLs that the client of the request can reach."""
-    # The root comes from the request's headers, so the URLs are also right behind a proxy.
+    # The root comes from the request's headers, so the URLs are also correct behind a proxy.
     root, region = root_url(call.scope), call.parts.region
     return [
         ServiceEntry(
