@@ -9,7 +9,7 @@ from berth.api.errors import Header, HttpError
 Version = tuple[int, int]
 
 MIN: Version = (2, 1)
-MAX: Version = (2, 100)
+MAX: Version = (2, 104)
 
 _FORM = re.compile(r"([1-9][0-9]{0,4})\.(0|[1-9][0-9]{0,4})")
 _SCOPE_KEY = "berth.version"

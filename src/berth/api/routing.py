@@ -29,6 +29,8 @@ _KEY_MAX = 255
 _QUERY_FIELDS_MAX = 100
 _NOBODY = Identity("", "", is_admin=False)
 _JSON = "application/json"
+# From this microversion on, every operation of the compute API refuses unknown query parameters.
+_STRICT: Version = (2, 102)
 
 
 class Role(StrEnum):
@@ -234,7 +236,10 @@ class Endpoint:
             # signature covers the body, so the assertion can be redeemed only now.
             identity = asserted_caller(self._parts, scope, statement, raw_body)
             _check_role(operation, identity)
-        return Call(self._parts, operation, scope, identity, version_of(scope), raw_body)
+        call = Call(self._parts, operation, scope, identity, version_of(scope), raw_body)
+        if call.version >= _STRICT and scope["query_string"]:
+            _check_query(call)
+        return call
 
     def _tell(self, scope: Scope, error: BerthError) -> None:
         self._parts.telemetry.failure(
@@ -244,6 +249,20 @@ class Endpoint:
             method=scope["method"],
             path=scope["path"],
         )
+
+
+def _check_query(call: Call) -> None:
+    """Raise an error if the query of a request has a parameter that the operation does not read.
+
+    Raises:
+        InvalidInputError: there is such a parameter; the error names it.
+    """
+    query = call.operation.query
+    known = () if query is None else query.__struct_encode_fields__
+    for name, _ in call.query_items():
+        if name not in known:
+            reason = "is not a parameter of this operation; leave it out"
+            raise InvalidInputError(name[:80] or "query", reason)
 
 
 def _check_role(operation: ApiOperation, identity: Identity) -> None:

@@ -8,7 +8,7 @@ import importlib
 import json
 import sys
 
-NEWEST = 100
+NEWEST = 104
 BODIES = [
     ("evacuate", 1, 13, "evacuate.evacuate"),
     ("evacuate", 14, 28, "evacuate.evacuate_v214"),

@@ -96,6 +96,20 @@ async def tagged(world: World) -> Mapping[str, str]:
     return {"server_id": uuid}
 
 
+async def with_access(world: World) -> Mapping[str, str]:
+    """Return the private flavor after giving a project access to it."""
+    body = {"addTenantAccess": {"tenant": "shop"}}
+    await world.stack.ask("POST", "/v2.1/flavors/private/action", body)
+    return {"flavor_id": "private"}
+
+
+async def without_access(world: World) -> Mapping[str, str]:
+    """Return the private flavor after withdrawing a project's access to it."""
+    body = {"removeTenantAccess": {"tenant": "shop"}}
+    await world.stack.ask("POST", "/v2.1/flavors/private/action", body)
+    return {"flavor_id": "private"}
+
+
 async def host_without_servers(world: World) -> Mapping[str, str]:
     """Return the service of a host that can be deleted."""
     answer = await world.stack.ask("GET", "/v2.1/os-services", version="2.53")
@@ -198,6 +212,15 @@ CHANGES = (
     ),
     Sent("PUT", _FLAVOR, always({"flavor": {"description": "text"}})),
     Sent("DELETE", _FLAVOR, prepares=new_flavor),
+    *(
+        Sent("POST", f"{_FLAVOR}/action", always({name: {"tenant": "shop"}}), name, has_access)
+        for name, has_access in (
+            ("addTenantAccess", without_access),
+            ("removeTenantAccess", with_access),
+        )
+    ),
+    Sent("PUT", "/v2.1/os-hosts/{host_name}", always({"status": "enable"})),
+    Sent("DELETE", f"{_SERVER}/os-server-password"),
     Sent("POST", f"{_FLAVOR}/os-extra_specs", always({"extra_specs": {"key": "value"}})),
     Sent("PUT", f"{_FLAVOR}/os-extra_specs/{{key}}", always({"key": "v"}), None, new_flavor),
     Sent("DELETE", f"{_FLAVOR}/os-extra_specs/{{key}}", prepares=new_flavor),

@@ -31,6 +31,12 @@ LEFT_OUT = {
     ("POST", "/v2.1/servers/{server_id}/os-interface"): "always refused",
     ("DELETE", "/v2.1/images/{image_id}"): "always refused",
     ("GET", "/v2.1/servers/{server_id}/ips/{network}"): "no server has a network",
+    # Nova's code returns the names of hosts here, but its schema requires uuids.
+    ("GET", "/v2.1/os-instance_usage_audit_log"): "Nova's schema rejects Nova's responses",
+    ("GET", "/v2.1/os-instance_usage_audit_log/{before}"): "likewise",
+    ("GET", "/v2.1/os-hosts/{host_name}/startup"): "always 501",
+    ("GET", "/v2.1/os-hosts/{host_name}/shutdown"): "always 501",
+    ("GET", "/v2.1/os-hosts/{host_name}/reboot"): "always 501",
 }
 
 
@@ -140,8 +146,12 @@ async def ask(world: World, sent: Sent, minor: int) -> Answer:
         found = listed.body["hypervisors"][0]
         is_name = sent.path.endswith(("/search", "/servers"))
         values["hypervisor_id"] = found["hypervisor_hostname"] if is_name else str(found["id"])
+    if "os-flavor-access" in sent.path:
+        values["flavor_id"] = "private"
     body = None if sent.body is None else sent.body(minor)
     path = sent.path.format(**values)
+    if "os-simple-tenant-usage" in path:
+        path += "?start=2020-01-01T00:00:00" + "&detailed=1" * path.endswith("usage")
     return await world.stack.ask(sent.method, path, body, version=f"2.{minor}", token=sent.token)
 
 

@@ -47,6 +47,9 @@ async def make_world() -> World:
     stack = Stack(images={IMAGE: image})
     await stack.start()
     await stack.flavor()
+    await stack.flavor("private", **{"os-flavor-access:is_public": False})
+    access = {"addTenantAccess": {"tenant": PROJECT}}
+    await stack.ask("POST", "/v2.1/flavors/private/action", access)
     world = World(stack, {})
     specs = {"extra_specs": {"hw:cpu_policy": "shared"}}
     await stack.ask("POST", "/v2.1/flavors/small/os-extra_specs", specs)
@@ -78,6 +81,8 @@ async def make_world() -> World:
         "alias": "os-keypairs",
         "network": "private",
         "keypair_name": "mine",
+        "host_name": "host-1",
+        "before": "2026-01-31 12:00:00",
     }
     return world
 

@@ -13,7 +13,7 @@ async def test_the_version_document_is_public(stack: Stack, path: str) -> None:
     version = answer.body["version"]
     assert answer.status == 200
     assert (version["id"], version["status"]) == ("v2.1", "CURRENT")
-    assert (version["min_version"], version["version"]) == ("2.1", "2.100")
+    assert (version["min_version"], version["version"]) == ("2.1", "2.104")
     assert version["links"][0] == {"rel": "self", "href": "http://cloud:9000/v2.1/"}
 
 

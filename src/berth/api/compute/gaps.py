@@ -23,7 +23,7 @@ _GAPS = {
         "os-security-group.*",
         f"{_SERVER}/(os-interface|os-security-groups)",
     ),
-    "has no volumes": ("os-volumes.*", "os-snapshots", f"{_SERVER}/os-volume_attachments"),
+    "has no volumes": ("os-volumes", "os-snapshots", f"{_SERVER}/os-volume_attachments"),
     "has no interactive consoles, diagnostics, topology or shares of servers": (
         f"{_SERVER}/(remote-consoles|diagnostics|topology|shares)",
         "os-console-auth-tokens",

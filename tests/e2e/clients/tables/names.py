@@ -74,7 +74,7 @@ LIMITS: tuple[Command, ...] = (
     with_tokens(says("nova quota-show", r"cores +\| -1")),
     with_tokens(says("nova quota-defaults", r"cores +\| -1")),
     usual(says("nova keypair-list", "Fingerprint")),
-    usual(says("nova version-list", r"2\.100")),
+    usual(says("nova version-list", r"2\.104")),
 )
 
 TOKENS: tuple[Command, ...] = (
@@ -82,7 +82,7 @@ TOKENS: tuple[Command, ...] = (
     lists("catalog list", "Type", "compute", "identity", "image", "placement"),
     shows("catalog show compute", name="nova", type="compute"),
     lists_row(
-        "versions show", {"Service Type": "compute", "Version": "2.1", "Max Microversion": "2.100"}
+        "versions show", {"Service Type": "compute", "Version": "2.1", "Max Microversion": "2.104"}
     ),
     lists_row("availability zone list", {"Zone Name": "nova", "Zone Status": "available"}),
 )

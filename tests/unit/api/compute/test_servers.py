@@ -13,7 +13,7 @@ from berth.domain.ledger.write import Put
 from berth.services.servers.instances import AcceptedCreate, CreateOrder, Instances
 from tests.unit.api.cloud import Json, Stack
 
-NEWEST = "2.100"
+NEWEST = "2.104"
 
 
 async def shown(stack: Stack, uuid: str, version: str = NEWEST, token: str | None = None) -> Json:

@@ -24,6 +24,7 @@ from berth.api.compute.schemas.flavors import (
 from berth.api.errors import HttpError
 from berth.api.links import Link, Linker, limit_of, linker_of, next_page, page_of
 from berth.api.microversion import Version
+from berth.api.regex import matcher_of
 from berth.api.routing import Answer, Call
 from berth.api.values import check_edges, flag, whole
 from berth.domain.compute.flavor import Flavor
@@ -31,11 +32,12 @@ from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 
 # Microversions: from 2.7 on, a public flavor has no access list to change; 2.55 adds `description`;
 # 2.61 adds `extra_specs`; from 2.75 on, `swap` is 0 instead of an empty string for a flavor without
-# swap.
+# swap; 2.102 removes `rxtx_factor` and `disabled`, and adds the filter `name`.
 _PRIVATE_ONLY = (2, 7)
 _DESCRIPTION = (2, 55)
 _EXTRA_SPECS = (2, 61)
 _SWAP_IS_A_NUMBER = (2, 75)
+_FEWER_FIELDS = (2, 102)
 # Attributes of `Flavor` by the values of `sort_key`, which are columns of Nova's database.
 _SORT_KEYS: Final[Mapping[str, str]] = {
     "flavorid": "flavor_id",
@@ -90,6 +92,8 @@ async def create_flavor(call: Call) -> Answer:
     check_edges(new.name, "flavor.name")
     if new.description is not UNSET and call.version < _DESCRIPTION:
         raise InvalidInputError("flavor.description", "requires microversion 2.55 or later")
+    if new.rxtx_factor is not UNSET and call.version >= _FEWER_FIELDS:
+        raise InvalidInputError("flavor.rxtx_factor", "was removed in 2.102; leave it out")
     flavor = Flavor(
         flavor_id=call.parts.ids.uuid() if new.id is None else str(new.id),
         name=new.name,
@@ -99,7 +103,7 @@ async def create_flavor(call: Call) -> Answer:
         ephemeral_gb=whole(new.ephemeral, "flavor.OS-FLV-EXT-DATA:ephemeral"),
         swap_mb=whole(new.swap, "flavor.swap"),
         is_public=flag(new.is_public, "flavor.os-flavor-access:is_public"),
-        rxtx_factor=_factor(new.rxtx_factor),
+        rxtx_factor=1.0 if new.rxtx_factor is UNSET else _factor(new.rxtx_factor),
         description=None if new.description is UNSET else new.description,
     )
     await call.parts.flavors.create(flavor)
@@ -142,9 +146,9 @@ def flavor_view(flavor: Flavor, linker: Linker, version: Version) -> FlavorView:
         vcpus=flavor.vcpus,
         swap=flavor.swap_mb or (0 if version >= _SWAP_IS_A_NUMBER else ""),
         ephemeral=flavor.ephemeral_gb,
-        disabled=flavor.disabled,
+        disabled=flavor.disabled if version < _FEWER_FIELDS else UNSET,
         is_public=flavor.is_public,
-        rxtx_factor=flavor.rxtx_factor,
+        rxtx_factor=flavor.rxtx_factor if version < _FEWER_FIELDS else UNSET,
         links=linker.of("flavors", flavor.flavor_id),
         description=flavor.description if version >= _DESCRIPTION else UNSET,
         extra_specs=dict(flavor.extra_specs) if version >= _EXTRA_SPECS else UNSET,
@@ -156,13 +160,19 @@ async def _page(call: Call) -> tuple[Sequence[Flavor], tuple[Link, ...] | UnsetT
     public = _public(call, query.is_public)
     # As in Nova, the private flavors of the caller's project are among the public ones.
     own = await call.parts.flavors.usable_by(call.identity.project_id) if public else frozenset()
+    matches = None
+    if query.name is not None and call.version >= _FEWER_FIELDS:
+        matches = matcher_of(query.name, "name")
     flavors = [
         flavor
         for flavor in await call.parts.flavors.all()
         if public in {None, flavor.is_public or flavor.flavor_id in own}
+        and (matches is None or matches(flavor.name))
         and flavor.memory_mb >= (query.min_ram or 0)
         and flavor.root_gb >= (query.min_disk or 0)
     ]
+    if query.sort_key == "rxtx_factor" and call.version >= _FEWER_FIELDS:
+        raise InvalidInputError("sort_key", "must not be rxtx_factor, which 2.102 removed")
     flavors = _sorted(flavors, query.sort_key, query.sort_dir)
     limit = limit_of(call, query.limit)
     keys = [flavor.flavor_id for flavor in flavors]

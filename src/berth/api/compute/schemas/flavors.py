@@ -28,7 +28,9 @@ class NewFlavor(
     id: FlavorId | Annotated[int, Meta(ge=0, le=2**53 - 1)] | None = None
     ephemeral: Whole = 0
     swap: Whole = 0
-    rxtx_factor: Annotated[float, Meta(gt=0, le=1e38)] | Annotated[str, Meta(max_length=32)] = 1.0
+    rxtx_factor: (
+        Annotated[float, Meta(gt=0, le=1e38)] | Annotated[str, Meta(max_length=32)] | UnsetType
+    ) = UNSET
     is_public: Flag = True
     description: Text | UnsetType | None = UNSET
 
@@ -83,6 +85,7 @@ class FlavorsQuery(Model, rename={"min_ram": "minRam", "min_disk": "minDisk"}):
     limit: Limit | None = None
     marker: str | None = None
     is_public: str | None = None
+    name: str | None = None
     min_ram: Limit | None = None
     min_disk: Limit | None = None
     sort_key: str = "flavorid"
@@ -116,10 +119,10 @@ class FlavorView(
     # As in Nova, the value for a flavor without swap is an empty string before 2.75, then 0.
     swap: int | str
     ephemeral: int
-    disabled: bool
     is_public: bool
-    rxtx_factor: float
     links: tuple[Link, ...]
+    disabled: bool | UnsetType = UNSET
+    rxtx_factor: float | UnsetType = UNSET
     description: str | UnsetType | None = UNSET
     extra_specs: dict[str, str] | UnsetType = UNSET
 

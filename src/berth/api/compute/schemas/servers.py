@@ -138,6 +138,7 @@ class ServerChange(
         "disk_config": "OS-DCF:diskConfig",
         "access_ipv4": "accessIPv4",
         "access_ipv6": "accessIPv6",
+        "pinned_zone": "pinned_availability_zone",
     },
 ):
     """The fields of a server to update."""
@@ -148,6 +149,7 @@ class ServerChange(
     disk_config: DiskConfig | UnsetType = UNSET
     access_ipv4: ShortText | UnsetType = UNSET
     access_ipv6: ShortText | UnsetType = UNSET
+    pinned_zone: Name | UnsetType | None = UNSET
 
 
 class ServerChangeBody(Model):

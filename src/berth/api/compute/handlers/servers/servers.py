@@ -27,6 +27,7 @@ from berth.api.compute.views.servers import (
     extra_of,
     reduced,
 )
+from berth.api.fleet import zone_of
 from berth.api.links import COMPUTE, linker_of
 from berth.api.routing import Answer, Call
 from berth.domain.compute.instance import Instance, Status
@@ -36,6 +37,7 @@ from berth.services.servers.instances import AcceptedCreate
 
 _DESCRIPTION = (2, 19)
 _HOSTNAME = (2, 90)
+_PINNED_ZONE = (2, 104)
 # A change is given up after this many attempts to save it, so that a request does not retry forever
 # while other writers keep changing the same record.
 _SAVE_TRIES = 25
@@ -91,7 +93,7 @@ async def update_server(call: Call) -> Answer:
     change = call.body(ServerChangeBody).server
     _check_version(call, change)
     check_values(change, "server", call.version)
-    instance = await changed(call, lambda old: _apply(old, change))
+    instance = await changed(call, lambda old: _pinned(call, _apply(old, change), change))
     view = ServerWriter(call).view(instance, alone=True)
     return Answer(ServerAnswer(server=reduced(view, call.version)))
 
@@ -168,6 +170,9 @@ def _check_version(call: Call, change: ServerChange) -> None:
         raise InvalidInputError("server.description", "requires microversion 2.19 or later")
     if change.hostname is not UNSET and call.version < _HOSTNAME:
         raise InvalidInputError("server.hostname", "requires microversion 2.90 or later")
+    if change.pinned_zone is not UNSET and call.version < _PINNED_ZONE:
+        reason = "requires microversion 2.104 or later"
+        raise InvalidInputError("server.pinned_availability_zone", reason)
 
 
 def _password(call: Call, asked: Asked) -> str | UnsetType:
@@ -176,6 +181,30 @@ def _password(call: Call, asked: Asked) -> str | UnsetType:
     if asked.order.may_repeat and not asked.admin_pass:
         return UNSET
     return password_of(call, asked.admin_pass)
+
+
+def _pinned(call: Call, old: Instance, change: ServerChange) -> Instance:
+    """Return an instance that is pinned to its current availability zone, or no longer pinned.
+
+    Raises:
+        ConflictError: the instance is pinned to another zone, or is not in the requested zone.
+    """
+    zone = change.pinned_zone
+    if zone is UNSET or zone == old.requested_zone:
+        return old
+    if zone is not None:
+        if old.requested_zone is not None:
+            raise ConflictError(
+                "Cannot change pinned availability zone directly. Unpin first by setting "
+                "pinned_availability_zone to null."
+            )
+        current = "" if old.host is None else zone_of(call.parts, old.host)
+        if zone != current:
+            raise ConflictError(
+                f"Server can only be pinned to its current availability zone {current!r}, but "
+                f"{zone!r} was requested."
+            )
+    return replace(old, requested_zone=zone)
 
 
 def _apply(old: Instance, change: ServerChange) -> Instance:
