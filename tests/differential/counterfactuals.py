@@ -4,13 +4,18 @@ With these an entry of the table of wanted differences is exact: if Berth reads 
 Nova does, its answer is Nova's.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.flavor import Image
+from berth.domain.hardware.pci import aliases_of
+from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from tests.differential.answers import Verdict, value_of, verdict_of
 from tests.differential.cases import Case
+from tests.property.reference_hardware import Place, fits
 
 Images = Mapping[str, Mapping[str, str]]
 """Properties as Nova reads them: those of the request under an empty name, others by instance."""
@@ -99,3 +104,30 @@ def value(case: Case, rule: str, what: str, host: int | None) -> float:
     """Return the value of Berth's weigher for a host of a case."""
     assert host is not None
     return value_of(case, rule, what, host)
+
+
+def devices_fit(case: Case, host: int, rule: str, *, in_order: bool = False) -> bool:
+    """Tell whether a host has the cells and devices, by an exhaustive model.
+
+    Args:
+        case: the case.
+        host: the index of the host.
+        rule: the filter: that of devices ignores the cells.
+        in_order: whether devices are taken alias by alias, as in Nova.
+    """
+    record, needs = case.snapshot.hosts[host], case.request.needs
+    aliases = aliases_of(tuple(cast("Sequence[Mapping[str, str]]", case.settings["pci.alias"])))
+    used = [
+        one.assignment
+        for one in case.snapshot.instances
+        if one.assignment is not None and (one.host, one.node) == (record.name, record.node)
+    ]
+    root = next((one for one in case.snapshot.providers if one.uuid == record.uuid), None)
+    ratios = [
+        root.inventories[name].allocation_ratio if root and name in root.inventories else math.inf
+        for name in (VCPU, MEMORY_MB)
+    ]
+    topology = None if rule == "PciPassthroughFilter" else needs.topology
+    by_name = {alias.name: alias for alias in aliases}
+    place = Place(record, used, *ratios)
+    return fits(place, topology, needs.devices, by_name, in_order=in_order)

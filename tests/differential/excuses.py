@@ -8,6 +8,7 @@ from berth.scheduling.rules.reduction import CHECK_TYPE
 from tests.differential.answers import takes_request
 from tests.differential.cases import Case
 from tests.differential.counterfactuals import (
+    devices_fit,
     value,
     verdict,
     with_images,
@@ -272,6 +273,15 @@ def contrary_traits(case: Case, one: Differing) -> bool:
 def left_behind(case: Case, one: Differing) -> bool:
     """Berth agrees with Nova if each attempt of Nova's search for cells starts afresh."""
     return one.pairs_anew is not None and one.berth is one.pairs_anew
+
+
+def served_in_order(case: Case, one: Differing) -> bool:
+    """Nova serves the aliases in their order and takes what a later one needs; Berth matches."""
+    if one.berth is not True or one.nova is not False or one.host is None:
+        return False
+    return devices_fit(case, one.host, one.rule) and not devices_fit(
+        case, one.host, one.rule, in_order=True
+    )
 
 
 def not_asked(case: Case, one: Differing) -> bool:

@@ -110,6 +110,12 @@ WANTED: Final = (
     ),
     Wanted("ratios that are none", excuses.RATIOS, "verdict", excuses.no_ratio),
     Wanted("empty availability zones", ("AvailabilityZoneFilter",), "verdict", excuses.no_zone),
+    Wanted(
+        "devices for several aliases",
+        ("PciPassthroughFilter", "NUMATopologyFilter"),
+        "verdict",
+        excuses.served_in_order,
+    ),
     Wanted("cells that were tried before", ("NUMATopologyFilter",), "verdict", excuses.left_behind),
     Wanted("metrics that are missing", ("MetricsWeigher",), "raw", excuses.missing_metric),
 )

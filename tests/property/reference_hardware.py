@@ -36,10 +36,17 @@ def fits(
     topology: GuestTopology | None,
     devices: Sequence[DeviceNeed],
     aliases: Mapping[str, PciAlias],
+    *,
+    in_order: bool = False,
 ) -> bool:
-    """Tell whether some permutation of host cells takes all guest cells, with devices near."""
+    """Tell whether some permutation of host cells takes all guest cells, with devices near.
+
+    With `in_order`, devices are taken need by need from the first suitable pools, as in Nova;
+    otherwise every assignment is tried.
+    """
+    devices_fit = _fit_in_order if in_order else _fit_somehow
     if topology is None:
-        return _devices_fit(place, devices, aliases, None)
+        return devices_fit(place, devices, aliases, None)
     if topology.wants_threads and not any(
         len(core) > 1 for cell in place.host.numa_cells for core in cell.siblings
     ):
@@ -48,7 +55,7 @@ def fits(
         alone = all(
             _cell_fits(place, host_cell, topology, number) for number, host_cell in enumerate(cells)
         )
-        if alone and _devices_fit(place, devices, aliases, cells):
+        if alone and devices_fit(place, devices, aliases, cells):
             return True
     return False
 
@@ -137,7 +144,67 @@ def _pins(
     )
 
 
-def _devices_fit(
+def _used(place: Place) -> Counter[str]:
+    used: Counter[str] = Counter()
+    for one in place.used:
+        for share in one.devices:
+            used[share.pool] += share.count
+    return used
+
+
+def _fit_somehow(
+    place: Place,
+    devices: Sequence[DeviceNeed],
+    aliases: Mapping[str, PciAlias],
+    cells: Sequence[NumaCell] | None,
+) -> bool:
+    """Tell whether any assignment of devices serves all needs, device by device."""
+    units = [need for need in devices for _ in range(need.count)]
+    pools = place.host.pci_pools
+
+    def serve(number: int, used: Counter[str]) -> bool:
+        if number == len(units):
+            return True
+        for pool in pools:
+            need = units[number]
+            is_suitable = suits(place.host, pool, need, aliases[need.alias], cells)
+            if (
+                is_suitable
+                and _free(pool, pools, used)
+                and serve(number + 1, used + Counter([pool.key]))
+            ):
+                return True
+        return False
+
+    return serve(0, _used(place))
+
+
+def suits(
+    host: Host,
+    pool: PciPool,
+    need: DeviceNeed,
+    alias: PciAlias,
+    cells: Sequence[NumaCell] | None,
+) -> bool:
+    """Tell whether a pool may serve a need, apart from whether it has free devices."""
+    special = {DeviceType.PHYSICAL, DeviceType.VDPA} - {spec.dev_type for spec in alias.specs}
+    remote = pool.tags.get("remote_managed", "").lower() in ("true", "yes", "1")
+    if pool.dev_type in special or remote or not any(_is(pool, spec) for spec in alias.specs):
+        return False
+    policy = need.numa_policy or alias.numa_policy
+    if cells is None or policy is NumaPolicy.PREFERRED:
+        return True
+    if pool.numa_node in {cell.cell_id for cell in cells}:
+        return True
+    if policy is NumaPolicy.LEGACY:
+        return pool.numa_node is None
+    known = all(cell.socket is not None for cell in host.numa_cells)
+    sockets = {cell.socket for cell in cells}
+    inside = {cell.cell_id for cell in host.numa_cells if cell.socket in sockets}
+    return policy is NumaPolicy.SOCKET and known and pool.numa_node in inside
+
+
+def _fit_in_order(
     place: Place,
     devices: Sequence[DeviceNeed],
     aliases: Mapping[str, PciAlias],
@@ -145,10 +212,7 @@ def _devices_fit(
 ) -> bool:
     """Tell whether the first suitable pools, taken need by need as in Nova, have all devices."""
     pools = sorted(place.host.pci_pools, key=lambda one: len(one.tags) + bool(one.address))
-    used: Counter[str] = Counter()
-    for one in place.used:
-        for share in one.devices:
-            used[share.pool] += share.count
+    used = _used(place)
     for need in devices:
         taken = _take(place.host, pools, used, need, aliases[need.alias], cells)
         if taken is None:

@@ -1,12 +1,13 @@
-"""The choice of the PCI devices that an instance receives: pool by pool, as in Nova.
+"""The choice of the PCI devices that an instance receives.
 
 Source: nova-behaviour.md 6.3.
 
-Demands are served one after another, each from the first suitable pools. There is no search, so a
-demand may take a device that a later one needs, in exactly the cases in which it does so in Nova.
+Demands are served one after another, each from the first suitable pools, as in Nova. Where that
+fails because one of them takes what another needs, a matching serves all of them, so the order of
+the demands never decides whether a guest fits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from berth.domain.errors import InvalidInputError
@@ -18,6 +19,8 @@ from berth.domain.hardware.pci import (
     PciAlias,
     PciSpec,
 )
+from berth.scheduling.hardware.device_matching import match_devices
+from berth.scheduling.hardware.device_packing import packed
 from berth.tables.host.pci import SHARING, DeviceKind, FreePool
 
 
@@ -83,21 +86,46 @@ class NearCells:
 
 
 def give_devices(
-    pools: Sequence[FreePool], demands: Sequence[DeviceDemand], near: NearCells | None
+    pools: Sequence[FreePool],
+    demands: Sequence[DeviceDemand],
+    near: NearCells | None,
+    *,
+    values: Mapping[int, int] | None = None,
 ) -> tuple[DeviceShare, ...] | None:
-    """Return devices for all demands, or None if a demand cannot be served.
+    """Return devices for all demands, or None if there is no way to serve all of them.
+
+    The result is that of serving the demands in order, if this works: from the first pools, as in
+    Nova, or with `values` from those that keep NUMA cells whole (see `device_packing`).
 
     Args:
         pools: the free devices of the host, in the order in which pools are used.
-        demands: served in this order.
+        demands: the demands.
         near: the host's NUMA cells that the guest receives; None for a guest without a topology,
             which may get any device.
+        values: how much it matters to keep each whole NUMA cell whole, by its id (see
+            `cell_packing`); None does not keep them whole.
     """
+    found = _served_in_order(pools, demands, near, values)
+    return _matched(pools, demands, near) if found is None else found
+
+
+def _served_in_order(
+    pools: Sequence[FreePool],
+    demands: Sequence[DeviceDemand],
+    near: NearCells | None,
+    values: Mapping[int, int] | None,
+) -> tuple[DeviceShare, ...] | None:
     shares: list[DeviceShare] = []
     left = {pool.key: pool.free for pool in pools}
+    node_of = {pool.key: pool.kind.numa_node for pool in pools}
     for demand in demands:
-        taken = _meet(pools, left, demand, near)
-        if taken is None:
+        if values is not None:
+            taken = _packed(permitted(pools, demand, near), left, demand, values)
+            nodes = {node_of[share.pool] for share in taken}
+            values = {node: value for node, value in values.items() if node not in nodes}
+        else:
+            taken = _first(_as_nova(pools, left, demand, near), left, demand, demand.count)
+        if sum(share.count for share in taken) < demand.count:
             return None
         shares += taken
         for share in taken:
@@ -106,28 +134,97 @@ def give_devices(
     return tuple(shares)
 
 
-def _meet(
+def _matched(
+    pools: Sequence[FreePool], demands: Sequence[DeviceDemand], near: NearCells | None
+) -> tuple[DeviceShare, ...] | None:
+    """Return devices for demands that compete for them, by a matching."""
+    index_of = {pool.key: index for index, pool in enumerate(pools)}
+    usable = [
+        [index_of[pool.key] for tier in permitted(pools, demand, near) for pool in tier]
+        for demand in demands
+    ]
+    flow = match_devices(pools, [demand.count for demand in demands], usable)
+    if flow is None:
+        return None
+    return tuple(
+        DeviceShare(pools[index].key, count, demand.alias)
+        for demand, taken in zip(demands, flow, strict=True)
+        for index, count in sorted(taken.items())
+        if count
+    )
+
+
+def _first(
+    pools: Iterable[FreePool], left: Mapping[str, int], demand: DeviceDemand, wanted: int
+) -> list[DeviceShare]:
+    """Return up to `wanted` devices of the first pools."""
+    taken: list[DeviceShare] = []
+    for pool in pools:
+        count = min(left[pool.key], wanted)
+        if count:
+            taken.append(DeviceShare(pool.key, count, demand.alias))
+            wanted -= count
+    return taken
+
+
+def _packed(
+    tiers: Sequence[Sequence[FreePool]],
+    left: Mapping[str, int],
+    demand: DeviceDemand,
+    values: Mapping[int, int],
+) -> list[DeviceShare]:
+    """Return devices that keep NUMA cells whole, those of the first tiers first."""
+    taken: list[DeviceShare] = []
+    wanted = demand.count
+    for tier in tiers:
+        usable = [pool for pool in tier if left[pool.key]]
+        more = _first(packed(usable, left, wanted, values), left, demand, wanted)
+        wanted -= sum(share.count for share in more)
+        taken += more
+    return taken
+
+
+def permitted(
+    pools: Sequence[FreePool], demand: DeviceDemand, near: NearCells | None
+) -> list[list[FreePool]]:
+    """Return the pools that may serve a demand, in tiers: those of the first are the closest.
+
+    Devices without a known NUMA cell are in the first tier, if the policy permits them: they may be
+    as close as any other.
+    """
+    usable = [pool for pool in pools if demand.may_use(pool.kind)]
+    if near is None:
+        return [usable]
+    policy = demand.numa_policy
+    first: frozenset[int | None] = frozenset(near.cells)
+    if policy in (NumaPolicy.LEGACY, NumaPolicy.PREFERRED):
+        first |= {None}
+    further: frozenset[int | None] = frozenset()
+    if policy is NumaPolicy.SOCKET:
+        further = frozenset(near.in_sockets or ())
+    elif policy is NumaPolicy.PREFERRED:
+        further = frozenset(pool.kind.numa_node for pool in usable)
+    return [
+        [pool for pool in usable if pool.kind.numa_node in first],
+        [pool for pool in usable if pool.kind.numa_node in further - first],
+    ]
+
+
+def _as_nova(
     pools: Sequence[FreePool],
-    left: dict[str, int],
+    left: Mapping[str, int],
     demand: DeviceDemand,
     near: NearCells | None,
-) -> list[DeviceShare] | None:
+) -> list[FreePool]:
+    """Return the pools that Nova uses for a demand, in its order."""
     matching = [pool for pool in pools if demand.matches(pool.kind) and left[pool.key]]
     if near is not None:
         matching = _near_enough(matching, left, demand, near)
-    taken: list[DeviceShare] = []
-    wanted = demand.count
-    for pool in matching:
-        key = pool.key
-        if wanted and demand.may_use(pool.kind):
-            count = min(left[key], wanted)
-            taken.append(DeviceShare(key, count, demand.alias))
-            wanted -= count
-    return None if wanted else taken
+    return [pool for pool in matching if demand.may_use(pool.kind)]
 
 
 def _near_enough(
-    pools: list[FreePool], left: dict[str, int], demand: DeviceDemand, near: NearCells
+    pools: list[FreePool], left: Mapping[str, int], demand: DeviceDemand, near: NearCells
 ) -> list[FreePool]:
     """Return the pools that the demand's policy permits, only the close ones if these suffice."""
     policy = demand.numa_policy

@@ -3,8 +3,8 @@
 Source: nova-behaviour.md 6.3.
 
 Columns count free devices by kind. If no kind can serve two of the demands and none excludes
-another, serving the demands one after another is equivalent to comparing sums. Otherwise hosts are
-evaluated one by one (`device_fit.give_devices`).
+another, comparing sums is enough. Otherwise hosts are evaluated one by one
+(`device_fit.give_devices`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,10 +24,9 @@ from berth.tables.host.pci import SHARING, DeviceKind
 
 @dataclass(frozen=True, slots=True)
 class DeviceSources:
-    """The kinds of devices that a demand matches, and those among them that it may use."""
+    """The kinds of devices that a demand may use."""
 
     demand: DeviceDemand
-    matching: tuple[DeviceKind, ...]
     usable: tuple[DeviceKind, ...]
 
 
@@ -36,9 +35,8 @@ def sources_of(hosts: HostTable, demands: Iterable[DeviceDemand]) -> list[Device
     kinds = tuple(hosts.pci.kinds)
     found: list[DeviceSources] = []
     for demand in demands:
-        matching = tuple(kind for kind in kinds if demand.matches(kind))
-        usable = tuple(kind for kind in matching if demand.may_use(kind))
-        found.append(DeviceSources(demand, matching, usable))
+        usable = tuple(kind for kind in kinds if demand.may_use(kind))
+        found.append(DeviceSources(demand, usable))
     return found
 
 
@@ -48,7 +46,7 @@ def are_independent(sources: Sequence[DeviceSources]) -> bool:
     # A physical function excludes its virtual functions, although they are different kinds.
     if DeviceType.PHYSICAL in types and types & set(SHARING) - {DeviceType.PHYSICAL}:
         return False
-    pairs = combinations((set(one.matching) for one in sources), 2)
+    pairs = combinations((set(one.usable) for one in sources), 2)
     return all(one.isdisjoint(other) for one, other in pairs)
 
 
@@ -116,23 +114,16 @@ class _Layout:
 
     def available(self, hosts: HostTable, source: DeviceSources, rows: Selection) -> Ints:
         """Return the number of devices that a guest on each NUMA cell may use: (K, C)."""
-        count = source.demand.count
-        matching = self._near(hosts, source.matching, rows)
-        usable = self._near(hosts, source.usable, rows)
+        near = self._near(hosts, source.usable, rows)
         policy = source.demand.numa_policy
         if policy is NumaPolicy.REQUIRED:
-            return usable
-        # The wider choice applies only where the close devices do not suffice; see `_near_enough`.
+            return near
         if policy is NumaPolicy.SOCKET:
-            return np.where(matching >= count, usable, self._in_socket(usable))
-        # Devices without a reported NUMA cell are used only where close ones do not suffice.
-        homeless = _homeless(source.matching), _homeless(source.usable)
-        wider = matching + _sum(hosts, homeless[0], rows)[:, np.newaxis]
-        usable_wider = usable + _sum(hosts, homeless[1], rows)[:, np.newaxis]
+            return np.maximum(near, self._in_socket(near))
         if policy is NumaPolicy.PREFERRED:
             every = _sum(hosts, source.usable, rows)[:, np.newaxis]
-            usable_wider = np.where(wider >= count, usable_wider, every)
-        return np.where(matching >= count, usable, usable_wider)
+            return np.broadcast_to(every, near.shape)
+        return near + _sum(hosts, _homeless(source.usable), rows)[:, np.newaxis]
 
     def _near(self, hosts: HostTable, kinds: Iterable[DeviceKind], rows: Selection) -> Ints:
         near = np.zeros(self.ids.shape, dtype=np.int64)

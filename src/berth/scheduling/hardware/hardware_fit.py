@@ -5,16 +5,16 @@ The search enumerates sets of host cells close to requested devices, but no perm
 the guest fits with a set is a matching problem (see `matching`).
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import NamedTuple
 
-from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
+from berth.domain.hardware.assignment import Assignment, CellShare
 from berth.domain.hardware.guest_topology import GuestTopology
 from berth.domain.hardware.pci import NumaPolicy, PciAlias
 from berth.scheduling.hardware.cell_demand import demands_of
 from berth.scheduling.hardware.cell_fit import OvercommitRatios, fit_cell
+from berth.scheduling.hardware.cell_packing import CellChoice, Packing, best_choice, cell_values
 from berth.scheduling.hardware.device_fit import (
     DeviceDemand,
     NearCells,
@@ -30,6 +30,9 @@ from berth.tables.host.pci import FreePool
 
 SETS_MAX = 4096
 """Maximum number of sets of host cells near devices that are tried on one host."""
+
+CHOICES_MAX = 256
+"""Maximum number of feasible sets that packing compares on one host."""
 
 # At most this many sets are enumerated, including those skipped for having too many NUMA cells.
 _SETS_LOOKED_AT = 16 * SETS_MAX
@@ -90,15 +93,22 @@ def fit_hardware(room: FreeHardware, demand: HardwareDemand) -> Assignment | Non
 
     A host without NUMA cells cannot take a guest with a topology.
     """
+    values = cell_values(room.cells, room.pools) if demand.packs else None
     if demand.topology is None:
-        devices = give_devices(room.pools, demand.devices, None)
+        devices = give_devices(room.pools, demand.devices, None, values=values)
         return None if devices is None else Assignment(devices=devices)
     shares = _pairs(room, demand.topology)
     masks = [sum(1 << place for place in row) for row in shares]
-    found = next(cell_choices(masks, room.layout, room.pools, demand.devices), None)
+    order = _preference(room, demand, values or {})
+    packing = None if values is None else Packing(values, order)
+    choices = cell_choices(masks, room.layout, room.pools, demand.devices, packing)
+    if packing is not None:
+        tried = islice(choices, CHOICES_MAX)
+        found = best_choice(room.cells, room.pools, masks, packing, tried)
+    else:
+        found = next(choices, None)
     if found is None:
         return None
-    order = _preference(room, demand)
     chosen = _choose(room, [mask & found.allowed for mask in masks], found.required, order)
     numa = tuple(row[place] for row, place in zip(shares, chosen, strict=True))
     return Assignment(numa=numa, devices=found.devices)
@@ -116,27 +126,21 @@ def _pairs(room: FreeHardware, topology: GuestTopology) -> list[dict[int, CellSh
     return found
 
 
-class CellChoice(NamedTuple):
-    """The NUMA cells that must be used and may be used, as bits by position, and the devices."""
-
-    required: int
-    allowed: int
-    devices: tuple[DeviceShare, ...]
-
-
 def cell_choices(
     masks: Sequence[int],
     layout: Layout,
     pools: Sequence[FreePool],
     demands: Sequence[DeviceDemand],
+    packing: Packing | None = None,
 ) -> Iterator[CellChoice]:
-    """Yield feasible choices of the host's NUMA cells, best first.
+    """Yield feasible choices of the host's NUMA cells, those with the most devices close first.
 
     Args:
         masks: for each guest cell, the NUMA cells that it fits on, as bits by position.
         layout: the host's NUMA cells.
         pools: the free devices.
         demands: the requested devices.
+        packing: the cells to keep whole, if any.
     """
     every = (1 << len(layout)) - 1
     if not is_matchable(masks):
@@ -145,14 +149,15 @@ def cell_choices(
         # Without devices, one choice that permits every matching suffices.
         yield CellChoice(0, every, ())
         return
-    groups = _alike(masks, layout, pools, demands)
+    groups = _alike(masks, layout, pools, demands, packing)
+    values = None if packing is None else packing.values
     rest = every & ~sum(1 << place for group in groups for place in group)
     for required in _sets(groups, len(masks)):
         allowed = required | rest
         # Some guest cell must use each required NUMA cell, or its devices would not be close.
         if not covers([mask & allowed for mask in masks], required):
             continue
-        devices = give_devices(pools, demands, _near(layout, required))
+        devices = give_devices(pools, demands, _near(layout, required), values=values)
         if devices is not None:
             yield CellChoice(required, allowed, devices)
 
@@ -162,15 +167,18 @@ def _alike(
     layout: Layout,
     pools: Sequence[FreePool],
     demands: Sequence[DeviceDemand],
+    packing: Packing | None,
 ) -> list[list[int]]:
     """Return the positions of the cells that affect which devices are close, in groups.
 
-    Cells of one group have the same effect. Those with devices close to them come first.
+    Cells of one group have the same effect. Those with devices close to them come first, then those
+    that packing prefers.
     """
+    order = range(len(layout)) if packing is None else packing.order
     near = devices_near(layout, pools, demands)
     by_socket = any(one.numa_policy is NumaPolicy.SOCKET for one in demands)
     groups: dict[object, list[int]] = {}
-    for place in sorted(range(len(layout)), key=lambda one: -near[one]):
+    for place in sorted(order, key=lambda one: -near[one]):
         if near[place]:
             groups[place] = [place]
         # With the policy `socket`, a NUMA cell without devices still makes the devices of its
@@ -217,20 +225,27 @@ def devices_near(
     return near
 
 
-def _preference(room: FreeHardware, demand: HardwareDemand) -> list[int]:
+def _preference(room: FreeHardware, demand: HardwareDemand, values: Mapping[int, int]) -> list[int]:
     """Return the positions of the cells, the preferred ones first.
 
-    Guests that request devices prefer cells close to them; all others avoid those cells. After that
-    the fullest cells come first, or the emptiest, depending on `packs`.
+    With `packs`, the most valuable cells come last, then those with the most devices
+    close, then the emptiest. Without it, guests that request devices prefer cells with the most of
+    them, all others avoid cells with devices, and then the emptiest come first.
     """
     near = devices_near(room.layout, room.pools, demand.devices)
     sign = 1 if demand.packs else -1
 
     def rank(place: int) -> tuple[int, ...]:
         cell = room.cells[place]
-        devices = -near[place] if demand.devices else near[place]
+        devices = near[place] if demand.packs or not demand.devices else -near[place]
         left = cell.free_count if demand.topology and _is_pinned(demand) else -cell.shared_used
-        return (devices, sign * left, sign * cell.memory_free_mb, place)
+        return (
+            values.get(cell.cell_id, 0),
+            devices,
+            sign * left,
+            sign * cell.memory_free_mb,
+            place,
+        )
 
     return sorted(range(len(room.cells)), key=rank)
 
@@ -292,4 +307,4 @@ class HardwareAssign:
         found = fit_hardware(room, demand)
         # If the topology does not fit, the policy lacks the filter for NUMA cells, so only devices
         # are chosen; see the class.
-        return found or fit_hardware(room, HardwareDemand(None, devices))
+        return found or fit_hardware(room, HardwareDemand(None, devices, packs=self.packs))

@@ -90,6 +90,61 @@ def test_a_physical_function_excludes_its_virtual_ones_within_a_request() -> Non
     assert counts(more, DeviceNeed("port", 1), DeviceNeed("nic", 1)) == {"a": 1, "b": 1}
 
 
+ANY = {"name": "any", "vendor_id": "10de", "product_id": "1eb8"}
+ANY_OTHER = {**ANY, "product_id": "2222"}
+T4 = {**ANY, "name": "t4"}
+
+
+@pytest.mark.parametrize("order", [("any", "t4"), ("t4", "any")])
+def test_the_order_of_aliases_does_not_matter(order: tuple[str, str]) -> None:
+    """An alias with alternatives leaves the only device of another alias to that one."""
+    pools = free(PciPool("10de", "1eb8", address="a"), PciPool("10de", "2222", address="b"))
+    demands = device_demands(
+        [DeviceNeed(alias, 1) for alias in order], aliases_of([ANY, ANY_OTHER, T4])
+    )
+    shares = give_devices(pools, demands, None)
+    assert shares is not None
+    address_of = {pool.key: pool.pool.address for pool in pools}
+    assert {share.alias: address_of[share.pool] for share in shares} == {"t4": "a", "any": "b"}
+
+
+@pytest.mark.parametrize("order", [("port", "nic"), ("nic", "port")])
+def test_physical_functions_leave_virtual_ones_to_others(order: tuple[str, str]) -> None:
+    """Of several addresses, some serve as physical functions and the others as virtual ones."""
+    pools = free(
+        *(PciPool("8086", "154c", PF, address=str(number)) for number in range(3)),
+        *(PciPool("8086", "154c", VF, address=str(number), count=4) for number in range(3)),
+    )
+    wanted = {"port": 2, "nic": 4}
+    needs = [DeviceNeed(alias, wanted[alias]) for alias in order]
+    shares = give_devices(pools, asked(*needs), None)
+    assert shares is not None
+    assert sum(share.count for share in shares) == 6
+    assert give_devices(pools, asked(*needs, DeviceNeed("nic", 1)), None) is None
+
+
+def test_many_physical_functions_are_matched_quickly() -> None:
+    """Addresses that serve the same demands are counted, not tried one by one."""
+    pools = free(
+        *(PciPool("8086", "154c", PF, address=str(number)) for number in range(60)),
+        *(PciPool("8086", "154c", VF, address=str(number), count=2) for number in range(60)),
+    )
+    fits = asked(DeviceNeed("nic", 60), DeviceNeed("port", 30))
+    assert give_devices(pools, fits, None) is not None
+    assert give_devices(pools, asked(DeviceNeed("nic", 61), DeviceNeed("port", 30)), None) is None
+
+
+def test_unusable_near_devices_do_not_hide_far_ones() -> None:
+    """`preferred` goes on to far devices if those near are not for this alias."""
+    pools = free(
+        PciPool("10de", "1eb8", PF, numa_node=0, address="near"),
+        PciPool("10de", "1eb8", numa_node=1, address="far"),
+    )
+    near = NearCells(frozenset({0}), None)
+    assert counts(pools, DeviceNeed("gpu", 1, NumaPolicy.PREFERRED), near=near) == {"far": 1}
+    assert counts(pools, DeviceNeed("gpu", 1, NumaPolicy.LEGACY), near=near) is None
+
+
 NEAR = PciPool("10de", "1eb8", numa_node=0, address="near")
 BESIDE = PciPool("10de", "1eb8", numa_node=1, address="beside")
 FAR = PciPool("10de", "1eb8", numa_node=2, address="far")

@@ -1,8 +1,9 @@
 """Tests for choosing cells and devices together."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from berth.domain.hardware.assignment import Assignment, CellShare
+from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
 from berth.domain.hardware.guest_topology import CpuPolicy, GuestCell, GuestTopology
 from berth.domain.hardware.numa import NumaCell
 from berth.domain.hardware.pci import DeviceNeed, NumaPolicy, PciPool, aliases_of
@@ -102,8 +103,45 @@ def test_cells_near_devices_are_for_who_asks_for_devices() -> None:
     """A guest without devices prefers cells that are not near devices."""
     where = room(4, 6, 6, pools=POOLS)
     assert cells_of(where, 2) == [0]
-    assert cells_of(where, 2, gpus=1) == [2]
+    assert cells_of(where, 2, gpus=1, packs=False) == [2]
     assert cells_of(where, 2, 2) == [0, 1]
+
+
+def test_packing_takes_no_more_devices_near_than_needed() -> None:
+    """Packing chooses the cell with the fewest devices that suffice, so that the other stays."""
+    where = room(0, 0, 0, pools=POOLS)
+    assert cells_of(where, 2, gpus=1) == [1]
+    assert cells_of(where, 2, gpus=2) == [2]
+
+
+def test_packing_breaks_no_whole_cell_while_another_cell_suffices() -> None:
+    """Devices come from a cell of which some are taken, although it is emptier and has more."""
+    devices = PciDevices(1)
+    pools = [PciPool("10de", "1eb8", numa_node=node, count=2 + 3 * node) for node in range(2)]
+    devices.put(0, pools)
+    devices.take(0, [DeviceShare(pools[1].key, 1)])
+    where = replace(room(4, 0), pools=devices.pools(0))
+    assert cells_of(where, 2, gpus=1) == [1]
+    assert cells_of(where, 2) == [1]
+    assert cells_of(where, 2, gpus=1, packs=False) == [1]
+    one, other = cells_of(where, 2, 2, gpus=2) or (0, 0)
+    assert {one, other} == {0, 1}
+
+
+def test_guests_with_devices_share_a_cell() -> None:
+    """Two guests with one device each leave a cell for a guest that needs all its devices."""
+    pools = [PciPool("10de", "1eb8", numa_node=node, count=2) for node in range(2)]
+    devices = PciDevices(1)
+    devices.put(0, pools)
+    for taken in (0, 1):
+        where = replace(room(2 * taken, 0), pools=devices.pools(0))
+        demands = device_demands((DeviceNeed("gpu", 1),), GPU)
+        found = fit_hardware(where, HardwareDemand(guest(2), demands))
+        assert found is not None
+        assert chosen(found) == [0]
+        devices.take(0, found.devices)
+    where = replace(room(4, 0), pools=devices.pools(0))
+    assert cells_of(where, 2, gpus=2, policy=NumaPolicy.REQUIRED) == [1]
 
 
 def test_devices_decide_which_cells_are_chosen() -> None:
