@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -154,6 +155,32 @@ def test_what_is_assigned_is_free_and_what_was_asked_for(rng: Random, packs: boo
     for pool in hosts.pci.pools(0):
         mine = sum(share.count for share in given_.devices if share.pool == pool.key)
         assert mine <= before[pool.key]
+
+
+@given(generators(), st.booleans())
+def test_as_many_equal_guests_get_devices_as_possible(rng: Random, packs: bool) -> None:
+    """Equal guests, one after another, get devices until no assignment serves one more of them."""
+    host = random_host(rng, "host")
+    place = Place(replace(host, pci_pools=host.pci_pools[:4]), [], 1.0, 1.0)
+    names = rng.sample(sorted(BY_NAME), 2)
+    specs = {"pci_passthrough:alias": ",".join(f"{name}:1" for name in names)}
+    request = Request("req", ("new",), Flavor("1", "f", 1, 256, extra_specs=specs))
+    query = Query(request, request.needs, 0.0, None, "new")
+    rule = has_devices.build(pci_aliases=ALIASES, numa_packing=packs)
+    assert rule.assign is not None
+    placed = 0
+    while placed < 3 and fits(place, None, query.needs.devices, BY_NAME):
+        hosts = table_of(snapshot_of([place]))
+        kept = rule.keep(hosts, query, hosts.all_rows)
+        assert kept is not None
+        assert kept.all()
+        given_ = rule.assign(hosts, query, 0)
+        assert given_ is not None
+        place = replace(place, used=[*place.used, given_])
+        placed += 1
+    event(f"placed {placed}")
+    more = query.needs.devices * (placed + 1)
+    assert placed == 3 or not fits(replace(place, used=[]), None, more, BY_NAME)
 
 
 def _check_cells(place: Place, query: Query, given_: Assignment) -> None:

@@ -19,7 +19,7 @@ from berth.domain.hardware.pci import (
     PciAlias,
     PciSpec,
 )
-from berth.scheduling.hardware.device_matching import match_devices
+from berth.scheduling.hardware.device_matching import Flow, match_devices
 from berth.scheduling.hardware.device_packing import packed
 from berth.tables.host.pci import SHARING, DeviceKind, FreePool
 
@@ -109,6 +109,70 @@ def give_devices(
     return _matched(pools, demands, near) if found is None else found
 
 
+def leaving_room(
+    pools: Sequence[FreePool],
+    demands: Sequence[DeviceDemand],
+    near: NearCells | None,
+    given: tuple[DeviceShare, ...],
+) -> tuple[DeviceShare, ...]:
+    """Return the devices of a guest, or others that leave room for more guests like it.
+
+    Aliases that compete for devices may be served such that one guest takes what the next one
+    needs. The instances of a request are equal guests, so this decides how many of them fit.
+
+    Args:
+        pools: the free devices of the host.
+        demands: the demands.
+        near: as for `give_devices`.
+        given: the devices that `give_devices` returned.
+    """
+    usable = _usable(pools, demands, near)
+    if sum(map(len, usable)) == len({index for one in usable for index in one}):
+        return given
+    counts = [demand.count for demand in demands]
+    left = {pool.key: pool.free for pool in pools}
+    for share in given:
+        left[share.pool] -= share.count
+    _exclude(pools, left, given)
+    rest = [pool._replace(free=left[pool.key]) for pool in pools]
+    guests, most = 0, sum(pool.free for pool in pools) // sum(counts)
+    flow: Flow | None = None
+    while guests < most:
+        # Bisection is valid because fewer guests fit wherever more do.
+        middle = (guests + most + 1) // 2
+        found = match_devices(pools, [middle * count for count in counts], usable)
+        if found is None:
+            most = middle - 1
+        else:
+            guests, flow = middle, found
+    if flow is None or match_devices(rest, [(guests - 1) * n for n in counts], usable) is not None:
+        return given
+    return _part(pools, demands, flow)
+
+
+def _part(
+    pools: Sequence[FreePool], demands: Sequence[DeviceDemand], flow: Flow
+) -> tuple[DeviceShare, ...]:
+    """Return the devices of one guest out of those of several equal guests."""
+    shares: list[DeviceShare] = []
+    for demand, taken in zip(demands, flow, strict=True):
+        room = {pools[index].key: count for index, count in taken.items()}
+        mine = [pools[index] for index in sorted(taken)]
+        shares += _first(mine, room, demand, demand.count)
+    return tuple(shares)
+
+
+def _usable(
+    pools: Sequence[FreePool], demands: Sequence[DeviceDemand], near: NearCells | None
+) -> list[list[int]]:
+    """Return, for each demand, the indices of the pools that may serve it, the closest first."""
+    index_of = {pool.key: index for index, pool in enumerate(pools)}
+    return [
+        [index_of[pool.key] for tier in permitted(pools, demand, near) for pool in tier]
+        for demand in demands
+    ]
+
+
 def _served_in_order(
     pools: Sequence[FreePool],
     demands: Sequence[DeviceDemand],
@@ -138,20 +202,9 @@ def _matched(
     pools: Sequence[FreePool], demands: Sequence[DeviceDemand], near: NearCells | None
 ) -> tuple[DeviceShare, ...] | None:
     """Return devices for demands that compete for them, by a matching."""
-    index_of = {pool.key: index for index, pool in enumerate(pools)}
-    usable = [
-        [index_of[pool.key] for tier in permitted(pools, demand, near) for pool in tier]
-        for demand in demands
-    ]
+    usable = _usable(pools, demands, near)
     flow = match_devices(pools, [demand.count for demand in demands], usable)
-    if flow is None:
-        return None
-    return tuple(
-        DeviceShare(pools[index].key, count, demand.alias)
-        for demand, taken in zip(demands, flow, strict=True)
-        for index, count in sorted(taken.items())
-        if count
-    )
+    return None if flow is None else _part(pools, demands, flow)
 
 
 def _first(

@@ -20,6 +20,7 @@ from berth.scheduling.hardware.device_fit import (
     NearCells,
     device_demands,
     give_devices,
+    leaving_room,
 )
 from berth.scheduling.hardware.matching import covers, is_matchable
 from berth.scheduling.rules.rule import Query
@@ -96,7 +97,9 @@ def fit_hardware(room: FreeHardware, demand: HardwareDemand) -> Assignment | Non
     values = cell_values(room.cells, room.pools) if demand.packs else None
     if demand.topology is None:
         devices = give_devices(room.pools, demand.devices, None, values=values)
-        return None if devices is None else Assignment(devices=devices)
+        if devices is None:
+            return None
+        return Assignment(devices=leaving_room(room.pools, demand.devices, None, devices))
     shares = _pairs(room, demand.topology)
     masks = [sum(1 << place for place in row) for row in shares]
     order = _preference(room, demand, values or {})
@@ -111,7 +114,9 @@ def fit_hardware(room: FreeHardware, demand: HardwareDemand) -> Assignment | Non
         return None
     chosen = _choose(room, [mask & found.allowed for mask in masks], found.required, order)
     numa = tuple(row[place] for row, place in zip(shares, chosen, strict=True))
-    return Assignment(numa=numa, devices=found.devices)
+    near = _near(room.layout, found.required)
+    devices = leaving_room(room.pools, demand.devices, near, found.devices)
+    return Assignment(numa=numa, devices=devices)
 
 
 def _pairs(room: FreeHardware, topology: GuestTopology) -> list[dict[int, CellShare]]:
