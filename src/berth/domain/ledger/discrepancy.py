@@ -40,6 +40,8 @@ class DiscrepancyCode(StrEnum):
     """An instance is on a host that has no record."""
     GROUP_BROKEN = "group_broken"
     """The members of a server group violate its hard policy."""
+    OUTSIDE_ZONE = "outside_zone"
+    """An instance is on a host outside the availability zone that it asked for."""
     DISKS_UNKNOWN = "disks_unknown"
     """An instance was shelved and left its host, but the address of its disks is not recorded."""
     ORPHAN_GUEST = "orphan_guest"

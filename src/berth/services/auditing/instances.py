@@ -47,6 +47,7 @@ def suspect_instance(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Di
             yield _homeless(instance)
         else:
             yield from _allocated(snapshot, instance)
+            yield from _outside_zone(snapshot, instance, instance.host)
     yield from _stuck(snapshot, instance)
 
 
@@ -95,6 +96,33 @@ def _homeless(instance: Instance) -> Discrepancy:
         advice="start the agent of that host, or evacuate or delete the instance",
         host=instance.host,
         since_s=instance.updated_at_s,
+    )
+
+
+def _outside_zone(snapshot: AuditSnapshot, instance: Instance, host: str) -> Iterator[Discrepancy]:
+    """Yield the suspicion that a host is outside the zone that an instance asked for.
+
+    A host to which no aggregate assigns a zone is in the default zone, whose name is a setting of
+    the API, so nothing is said about instances there.
+    """
+    wanted, since_s = instance.requested_zone, instance.updated_at_s
+    if wanted is None or not snapshot.is_older(since_s, snapshot.ages.grace_s):
+        return
+    named = (one.availability_zones for one in snapshot.aggregates if host in one.hosts)
+    zones = frozenset[str]().union(*named)
+    if not zones or wanted in zones:
+        return
+    yield Discrepancy(
+        code=DiscrepancyCode.OUTSIDE_ZONE,
+        kind=Kind.INSTANCE,
+        key=instance.uuid,
+        text=(
+            f"instance {instance.uuid} asked for availability zone {wanted}, but its host {host} "
+            f"is in {', '.join(sorted(zones))}"
+        ),
+        advice=f"put the host into zone {wanted} again, or migrate the instance to a host there",
+        host=host,
+        since_s=since_s,
     )
 
 

@@ -4,13 +4,20 @@ from dataclasses import replace
 
 import pytest
 
+from berth.domain.compute.aggregate import AZ_KEY
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.instance_action import Action
 from berth.domain.ledger.discrepancy import DiscrepancyCode
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Free, Put, Remove
-from berth.testing.builders import make_flavor, make_server_group, make_service, make_take
+from berth.testing.builders import (
+    make_aggregate,
+    make_flavor,
+    make_server_group,
+    make_service,
+    make_take,
+)
 from tests.unit.lifecycle.town import caller, open_town
 from tests.unit.services.auditing.office import DOWN_S, FULL, LONG_S, Office, open_office
 
@@ -202,3 +209,18 @@ async def test_what_a_task_is_about_to_change_is_not_claimed() -> None:
     found = await office.only(MISSING, mends=True)
     assert (found.mend, found.outcome) == (None, None)
     assert await office.ledger.allocations() == []
+
+
+async def test_an_instance_outside_its_zone_is_reported() -> None:
+    """It is reported while aggregates put its host into other zones than the one it asked for."""
+    office = await open_office()
+    vm = await office.place()
+    await office.write_instance(await office.get(vm.uuid), requested_zone="east")
+    assert (await office.audit()).discrepancies == ()
+    for zones, is_found in (("west", True), ("west,east", False), ("", False), ("east", False)):
+        aggregate = replace(
+            make_aggregate(1), hosts=frozenset({vm.host or ""}), metadata={AZ_KEY: zones}
+        )
+        await office.ledger.write(Put(aggregate))
+        found = [one.code for one in (await office.audit()).discrepancies]
+        assert found == [DiscrepancyCode.OUTSIDE_ZONE] * is_found
