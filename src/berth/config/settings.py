@@ -14,7 +14,7 @@ from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.config.zone_settings import ZoneSettings
 from berth.domain.compute.build_failure import HALF_LIFE_S
 from berth.domain.compute.decision import RefusalDetail
-from berth.domain.compute.quota import KEY_PAIRS_DEFAULT, Limits
+from berth.domain.compute.quota import KEY_PAIRS_DEFAULT, METADATA_ITEMS_MAX, Limits
 from berth.domain.errors import InvalidInputError
 
 _PORT_MAX = 65_535
@@ -29,6 +29,7 @@ Amount = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 Ratio = Annotated[float, Meta(ge=0, le=10_000)]
 # -1 is "no limit".
 QuotaLimit = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
+MetadataLimit = Annotated[int, Meta(ge=-1, le=METADATA_ITEMS_MAX)]
 
 
 class AuthMode(StrEnum):
@@ -277,6 +278,8 @@ class QuotaSettings:
     server_group_members: QuotaLimit = -1
     key_pairs: QuotaLimit = KEY_PAIRS_DEFAULT
     """Limit of key pairs for each user."""
+    metadata_items: MetadataLimit = METADATA_ITEMS_MAX
+    """Limit of metadata items for each server."""
 
     @property
     def limits(self) -> Limits:
@@ -288,6 +291,7 @@ class QuotaSettings:
             server_groups=self.server_groups,
             group_members=self.server_group_members,
             key_pairs=self.key_pairs,
+            metadata_items=self.metadata_items,
         )
 
 

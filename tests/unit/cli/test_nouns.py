@@ -7,7 +7,15 @@ import pytest
 from tests.unit.cli.cloud import Cloud
 from tests.unit.cli.conftest import Run
 
-QUOTAS = ("instances", "cores", "ram", "server_groups", "server_group_members", "key_pairs")
+QUOTAS = (
+    "instances",
+    "cores",
+    "ram",
+    "server_groups",
+    "server_group_members",
+    "key_pairs",
+    "metadata_items",
+)
 SMALL = ("flavor", "create", "small", "--vcpus", "2", "--memory-mb", "2048")
 
 

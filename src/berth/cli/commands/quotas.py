@@ -5,12 +5,22 @@ import click
 from berth.cli.connection import ApiConnection, Json, connected, part, segment
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_json, print_table
+from berth.domain.compute.quota import METADATA_ITEMS_MAX
 
 _PATH = "/v2.1/os-quota-sets"
 _CLASS_PATH = "/v2.1/os-quota-class-sets/default"
 # Nova's quota sets have more names; Berth enforces only these.
-_NAMES = ("instances", "cores", "ram", "server_groups", "server_group_members", "key_pairs")
+_NAMES = (
+    "instances",
+    "cores",
+    "ram",
+    "server_groups",
+    "server_group_members",
+    "key_pairs",
+    "metadata_items",
+)
 _LIMIT = click.IntRange(-1, 2**31 - 1)
+_METADATA = click.IntRange(-1, METADATA_ITEMS_MAX)
 
 
 @click.group("quota")
@@ -47,6 +57,7 @@ def show(api: ApiConnection, *, project: str | None, as_json: bool) -> None:
 @click.option("--server-groups", type=_LIMIT)
 @click.option("--server-group-members", type=_LIMIT, help="Instances in one group.")
 @click.option("--key-pairs", type=_LIMIT, help="Key pairs of one user.")
+@click.option("--metadata-items", type=_METADATA, help="Metadata items of one server.")
 @click.option("--force", is_flag=True, help="Allow limits below the current usage.")
 @json_option
 @connected

@@ -27,6 +27,8 @@ _CLIENT_NAMES: Final = {
 }
 # Nova's message for a limit whose error names no numbers.
 _TEXTS: Final = {"key_pairs": "Quota exceeded, too many key pairs."}
+METADATA_ITEMS_MAX: Final = 128
+"""Maximum number of metadata items of a server, and the quota by default, as in Nova."""
 KEY_PAIRS_DEFAULT: Final = 100
 """The number of key pairs that a user may have by default, as in Nova."""
 
@@ -67,6 +69,8 @@ class Quota:
     """Maximum number of instances in one server group."""
     key_pairs: int | None = None
     """Maximum number of key pairs of one user of the project."""
+    metadata_items: int | None = None
+    """Maximum number of metadata items of one server."""
 
 
 LIMITED: Final = tuple(field.name for field in fields(Quota) if field.name != "project_id")
@@ -82,6 +86,7 @@ class Limits(NamedTuple):
     server_groups: int = UNLIMITED
     group_members: int = UNLIMITED
     key_pairs: int = KEY_PAIRS_DEFAULT
+    metadata_items: int = METADATA_ITEMS_MAX
 
     @property
     def footprint(self) -> Footprint:

@@ -12,6 +12,7 @@ from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.quota import (
     CLASS_DEFAULT,
+    METADATA_ITEMS_MAX,
     UNLIMITED,
     Excess,
     Footprint,
@@ -153,6 +154,14 @@ class Quotas:
         await self._follower.catch_up()
         return self._quota_limits.of_project(project_id)
 
+    def metadata_items(self, project_id: str) -> int:
+        """Return how many metadata items a server of a project may have, as known to this process.
+
+        -1 stands for the maximum.
+        """
+        limit = self._quota_limits.of_project(project_id).metadata_items
+        return METADATA_ITEMS_MAX if limit == UNLIMITED else min(limit, METADATA_ITEMS_MAX)
+
     async def used(self, project_id: str) -> ProjectUsage:
         """Return a project's usage: instances that are not deleted, and server groups.
 
@@ -185,8 +194,9 @@ class Quotas:
             UnavailableError: the ledger cannot be reached.
         """
         for name, limit in limits.items():
-            if not UNLIMITED <= limit <= LIMIT_MAX:
-                raise InvalidInputError(name, f"must be between -1 and {LIMIT_MAX}, not {limit}")
+            most = METADATA_ITEMS_MAX if name == "metadata_items" else LIMIT_MAX
+            if not UNLIMITED <= limit <= most:
+                raise InvalidInputError(name, f"must be between -1 and {most}, not {limit}")
         if not force and project_id != CLASS_DEFAULT:
             await self._check_used(project_id, limits)
 

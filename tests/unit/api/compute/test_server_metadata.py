@@ -74,3 +74,34 @@ async def test_the_number_of_items_is_a_quota(stack: Stack, count: int) -> None:
     args = {"imageRef": "70a599e0-31e7-49b7-b260-868f441e862b", "metadata": items}
     answer = await stack.ask("POST", f"{path}/action", {"rebuild": args})
     assert answer.status == (202 if allowed else 403)
+
+
+async def test_the_quota_limits_the_items_of_a_server(stack: Stack, path: str) -> None:
+    """A create, an update and a rebuild with more items are refused; a server keeps what it has."""
+    quota = {"quota_set": {"metadata_items": 1}}
+    changed = await stack.ask("PUT", "/v2.1/os-quota-sets/admin", quota)
+    assert changed.body["quota_set"]["metadata_items"] == 1
+    limits = (await stack.ask("GET", "/v2.1/limits")).body["limits"]["absolute"]
+    assert limits["maxServerMeta"] == 1
+    server = {"name": "vm", "flavorRef": "small", "metadata": {"a": "1", "b": "2"}}
+    image = {"imageRef": "70a599e0-31e7-49b7-b260-868f441e862b"}
+    rebuild = {"rebuild": {**image, "metadata": {"a": "1", "b": "2", "c": "3"}}}
+    action = f"{path.removesuffix('/metadata')}/action"
+    for method, url, body in (
+        ("POST", "/v2.1/servers", {"server": server}),
+        ("POST", path, {"metadata": {"c": "3"}}),
+        ("PUT", f"{path}/c", {"meta": {"c": "3"}}),
+        ("POST", action, rebuild),
+    ):
+        refused = await stack.ask(method, url, body)
+        assert refused.status == 403
+        message = refused.body["forbidden"]["message"]
+        assert message == "Maximum number of metadata items exceeds 1"
+    assert (await stack.ask("PUT", path, {"metadata": {"x": "1", "y": "2"}})).status == 200
+    assert (await stack.ask("PUT", f"{path}/x", {"meta": {"x": "3"}})).status == 200
+    assert (await stack.ask("DELETE", f"{path}/x")).status == 204
+    unlimited = {"quota_set": {"metadata_items": -1}}
+    await stack.ask("PUT", "/v2.1/os-quota-sets/admin", unlimited)
+    assert (await stack.ask("POST", "/v2.1/servers", {"server": server})).status == 202
+    more = {"quota_set": {"metadata_items": 129}}
+    assert (await stack.ask("PUT", "/v2.1/os-quota-sets/admin", more)).status == 400

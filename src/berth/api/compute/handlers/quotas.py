@@ -24,7 +24,6 @@ from berth.api.values import flag
 from berth.domain.compute.quota import CLASS_DEFAULT, UNLIMITED, Limits
 from berth.domain.errors import InvalidInputError
 
-METADATA_MAX: Final = 128
 # Microversion 2.36 removes the limits of networks, and 2.57 those of injected files. Quota classes
 # differ: 2.50 removes the limits of networks from them, and adds those of server groups.
 NETWORKS_GONE: Final[Version] = (2, 36)
@@ -41,13 +40,13 @@ _FIELDS: Final[Mapping[str, str]] = {
     "server_groups": "server_groups",
     "server_group_members": "group_members",
     "key_pairs": "key_pairs",
+    "metadata_items": "metadata_items",
 }
 _NETWORKS: Final = ("fixed_ips", "floating_ips", "security_groups", "security_group_rules")
 _FILES: Final = ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes")
 # Limits with one value for every project, because Berth has no such resource or checks the limit in
 # each request. Clients read these fields, so they are shown; other values are refused.
 _FIXED: Final[Mapping[str, int]] = {
-    "metadata_items": METADATA_MAX,
     **dict.fromkeys(_NETWORKS, UNLIMITED),
     **dict.fromkeys(_FILES, 0),
 }
@@ -217,7 +216,7 @@ async def show_limits(call: Call) -> Answer:
     used = await call.parts.quotas.used(project)
     has_networks, has_files = call.version < NETWORKS_GONE, call.version < FILES_GONE
     absolute = AbsoluteLimits(
-        server_metadata_max=METADATA_MAX,
+        server_metadata_max=limits.metadata_items,
         server_groups_max=limits.server_groups,
         group_members_max=limits.group_members,
         cores_max=limits.vcpus,
@@ -228,7 +227,7 @@ async def show_limits(call: Call) -> Answer:
         instances_used=used.footprint.instances,
         ram_used=used.footprint.memory_mb,
         server_groups_used=used.server_groups,
-        image_metadata_max=METADATA_MAX if call.version < _IMAGES_GONE else UNSET,
+        image_metadata_max=limits.metadata_items if call.version < _IMAGES_GONE else UNSET,
         files_max=0 if has_files else UNSET,
         file_bytes_max=0 if has_files else UNSET,
         security_groups_max=UNLIMITED if has_networks else UNSET,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from berth.api.compute.handlers.servers.action_arguments import caller_of
-from berth.api.compute.handlers.servers.server_values import check_metadata
+from berth.api.compute.handlers.servers.server_values import check_metadata, check_metadata_quota
 from berth.api.compute.handlers.servers.servers import changed, server_of
 from berth.api.compute.schemas.server_views import MetadataAnswer, MetadataItemAnswer
 from berth.api.compute.schemas.servers import MetadataBody, MetadataItemBody
@@ -72,4 +72,5 @@ def _with(call: Call, old: Instance, metadata: Mapping[str, str]) -> Instance:
     # As in Nova, only administrators can change the metadata of a locked server.
     check_lock(old, caller_of(call))
     check_metadata(metadata)
+    check_metadata_quota(call, old.project_id, len(metadata), len(old.metadata))
     return replace(old, metadata=metadata)

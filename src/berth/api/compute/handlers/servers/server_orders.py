@@ -10,6 +10,7 @@ from berth.api.compute.handlers.servers.server_values import (
     check_attachments,
     check_disk_config,
     check_files,
+    check_metadata_quota,
     check_values,
     is_partitioned,
     stored_values,
@@ -96,6 +97,8 @@ async def read_order(
     if version is not None:
         _check_version(server, version)
     check_values(server, "server", version)
+    if server.metadata is not UNSET:
+        check_metadata_quota(call, call.identity.project_id, len(server.metadata))
     check_attachments(server)
     check_files(server.personality, "server.personality")
     request_id, may_repeat = _request_id(call)

@@ -17,6 +17,7 @@ from berth.api.compute.handlers.servers.server_orders import image_called
 from berth.api.compute.handlers.servers.server_values import (
     check_disk_config,
     check_files,
+    check_metadata_quota,
     check_values,
     stored_values,
 )
@@ -69,6 +70,9 @@ async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
     _check_image(call, instance, image)
     if key is None and isinstance(arguments.key_name, str):
         key = await key_called(call, arguments.key_name, "rebuild.key_name")
+    if arguments.metadata is not UNSET:
+        count, had = len(arguments.metadata), len(instance.metadata)
+        check_metadata_quota(call, instance.project_id, count, had)
     fields = _fields(instance, arguments, key)
     await call.parts.operations.rebuild(instance.uuid, image, caller_of(call), **fields)
     return await _answer(call, instance.uuid, arguments)

@@ -19,6 +19,7 @@ from berth.api.compute.schemas.servers import (
 from berth.api.compute.views.servers import Extra
 from berth.api.errors import HttpError
 from berth.api.microversion import Version
+from berth.api.routing import Call
 from berth.api.values import check_edges
 from berth.domain.compute.flavor import Image
 from berth.domain.errors import InvalidInputError
@@ -97,6 +98,25 @@ def check_metadata(metadata: Sized | UnsetType) -> None:
     """
     if metadata is not UNSET and len(metadata) > METADATA_MAX:
         raise HttpError(403, f"A server can have at most {METADATA_MAX} metadata items.")
+
+
+def check_metadata_quota(call: Call, project_id: str, count: int, had: int = 0) -> None:
+    """Refuse more metadata items than the quota of a project allows for one server.
+
+    A server that has more, since the quota was lowered, may keep them and lose some.
+
+    Args:
+        call: the request.
+        project_id: the project of the server.
+        count: the number of items after the change.
+        had: the number of items before the change.
+
+    Raises:
+        HttpError: 403 when there would be more, and more than before.
+    """
+    limit = call.parts.quotas.metadata_items(project_id)
+    if count > limit and count > had:
+        raise HttpError(403, f"Maximum number of metadata items exceeds {limit}")
 
 
 def check_disk_config(value: str | UnsetType, image: Image | None, field: str) -> None:
