@@ -43,6 +43,12 @@ NAME: Final = re.compile("[^\x00-\x1f\x7f-\x9f\u2028\u2029]{1,300}")
 They may be longer than the names that clients send, because the servers of one request get numbers
 as suffixes.
 """
+_FORMS: Final[Mapping[re.Pattern[str], str]] = {
+    UUID: "be a UUID in lower case",
+    ID: "consist of 1 to 255 printable ASCII characters without spaces",
+    FLAVOR_ID: "consist of 1 to 255 printable ASCII characters, and not begin with a space",
+    NAME: "consist of 1 to 300 characters other than control characters and line separators",
+}
 # Nova's internal hints, which would make the scheduler skip filters.
 _OWN_HINTS: Final = "_nova_"
 _SENT_MS_MAX: Final = 2**62
@@ -109,14 +115,14 @@ async def build_order(call: Call) -> BuildOrder:
     message = decode(call.raw_body, BuildMessage)
     await _check_request(call, message.request, message.group)
     extra = _check_texts(message.request, message.metadata, message.extra)
-    _match(ID, message.reservation_id, "reservation_id")
+    check_form(ID, message.reservation_id, "reservation_id")
     _check_uuids((one.uuid for one in message.instances), "instances.uuid")
     for one in message.instances:
-        _match(NAME, one.name, "instances.name")
+        check_form(NAME, one.name, "instances.name")
         _check_range(one.sent_ms, _SENT_MS_MAX, "instances.sent_ms")
         _check_range(one.launch_index, COUNT_MAX, "instances.launch_index")
     if message.requested_zone is not None:
-        _match(NAME, message.requested_zone, "requested_zone")
+        check_form(NAME, message.requested_zone, "requested_zone")
     message = replace(message, extra=extra)
     return message.order(_parent(call), call.parts.clock.now_s())
 
@@ -157,15 +163,15 @@ async def _check_request(call: Call, request: RequestMessage, group: GroupMessag
             403,
             "request.project_id and request.user_id must be those of X-Berth-Zone-Statement.",
         )
-    _match(ID, request.request_id, "request.request_id")
+    check_form(ID, request.request_id, "request.request_id")
     check_received(request.flavor, request.image)
     naming = host_naming_field(request)
     if naming is not None:
         reason = "selects hosts by name, address or uuid, which a parent must not do; leave it out"
         raise InvalidInputError(f"request.{naming}", reason)
-    _match(FLAVOR_ID, request.flavor.flavor_id or "-", "request.flavor.flavor_id")
+    check_form(FLAVOR_ID, request.flavor.flavor_id or "-", "request.flavor.flavor_id")
     if request.availability_zone is not None:
-        _match(NAME, request.availability_zone, "request.availability_zone")
+        check_form(NAME, request.availability_zone, "request.availability_zone")
     if request.group_uuid != (None if group is None else group.uuid):
         raise InvalidInputError(
             "group", "must be the group of request.group_uuid, or null if that is null"
@@ -176,8 +182,8 @@ async def _check_request(call: Call, request: RequestMessage, group: GroupMessag
 
 async def _check_group(call: Call, group: GroupMessage) -> None:
     """Refuse a malformed group, or a group that belongs to another project in either zone."""
-    _match(UUID, group.uuid, "group.uuid")
-    _match(NAME, group.name, "group.name")
+    check_form(UUID, group.uuid, "group.uuid")
+    check_form(NAME, group.name, "group.name")
     if not 1 <= group.max_server_per_host <= _POSITION_MAX:
         raise InvalidInputError(
             "group.max_server_per_host",
@@ -210,12 +216,17 @@ def _check_texts(
 
 def _check_uuids(uuids: Iterable[str], field: str) -> None:
     for uuid in uuids:
-        _match(UUID, uuid, field)
+        check_form(UUID, uuid, field)
 
 
-def _match(pattern: re.Pattern[str], text: str, field: str) -> None:
+def check_form(pattern: re.Pattern[str], text: str, field: str) -> None:
+    """Check that a text from a parent zone matches one of the patterns of this module.
+
+    Raises:
+        InvalidInputError: it does not match; the error names `field` and describes the pattern.
+    """
     if pattern.fullmatch(text) is None:
-        raise InvalidInputError(field, f"{text[:80]!r} is malformed")
+        raise InvalidInputError(field, f"{text[:80]!r} must {_FORMS[pattern]}")
 
 
 def _check_range(value: int, most: int, field: str) -> None:

@@ -5,7 +5,6 @@ that receives the tenant's request replaces the id with the whole flavor or imag
 builds, and the zone with the server uses that. A zone accepts such actions from parents only.
 """
 
-import re
 from typing import Final, TypeVar, cast
 
 import msgspec
@@ -14,7 +13,7 @@ from berth.api.codec import encode
 from berth.api.compute.handlers.servers.action_arguments import read
 from berth.api.compute.handlers.servers.server_keys import STATED_KEY, key_called, stated_key
 from berth.api.compute.handlers.servers.server_orders import image_called
-from berth.api.compute.offers.orders import FLAVOR_ID, NAME
+from berth.api.compute.offers.orders import FLAVOR_ID, NAME, check_form
 from berth.api.compute.schemas.server_actions import Rebuild, Resize
 from berth.api.compute.schemas.servers import ServerAction
 from berth.api.routing import Call
@@ -84,7 +83,7 @@ def stated_flavor(args: object) -> Flavor:
     flavor, rest = _stated(args, _FLAVOR, Flavor, _RESIZE)
     # The other arguments are validated with the schema for tenants, which requires `flavorRef`.
     read({**rest, "flavorRef": flavor.flavor_id or "-"}, Resize, _RESIZE)
-    _check(FLAVOR_ID, flavor.flavor_id or "-", "resize.flavor.flavor_id")
+    check_form(FLAVOR_ID, flavor.flavor_id or "-", "resize.flavor.flavor_id")
     _check_names_no_hosts(flavor, "resize.flavor")
     return flavor
 
@@ -96,7 +95,7 @@ def stated_image(args: object) -> tuple[Image, dict[str, object]]:
         InvalidInputError: the arguments contain no valid image.
     """
     image, rest = _stated(args, _IMAGE, Image, _REBUILD)
-    _check(NAME, image.image_id, "rebuild.image.image_id")
+    check_form(NAME, image.image_id, "rebuild.image.image_id")
     return image, {**rest, "imageRef": image.image_id}
 
 
@@ -154,11 +153,6 @@ def _stated(args: object, field: str, kind: type[T], action: str) -> tuple[T, di
     except msgspec.ValidationError as error:
         raise InvalidInputError(f"{action}.{field}", str(error)) from error
     return found, rest
-
-
-def _check(pattern: re.Pattern[str], key: str, field: str) -> None:
-    if pattern.fullmatch(key) is None:
-        raise InvalidInputError(field, f"{key[:80]!r} is not a valid id")
 
 
 def _check_names_no_hosts(flavor: Flavor, field: str) -> None:
