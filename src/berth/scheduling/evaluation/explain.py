@@ -9,7 +9,7 @@ import numpy as np
 
 from berth.domain.compute.decision import FilterCount, Refusal, RefusalCode, Relaxation
 from berth.scheduling.evaluation.filter_chain import FilterChain
-from berth.scheduling.evaluation.paired_relaxations import relaxations_in_pairs
+from berth.scheduling.evaluation.relaxation_search import RelaxationSearch
 from berth.scheduling.rules.reduction import Reduction
 from berth.scheduling.rules.rule import Query, count_hosts, first_rows, without
 from berth.tables.columnar.bitsets import Mask
@@ -85,15 +85,16 @@ def explain_refusal(
     verdicts = chain.verdicts(query)
     asked = len(query.request.instance_uuids)
     filters = _counts(hosts, query, chain, reduction, verdicts)
+    search = RelaxationSearch(hosts, chain, reduction)
     relaxations = [
         *_fewer(len(placed), asked),
-        *_by_filters(hosts, query, chain, reduction, verdicts),
+        *search.singles(query, verdicts),
         *_by_names(hosts, query, chain, reduction, placed),
     ]
     # Pairs are searched only if no single change except fewer instances helps, because the search
     # evaluates filters again.
     if all(one.filter == "count" for one in relaxations):
-        relaxations += relaxations_in_pairs(hosts, query, chain.filters, verdicts, reduction.mask)
+        relaxations += search.pairs(query, verdicts)
     total = int(np.count_nonzero(hosts.alive))
     refusal = Refusal(
         code=_code(total, reduction, len(placed)),
@@ -104,7 +105,7 @@ def explain_refusal(
         filters=tuple(filters),
         relaxations=tuple(relaxations),
     )
-    return replace(refusal, message=_message(refusal))
+    return replace(refusal, message=_message(refusal, is_complete=search.is_complete))
 
 
 def _code(total: int, reduction: Reduction, placed: int) -> RefusalCode:
@@ -137,21 +138,6 @@ def _counts(
     return counts
 
 
-def _by_filters(
-    hosts: HostTable, query: Query, chain: FilterChain, reduction: Reduction, verdicts: list[Mask]
-) -> list[Relaxation]:
-    failed = np.zeros(len(hosts), dtype=np.int64)
-    for verdict in verdicts:
-        failed += ~verdict
-    found: list[Relaxation] = []
-    for rule, verdict in zip(chain.filters, verdicts, strict=True):
-        rows = np.flatnonzero(reduction.mask & ~verdict & (failed == 1))
-        if rows.size:
-            found.extend(rule.relax(hosts, query, rows))
-    found.sort(key=lambda relaxation: -relaxation.hosts)
-    return found
-
-
 def _by_names(
     hosts: HostTable, query: Query, chain: FilterChain, reduction: Reduction, placed: Sequence[int]
 ) -> list[Relaxation]:
@@ -170,6 +156,7 @@ def _by_names(
         for one in kept:
             mask &= one.allows
         mask &= chain.passes(query, forced=any(one.forces for one in kept))
+        mask &= chain.passes_group_rules(query)
         found.extend(_without_names(hosts, dropped.what, mask))
     if not found and stays and len(reduction.restrictions) > 1:
         mask = hosts.alive & ~reduction.mask & chain.passes(query, forced=False)
@@ -195,7 +182,7 @@ def _fewer(placed: int, asked: int) -> list[Relaxation]:
     return [Relaxation(filter="count", subject="instances", text=text, hosts=0, change=-less)]
 
 
-def _message(refusal: Refusal) -> str:
+def _message(refusal: Refusal, *, is_complete: bool) -> str:
     """Return the message for the owner of the request: one line without names of hosts."""
     asked, total = refusal.asked, refusal.hosts_total
     noun = "instance" if asked == 1 else "instances"
@@ -211,11 +198,11 @@ def _message(refusal: Refusal) -> str:
     ]
     if removed:
         sentences.append(f"of {count_hosts(total)}, " + ", ".join(removed))
-    sentences.extend(_hints(refusal))
+    sentences.extend(_hints(refusal, is_complete=is_complete))
     return ". ".join(text[0].upper() + text[1:] for text in sentences) + "."
 
 
-def _hints(refusal: Refusal) -> list[str]:
+def _hints(refusal: Refusal, *, is_complete: bool) -> list[str]:
     fewer = [one.text for one in refusal.relaxations if one.change and one.filter == "count"]
     other = [one.text for one in refusal.relaxations if one.text not in fewer][:_TEXTS_MAX]
     sentences = [f"it would fit with {text}" for text in fewer]
@@ -223,5 +210,12 @@ def _hints(refusal: Refusal) -> list[str]:
         subject = "it" if refusal.asked == 1 else "one more"
         sentences.append(f"{subject} would fit with: " + "; ".join(other))
     elif refusal.code is RefusalCode.ALL_FILTERED:
-        sentences.append("no single change to the request, and no two together, would make it fit")
+        if is_complete:
+            claim = "no single change to the request, and no two together, would make it fit"
+        else:
+            claim = (
+                "no single change to the request would make it fit; not every pair of changes was"
+                " tried"
+            )
+        sentences.append(claim)
     return sentences

@@ -11,6 +11,8 @@ from berth.scheduling.rules.rule import Filter, Query
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.host.hosts import HostTable
 
+_GROUP = "group"
+
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
@@ -47,6 +49,19 @@ class FilterChain:
         self._all = tuple(filters)
         self._once: dict[int, Mask | None] = {}
         self.filters = self.holding(forced=reduction.forced)
+
+    @property
+    def group_rules(self) -> tuple[Filter, ...]:
+        """The filters of server groups that forcing skips.
+
+        They do not run, but a plan that violates a group's policy is refused afterwards.
+        """
+        if not self._reduction.forced or self._reduction.check_type:
+            return ()
+        held = {id(rule) for rule in self.filters}
+        return tuple(
+            rule for rule in self._all if id(rule) not in held and _GROUP in rule.reads.request
+        )
 
     def holding(self, *, forced: bool) -> tuple[Filter, ...]:
         """Return the filters that apply to a forced request, or to a request that is not forced.
@@ -91,6 +106,10 @@ class FilterChain:
         held = {id(rule) for rule in self.holding(forced=True)}
         skipped = [rule for rule in self.holding(forced=False) if id(rule) not in held]
         return self._passed(query, skipped)
+
+    def passes_group_rules(self, query: Query) -> Mask:
+        """Return which hosts pass `group_rules`."""
+        return self._passed(query, self.group_rules)
 
     def _passed(self, query: Query, filters: Iterable[Filter]) -> Mask:
         mask = np.ones(len(self._hosts), dtype=np.bool_)

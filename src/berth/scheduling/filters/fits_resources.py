@@ -31,7 +31,10 @@ from berth.tables.host.hosts import HostTable
 NAME = "ResourcesFilter"
 
 _LESS: Mapping[str, str] = {MEMORY_MB: "MB less memory", DISK_GB: "GB less disk"}
-_WITHOUT: Mapping[str, str] = {VCPU: "VCPUs", MEMORY_MB: "memory", DISK_GB: "disk"}
+_WITHOUT: Mapping[str, str] = {DISK_GB: "disk"}
+
+# Flavors have at least one VCPU and one MB of memory, so these cannot be dropped.
+_AT_LEAST_ONE = frozenset({VCPU, MEMORY_MB})
 
 
 def build() -> Filter:
@@ -108,6 +111,8 @@ def _less_of(hosts: HostTable, name: str, amount: int, rows: Rows, room: Ints) -
     if not rows.size:
         return []
     best = int(room.max())
+    if not best and name in _AT_LEAST_ONE:
+        return []
     text = f"{_change(name, amount, best)}: {{hosts}}"
     return [_relaxation(hosts, name, text, rows[room == best], change=best - amount)]
 
@@ -120,6 +125,12 @@ def _less_of_several(
     The nearest host has the least sum of missing shares of the requested amounts, because amounts
     of different classes cannot be added.
     """
+    possible = np.ones(rows.size, dtype=np.bool_)
+    for name in _AT_LEAST_ONE.intersection(amounts):
+        possible &= room[name] > 0
+    if not possible.any():
+        return []
+    rows, room = rows[possible], {name: found[possible] for name, found in room.items()}
     missing = np.sum([(amounts[name] - room[name]) / amounts[name] for name in amounts], axis=0)
     near = np.flatnonzero(missing == missing.min())
     nearest = int(near[hosts.rank[rows[near]].argmin()])

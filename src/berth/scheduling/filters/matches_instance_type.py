@@ -18,6 +18,7 @@ from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.host.hosts import HostTable
 
 NAME = "InstanceTypeFilter"
+_SPEC = "the extra spec "
 
 
 def build() -> Filter:
@@ -51,7 +52,7 @@ def _demands(hosts: HostTable, query: Query, rows: Selection) -> Iterator[tuple[
         elif amount:
             yield f"{amount:,} {what}", np.zeros(count_of(rows), dtype=np.bool_)
     for key, wanted in flavor.extra_specs.items():
-        yield f"the extra spec {key}={wanted}", _equals(hosts, key, wanted, rows)
+        yield f"{_SPEC}{key}={wanted}", _equals(hosts, key, wanted, rows)
 
 
 def _equals(hosts: HostTable, key: str, wanted: str, rows: Selection) -> Mask:
@@ -95,5 +96,7 @@ def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
     failed = np.sum([~meets for _, meets in demands], axis=0)
     found: list[Relaxation] = []
     for what, meets in demands:
-        found.extend(without(NAME, what, what, hosts, rows[~meets & (failed == 1)]))
+        # Dropping an extra spec is the same change for all filters, whatever its value.
+        text = what.partition("=")[0] if what.startswith(_SPEC) else what
+        found.extend(without(NAME, text, text, hosts, rows[~meets & (failed == 1)]))
     return found

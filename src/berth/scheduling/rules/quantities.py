@@ -19,6 +19,7 @@ from berth.tables.host.hosts import HostTable
 
 _MB_PER_GB = 1024
 _CENTS = 100
+_AT_LEAST_ONE = frozenset({VCPU, MEMORY_MB})
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,9 @@ class Shortfall:
             return []
         less = math.ceil(self.asked - best)
         if less >= self.asked:
+            # Flavors have at least one VCPU and one MB of memory.
+            if self.quantity.resource_class in _AT_LEAST_ONE and self.asked:
+                return []
             return [self._without(hosts, self.rows[most >= 0])]
         return [self._changed(hosts, -less, self.rows[most >= self.asked - less])]
 
@@ -122,7 +126,7 @@ class Shortfall:
             hosts: the table.
             free: the free amount of each row; a row where it is below 0 is ignored.
         """
-        possible = free >= 0
+        possible = free >= (1 if self.quantity.resource_class in _AT_LEAST_ONE else 0)
         if not possible.any():
             return []
         rows, change = self.rows[possible], free[possible] - self.asked

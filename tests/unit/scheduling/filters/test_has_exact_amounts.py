@@ -80,7 +80,7 @@ def test_the_reason_names_both_amounts(ask: Ask) -> None:
         (CORE, flavor(4), [0, 3], [("1 VCPU more: 1 host", ("part",))]),
         (CORE, flavor(4), [0, 2], [("4 VCPU more: 1 host", ("metal",))]),
         (CORE, flavor(9), [0, 1], [("1 VCPU less: 1 host", ("metal",))]),
-        (CORE, flavor(4), [1, 0], [("without VCPUs: 1 host", ("taken",))]),
+        (CORE, flavor(4), [1, 0], [("4 VCPU more: 1 host", ("metal",))]),
         (CORE, flavor(4), [2], []),
         (RAM, flavor(0, 8000), [0, 1], [("192 MB more memory: 1 host", ("metal",))]),
         (RAM, flavor(0, 8000), [1], []),

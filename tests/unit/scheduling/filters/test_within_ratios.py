@@ -190,7 +190,7 @@ def test_the_reason_names_the_numbers(
         (CORE, flavor(9), [0, 2], [("7 VCPU less: 1 host", ("small",))]),
         (CORE, flavor(9), [2], []),
         (RAM, flavor(0, 9000), [0, 1, 2], [("808 MB less memory: 2 hosts", ("big", "over"))]),
-        (RAM, flavor(0, 1), [3], [("without memory: 1 host", ("bare",))]),
+        (RAM, flavor(0, 1), [3], []),
         (DISK, flavor(0, 0, 20, 1), [0, 2], [("1 GB less disk: 1 host", ("small",))]),
         (DISK, flavor(), [2], []),
     ],

@@ -1,0 +1,145 @@
+"""Tests for relaxations that concern several filters, and for those that are not offered."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from berth.domain.compute.decision import Refusal
+from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.request import Request
+from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.hardware.numa import NumaCell
+from berth.domain.inventory.resources import Inventory
+from berth.scheduling.evaluation import relaxation_search
+from berth.scheduling.filters import aggregate_membership, fits_numa, has_devices, within_ratios
+from berth.tables.host.feed import table_of
+from berth.testing.fleets import (
+    NOW_S,
+    Box,
+    all_filters,
+    asking,
+    policy_of,
+    resident,
+    sized,
+    snapshot_of,
+    zone,
+)
+
+SHARED = tuple(
+    NumaCell(n, frozenset(range(4 * n, 4 * n + 4)), frozenset(), memory_mb=8192) for n in (0, 1)
+)
+ALDER = Box("alder", inventories=sized(8, 16_384, 100), numa_cells=SHARED)
+DEDICATED = {"PCPU": Inventory(8), "MEMORY_MB": Inventory(16_384), "DISK_GB": Inventory(100)}
+CEDAR = Box(
+    "cedar",
+    inventories=DEDICATED,
+    numa_cells=(NumaCell(0, frozenset(), frozenset(range(8)), memory_mb=16_384),),
+)
+GROUPS = [
+    ServerGroup("g-together", "pair", GroupPolicy.AFFINITY),
+    ServerGroup("g-apart", "pair", GroupPolicy.ANTI_AFFINITY),
+]
+
+
+def refuse(boxes: Sequence[Box], request: Request, *members: tuple[str, str]) -> Refusal:
+    """Return the refusal of a request; `members` are pairs of a group and the box of its member."""
+    filters = [*all_filters(), fits_numa.build(), has_devices.build()]
+    policy = policy_of(
+        filters=[*filters, within_ratios.build_core(), aggregate_membership.build_zone()]
+    )
+    instances = [
+        replace(resident(f"old-{group}", Box(name)), group_uuid=group) for group, name in members
+    ]
+    aggregates = [zone("az1"), zone("az2", *(box.name for box in boxes))]
+    snapshot = snapshot_of(boxes, groups=GROUPS, instances=instances, aggregates=aggregates)
+    plan = policy.driver.plan(table_of(snapshot), request, policy, now_s=NOW_S, seed=0)
+    assert plan.refusal is not None
+    return plan.refusal
+
+
+def wanting(specs: Mapping[str, str], **changes: object) -> Request:
+    """Return a request for four CPUs and 4 GiB of memory with extra specs."""
+    flavor = Flavor("1", "f", 4, 4096, 10, extra_specs=specs)
+    return replace(asking(flavor), **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("box", "specs", "text"),
+    [
+        (ALDER, {"hw:cpu_policy": "dedicated"}, "without the CPU policy dedicated"),
+        (
+            ALDER,
+            {"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"},
+            "without the CPU policy dedicated",
+        ),
+        (ALDER, {"hw:numa_nodes": "4"}, "hw:numa_nodes=2 instead of 4"),
+        (Box("beech"), {"hw:mem_page_size": "large"}, "without a page size"),
+        (
+            CEDAR,
+            {"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"},
+            "without the thread policy require",
+        ),
+        (Box("oak"), {"resources:PCPU": "4"}, "without the extra spec resources:PCPU"),
+        (Box("oak"), {"resources1:CUSTOM_X": "4"}, "without group 1"),
+    ],
+)
+def test_one_change_that_several_filters_require_is_one_relaxation(
+    box: Box, specs: Mapping[str, str], text: str
+) -> None:
+    """A change is offered as one relaxation, although several filters remove the host."""
+    refusal = refuse([box], wanting(specs))
+    assert [one.text for one in refusal.relaxations] == [f"{text}: 1 host"]
+    assert f"It would fit with: {text}: 1 host." in refusal.message
+
+
+def test_a_size_that_two_filters_limit_is_reduced_once() -> None:
+    """If two filters limit the same size, the reduction that satisfies both is named."""
+    refusal = refuse([Box("a", used={"VCPU": 6})], wanting({}))
+    assert [one.text for one in refusal.relaxations] == ["2 VCPU less: 1 host"]
+
+
+def test_an_availability_zone_that_two_filters_check_is_dropped_once() -> None:
+    """Both filters for the availability zone stop removing the host after one change."""
+    refusal = refuse([Box("a")], wanting({}, availability_zone="az1"))
+    (relaxation,) = refusal.relaxations
+    assert relaxation.text == "without the availability zone az1: 1 host"
+    assert relaxation.filter == "AvailabilityZoneFilter"
+
+
+def test_what_cannot_be_followed_is_not_offered() -> None:
+    """Flavors have VCPUs and memory, and a trait that an option implies cannot be dropped."""
+    assert refuse([Box("a", used={"VCPU": 8})], wanting({})).relaxations == ()
+    specs = {"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"}
+    texts = [one.text for one in refuse([CEDAR], wanting(specs)).relaxations]
+    assert not any("HYPERTHREADING" in text for text in texts)
+
+
+@pytest.mark.parametrize("group", ["g-together", "g-apart"])
+def test_forced_hosts_must_still_satisfy_the_group(group: str) -> None:
+    """A forced host that would violate the group's policy is not offered after any change."""
+    boxes = [Box("nyssa", used={"VCPU": 6}), Box("oak")]
+    member = "oak" if group == "g-together" else "nyssa"
+    request = wanting({}, group_uuid=group, force_hosts=("nyssa",))
+    refusal = refuse(boxes, request, (group, member))
+    assert [one.text for one in refusal.relaxations] == ["without the forced hosts: 1 host"]
+
+
+def test_two_changes_to_the_request_are_found_within_one_filter() -> None:
+    """A host that one filter removes for two reasons is won by a pair of changes."""
+    refusal = refuse([Box("a")], wanting({"trait:X": "required", "trait:Y": "required"}))
+    (pair,) = refusal.relaxations
+    assert pair.text == "without trait X and without trait Y: 1 host"
+    assert len(pair.parts) == 2
+
+
+def test_a_search_that_is_cut_short_claims_nothing_about_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If not every pair was tried, the message does not say that no pair helps."""
+    monkeypatch.setattr(relaxation_search, "_COST_MAX", 0)
+    specs = {f"trait:{name}": "required" for name in "XYZ"}
+    refusal = refuse([Box("a")], wanting(specs))
+    assert refusal.message.endswith(
+        "No single change to the request would make it fit; not every pair of changes was tried."
+    )
