@@ -124,13 +124,9 @@ def test_capacity_is_what_the_scheduler_places_until_it_refuses(seed: int) -> No
         raise
     assert world.hosts.version == version
     per_row = dict(zip(found.rows.tolist(), found.counts.tolist(), strict=True))
-    # Forced hosts of a group are checked as a whole plan only, so one host alone may differ.
-    alone = world.request.force_hosts and world.request.group_uuid
-    for row in () if alone else world.hosts.alive_rows().tolist():
+    for row in world.hosts.alive_rows().tolist():
         check_count(world, per_row.get(row, 0), world.hosts.name(row))
-    # With affinity, the first host is the policy's choice, and may not be the largest.
-    if not found.on_one_host:
-        check_count(world, found.total)
+    check_count(world, found.total)
     event(f"counts: {kinds_of(found)}")
 
 

@@ -6,6 +6,7 @@ several filters require it, and is not offered if another filter would then remo
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -122,7 +123,9 @@ class RelaxationSearch:
                 return None
             change = self._named(query, relaxation)
             if change is None:
-                return None if _changes_topology(query, relaxation) else relaxation
+                if _changes_topology(query, relaxation):
+                    return None
+                return _with_lists(query, relaxation)
             known = self._try(query, change)
         if not known.rows.size:
             return None
@@ -268,15 +271,24 @@ def _same_size(query: Query, relaxation: Relaxation) -> RequestChange | None:
     for size in sizes_of(query.request):
         if relaxation.subject == size.subject and relaxation.change is not None:
             times = -relaxation.change // size.step
-            change = size.by(times)
-            if 1 <= times <= size.times_max and change.text == what_of(relaxation):
-                return change
+            if 1 <= times <= size.times_max and size.by(times).text == what_of(relaxation):
+                return size.by(times)
     return None
 
 
 def _changes_topology(query: Query, relaxation: Relaxation) -> bool:
     """Return whether a relaxation changes CPUs or memory that NUMA cells share in a fixed way."""
     return query.needs.topology is not None and relaxation.subject in {VCPU, MEMORY_MB, PCPU}
+
+
+def _with_lists(query: Query, relaxation: Relaxation) -> Relaxation:
+    """Return a relaxation that says so if it also changes the lists of a guest's NUMA cells."""
+    specs = query.request.flavor.extra_specs
+    lists = "hw:numa_mem" if relaxation.subject == "memory" else "hw:numa_cpus"
+    if relaxation.subject not in _PARTS_OF_SIZES or not any(key.startswith(lists) for key in specs):
+        return relaxation
+    what, _, number = relaxation.text.rpartition(": ")
+    return replace(relaxation, text=f"{what} in the flavor and {lists}.N: {number}")
 
 
 def _pair(one: Relaxation, other: Relaxation) -> Relaxation:

@@ -36,6 +36,8 @@ _CPU_KEYS: Final = (
 _SIZED: Final = (VCPU, PCPU, MEMORY_MB, DISK_GB)
 # The suffix is that of a group; it is empty for the unsuffixed resources.
 _GROUPED: Final = re.compile(r"(?:resources|trait)([^:]*):")
+# A flavor may ask for any number of devices; the filter for devices proposes larger reductions.
+_DEVICES_MAX: Final = 8
 _HARD: Final = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
 _VALUE_MAX: Final = 80
 _MB_PER_GB: Final = 1024
@@ -252,7 +254,7 @@ def _devices(request: Request) -> Iterator[RequestChange]:
         mine = [count for name, _, count in asked if name.strip() == alias]
         # An alias that the flavor names twice has no single count that could be lowered.
         most = int(mine[0]) if len(mine) == 1 and mine[0].strip().isdecimal() else 0
-        for less in range(1, most):
+        for less in range(1, min(most, _DEVICES_MAX + 1)):
             noun = "device" if less == 1 else "devices"
             changed = _with_spec(request, _ALIASES, ",".join([*others, f"{alias}:{most - less}"]))
             what = f"{less:,} fewer {noun} of {alias}"

@@ -19,11 +19,7 @@ from berth.scheduling.evaluation.filter_chain import FilterChain
 from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.evaluation.trial import Trial
 from berth.scheduling.granular.group_fit import repeats as repeats_by_amounts
-from berth.scheduling.plan.group_policies import (
-    GROUP_FILTERS,
-    plan_with_group_policy,
-    unsupported_group,
-)
+from berth.scheduling.plan.group_policies import plan_with_group_policy, unsupported_group
 from berth.scheduling.plan.planning import seed_of
 from berth.scheduling.rules.reduction import reduce_hosts
 from berth.scheduling.rules.rule import UNCOUNTED, UNLIMITED, Filter, Query
@@ -72,14 +68,16 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
     group = None if request.group_uuid is None else hosts.server_groups.get(request.group_uuid)
     query = Query(request, request.needs, now_s, group, request.instance_uuids[0])
     # The effective filters are used, since drivers such as `simple` add a limit of their own.
-    filters = policy.effective(request.operation).filters
-    chain = FilterChain(hosts, filters, reduce_hosts(hosts, request))
-    rows = np.flatnonzero(chain.run(query).mask)
+    effective = policy.effective(request.operation).filters
+    chain = FilterChain(hosts, effective, reduce_hosts(hosts, request))
+    rows = np.flatnonzero(chain.run(query).mask & chain.passes_group_rules(query))
     if unsupported_group(hosts, request, policy) is not None:
         return Capacity(rows, np.zeros(rows.size, dtype=np.int64))
-    if rows.size and not _are_hosts_independent(query, chain.filters):
+    # A plan on forced hosts must keep the policy of the group as well.
+    filters = (*chain.filters, *chain.group_rules)
+    if rows.size and not _are_hosts_independent(filters):
         return _by_planning(hosts, request, policy, rows, now_s)
-    counts = _counts_in_turn(hosts, query, chain.filters, rows)
+    counts = _counts_in_turn(hosts, query, filters, rows)
     # The host of the first member binds the others; a present member has left only its own hosts.
     together = group is not None and group.policy is GroupPolicy.AFFINITY
     return Capacity(
@@ -87,15 +85,12 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
     )
 
 
-def _are_hosts_independent(query: Query, filters: Sequence[Filter]) -> bool:
+def _are_hosts_independent(filters: Sequence[Filter]) -> bool:
     """Return whether an instance on one host never changes the verdicts on other hosts.
 
-    The affinity of a group is an exception that `Capacity.on_one_host` expresses. If the hosts are
-    forced, its filter does not run, and the group's policy is only checked on the whole plan.
+    The affinity of a group is an exception that `Capacity.on_one_host` expresses.
     """
-    keeper = None if query.group is None else GROUP_FILTERS.get(query.group.policy)
-    known = all(rule.reads.row_local and set(rule.reads.columns) <= set(GROUPS) for rule in filters)
-    return known and (keeper is None or any(rule.name == keeper for rule in filters))
+    return all(rule.reads.row_local and set(rule.reads.columns) <= set(GROUPS) for rule in filters)
 
 
 def _counts_in_turn(hosts: HostTable, query: Query, filters: Sequence[Filter], rows: Rows) -> Ints:

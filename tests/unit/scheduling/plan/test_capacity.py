@@ -148,8 +148,8 @@ def test_members_with_affinity_share_one_host() -> None:
     assert (found.counts.tolist(), found.total) == ([8, 3], 8)
 
 
-def test_forced_hosts_of_a_group_are_counted_by_planning() -> None:
-    """A plan that would violate the group's policy on forced hosts does not count."""
+def test_forced_hosts_keep_the_policy_of_the_group() -> None:
+    """On forced hosts, no more instances count than the group's policy permits."""
     hosts = [Box("b")]
     assert fits_on(hosts, SMALL, group_uuid="g-apart", force_hosts=("b",)) == [3]
 
