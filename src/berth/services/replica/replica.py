@@ -21,6 +21,8 @@ from berth.tables.host.occupants import Resident
 
 # At most this many look-ups of hosts by name are cached. Many instances go to few hosts.
 _FOUND_MAX = 1_024
+# The usage of up to this many providers is set one by one, which is then faster than with arrays.
+_ONE_BY_ONE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,9 @@ class Replica:
     def apply(self, changes: Sequence[Change]) -> None:
         """Apply changes; see `Subscriber.apply`."""
         hosts, overlay = self.hosts, self.overlay.hosts
+        # Usage is absolute, so only the last one of a provider counts. It is put in the table after
+        # all instances: NumPy sets many rows at once for the price of a few.
+        used: dict[str, Mapping[str, int]] = {}
         for change in changes:
             # When a new version begins, the previous one is complete and must have reported the
             # usage of handed-over holds.
@@ -134,15 +139,27 @@ class Replica:
                 self._restore_heartbeat(event.host)
             elif isinstance(event, Usage):
                 self._handed_over.pop(event.provider_uuid, None)
-                hosts.put_used(event.provider_uuid, event.used)
+                used[event.provider_uuid] = event.used
             elif isinstance(event, Instance):
                 self._apply_instance(event)
             else:
+                # It may be a provider, whose record has a newer usage.
+                self._put_used(used)
                 self._apply_other(event)
         self._end_version()
+        self._put_used(used)
         if self._kept_until is not None and hosts.version >= self._kept_until:
             self._kept_until = None
             self._release_passed()
+
+    def _put_used(self, used: dict[str, Mapping[str, int]]) -> None:
+        """Set the used amounts of providers in the table, and clear the mapping."""
+        if len(used) > _ONE_BY_ONE:
+            self.hosts.put_used_of(used)
+        else:
+            for provider_uuid, amounts in used.items():
+                self.hosts.put_used(provider_uuid, amounts)
+        used.clear()
 
     def _release_passed(self) -> None:
         """Release the holds whose claim the feed should have reported by now."""

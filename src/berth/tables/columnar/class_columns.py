@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.domain.inventory.resources import Inventory
-from berth.tables.columnar.bitsets import Mask, Selection
+from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.columnar.column_set import ColumnSet
 from berth.tables.columnar.derived import DerivedFloats, DerivedInts, RowIndex
 from berth.tables.columnar.inventory_terms import InternedTerms
@@ -76,6 +76,19 @@ class ClassColumns(ColumnSet):
             room = unit_max
         self.used[row] = amount
         self.room[row] = room
+
+    def put_used_of(self, rows: Rows, amounts: Ints) -> Mask:
+        """Set the used amounts of several rows, each once, and return which of them changed.
+
+        Args:
+            rows: (K,).
+            amounts: (K,) the used amounts.
+        """
+        changed: Mask = self.used[rows] != amounts
+        rows, amounts = rows[changed], amounts[changed]
+        self.used[rows] = amounts
+        self.room[rows] = np.minimum(self.capacity[rows] - amounts, self.unit_max[rows])
+        return changed
 
     def inventory(self, row: int) -> Inventory:
         """Return the inventory of a row; a `max_unit` of 0 is replaced by the total."""

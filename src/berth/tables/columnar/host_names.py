@@ -3,6 +3,9 @@
 from berth.domain.compute.host import Host
 from berth.tables.columnar.row_texts import RowTexts
 
+# At most this many rows are cached by name, about a megabyte.
+_RECENT_MAX = 10_000
+
 
 class HostNames:
     """Names and nodes by row, and rows by name, by case-folded name and by node.
@@ -18,6 +21,8 @@ class HostNames:
         # Nodes of the rows whose node differs from the host name; None until the first such row.
         self._nodes: RowTexts | None = None
         self._folded: dict[str, set[str]] = {}
+        # The results of `only_row` since the last change; the change feed names few hosts often.
+        self._recent: dict[str, int] = {}
 
     @property
     def are_unique(self) -> bool:
@@ -54,6 +59,7 @@ class HostNames:
     def add(self, row: int, host: Host) -> None:
         """Record the name and node of a row's host."""
         name = host.name
+        self._recent.clear()
         self._names.add(row, name)
         if host.node != name:
             if self._nodes is None:
@@ -66,6 +72,7 @@ class HostNames:
     def discard(self, row: int) -> None:
         """Remove the name and node of a row."""
         name = self._names.texts.get(row)
+        self._recent.clear()
         if self._nodes is not None and self._nodes.find(row) is not None:
             self._nodes.discard(row)
         if not self._names.discard(row):
@@ -73,7 +80,14 @@ class HostNames:
 
     def only_row(self, name: str) -> int | None:
         """Return the only row of a service host, by exact name; None if it has none or several."""
-        return self._names.index.get(name)
+        row = self._recent.get(name)
+        if row is None:
+            row = self._names.index.get(name)
+            if row is not None:
+                if len(self._recent) >= _RECENT_MAX:
+                    self._recent.clear()
+                self._recent[name] = row
+        return row
 
     def of_name(self, name: str) -> frozenset[int]:
         """Return the rows of a service host, by its exact name."""

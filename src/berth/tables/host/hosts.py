@@ -503,13 +503,21 @@ class HostTable:
         row = self.row_of(host_uuid)
         if row is None:
             self.trees.put_used(host_uuid, used)
-            orphan = self.orphans.providers.get(host_uuid)
-            if orphan is not None:
+            if (orphan := self.orphans.providers.get(host_uuid)) is not None:
                 self.orphans.providers[host_uuid] = replace(orphan, used=used)
             return
         # An event that only confirms a hold leaves the sum unchanged and needs no journal entry.
         if self._stock.put_used(row, used):
             self.journal.record(row, "used")
+
+    def put_used_of(self, used: Mapping[str, Mapping[str, int]]) -> None:
+        """Do the same as `put_used` for several hosts and children, by uuid."""
+        rows = {uuid: self.row_of(uuid) for uuid in used}
+        for uuid, row in rows.items():
+            if row is None:
+                self.put_used(uuid, used[uuid])
+        known = {row: used[uuid] for uuid, row in rows.items() if row is not None}
+        self.journal.record_rows(self._stock.put_used_of(known), "used")
 
     def put_service(self, service: Service) -> None:
         """Set the state of a compute service; its hosts may be added later."""

@@ -1,10 +1,14 @@
 """Inventories, used amounts and holds of every row, by resource class."""
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+import numpy as np
 
 from berth.domain.inventory.resources import Inventory
 from berth.tables.columnar.class_columns import ClassColumns
+
+_NOTHING: Final[Mapping[str, int]] = {}
 
 UsageSavepoint: TypeAlias = list[tuple[ClassColumns, int, int]]
 """The used amount and the room of a row in the columns of each class, before `Stock.try_use`."""
@@ -66,6 +70,20 @@ class Stock:
                 columns.put_used(row, amount)
                 changed = True
         return changed
+
+    def put_used_of(self, used_by_row: Mapping[int, Mapping[str, int]]) -> list[int]:
+        """Do the same as `put_used` for several rows; return the rows of which a column changed."""
+        rows = np.array([*used_by_row], dtype=np.intp)
+        each = [*used_by_row.values()]
+        self._add_classes(dict.fromkeys(name for used in each for name in used))
+        held = [self._held.get(row, _NOTHING) for row in used_by_row]
+        pairs = [*zip(each, held, strict=True)]
+        changed = np.zeros(len(rows), dtype=np.bool_)
+        for name, columns in self.classes.items():
+            amounts = [used.get(name, 0) + more.get(name, 0) for used, more in pairs]
+            changed |= columns.put_used_of(rows, np.array(amounts, dtype=np.int64))
+        found: list[int] = rows[changed].tolist()
+        return found
 
     def clear(self, row: int) -> None:
         """Remove the inventories, the usage and the hold of a row."""

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.inventory.resources import VCPU
-from berth.domain.ledger.change import Change, HostsAlive, RecordRemoved, Snapshot, Usage
+from berth.domain.ledger.change import Change, Event, HostsAlive, RecordRemoved, Snapshot, Usage
 from berth.domain.ledger.record import Kind, Record
 from berth.services.replica.replica import Hold, Replica
 from berth.tables.host.feed import resident_of
@@ -21,6 +23,7 @@ from berth.testing.builders import (
     make_service,
     make_uuid,
 )
+from berth.testing.dumping import dump
 
 HOST_1, HOST_2 = make_uuid("host", 1), make_uuid("host", 2)
 VM = make_uuid("instance", 1)
@@ -312,3 +315,65 @@ def test_a_heartbeat_outside_the_feed_outlives_the_record_and_the_table() -> Non
         service = replica.hosts.services.get("host-1")
         assert service is not None
         assert service.last_seen_s == old + 60.0
+
+
+_MANY = range(1, 15)
+_AMOUNTS = st.dictionaries(st.sampled_from((VCPU, "CUSTOM_NEW")), st.integers(0, 9), min_size=1)
+_EVENTS: st.SearchStrategy[Event] = st.one_of(
+    st.builds(lambda host, used: Usage(_host(host), used), st.sampled_from(_MANY), _AMOUNTS),
+    st.builds(
+        lambda number, host: replace(make_instance(number, host=f"host-{host}"), task=None),
+        st.integers(1, 6),
+        st.sampled_from(_MANY),
+    ),
+    st.builds(
+        lambda host, used: replace(make_provider(host), used=used),
+        st.sampled_from(_MANY),
+        _AMOUNTS,
+    ),
+    st.builds(lambda used: Usage("child", used), _AMOUNTS),
+    st.builds(lambda host: RecordRemoved(Kind.HOST, _host(host)), st.sampled_from(_MANY)),
+    st.builds(make_host, st.sampled_from(_MANY)),
+)
+
+
+def _host(number: int) -> str:
+    return make_uuid("host", number)
+
+
+@given(
+    versions=st.lists(st.lists(_EVENTS, min_size=1, max_size=8), min_size=1, max_size=12),
+    holds=st.lists(st.tuples(st.integers(1, 6), st.sampled_from(_MANY)), max_size=6),
+)
+def test_many_versions_at_once_are_applied_as_one_by_one(
+    versions: list[list[Event]], holds: list[tuple[int, int]]
+) -> None:
+    """Usage that is put in the table at the end of a call leaves the same table and holds."""
+    at_once, in_turn = Replica(), Replica()
+    for one in (at_once, in_turn):
+        one.load(
+            Snapshot(
+                version=1,
+                now_s=0.0,
+                hosts=tuple(map(make_host, _MANY)),
+                providers=(
+                    *map(make_provider, _MANY),
+                    replace(make_provider(99), uuid="child", parent_uuid=_host(1)),
+                ),
+            )
+        )
+        for number, host in holds:
+            uuid = make_uuid("instance", number)
+            one.hold(Hold(resident_of(make_instance(number)), _host(host), {VCPU: number}))
+            assert one.is_placed(uuid)
+    # A version that reports much usage is applied with arrays.
+    everyone: list[Event] = [Usage(_host(host), {VCPU: host}) for host in _MANY]
+    each = [
+        [Change(number, event) for event in events]
+        for number, events in enumerate([*versions, everyone, *versions], 2)
+    ]
+    at_once.apply([change for changes in each for change in changes])
+    for changes in each:
+        in_turn.apply(changes)
+    assert dump(at_once.hosts) == dump(in_turn.hosts)
+    assert (at_once.held, at_once.hosts.version) == (in_turn.held, in_turn.hosts.version)

@@ -1,5 +1,8 @@
 """Tests for amounts by resource class and the holds in addition to them."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from berth.domain.inventory.resources import Inventory
 from berth.tables.host.stock import Stock
 
@@ -70,3 +73,32 @@ def test_a_cleared_row_holds_nothing() -> None:
     assert stock.used(0) == {}
     stock.release_hold(0, {"VCPU": 3})
     assert stock.classes["VCPU"].free[0] == 4
+
+
+_CLASSES = ("VCPU", "MEMORY_MB", "CUSTOM_NEW")
+_USED = st.dictionaries(st.sampled_from(_CLASSES), st.integers(0, 40))
+
+
+@given(
+    limits=st.lists(st.sampled_from((0, 3, 16)), min_size=4, max_size=4),
+    held=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5)), max_size=4),
+    rounds=st.lists(st.dictionaries(st.integers(0, 3), _USED, max_size=4), max_size=3),
+)
+def test_usage_of_several_rows_is_that_of_each(
+    limits: list[int], held: list[tuple[int, int]], rounds: list[dict[int, dict[str, int]]]
+) -> None:
+    """Setting the usage of rows together equals setting it row by row, with holds and limits."""
+    together, apart = stock_of(), stock_of()
+    for stock in (together, apart):
+        stock.resize(5)
+        for row, limit in enumerate(limits):
+            stock.put(row, {"VCPU": Inventory(16, max_unit=limit, allocation_ratio=1.5)}, {})
+        for row, amount in held:
+            stock.hold(row, {"VCPU": amount})
+    for used in rounds:
+        changed = [row for row, amounts in used.items() if apart.put_used(row, amounts)]
+        assert together.put_used_of(used) == changed
+        for name, columns in apart.classes.items():
+            mine = together.classes[name]
+            assert mine.used.tolist() == columns.used.tolist()
+            assert mine.room.tolist() == columns.room.tolist()
