@@ -9,6 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from berth.api.answers import send_error
 from berth.api.errors import HttpError
+from berth.api.microversion import version_of
 from berth.api.routing import not_found
 
 _SERVER = "servers/[^/]+"
@@ -18,12 +19,20 @@ _GAPS = {
     "has no networks, addresses or security groups": (
         "os-networks",
         "os-tenant-networks",
-        "os-floating-ip.*",
+        "os-floating-ips",
+        "os-floating-ip-(dns|pools)",
+        "os-floating-ips-bulk",
         "os-fixed-ips",
-        "os-security-group.*",
-        f"{_SERVER}/(os-interface|os-security-groups)",
+        "os-security-groups",
+        "os-security-group-(rules|default-rules)",
+        f"{_SERVER}/os-interface",
     ),
-    "has no volumes": ("os-volumes", "os-snapshots", f"{_SERVER}/os-volume_attachments"),
+    "has no volumes": (
+        "os-volumes",
+        "os-volumes_boot",
+        "os-snapshots",
+        f"{_SERVER}/os-volume_attachments",
+    ),
     "has no interactive consoles, diagnostics, topology or shares of servers": (
         f"{_SERVER}/(remote-consoles|diagnostics|topology|shares)",
         "os-console-auth-tokens",
@@ -41,9 +50,19 @@ _PATTERNS = tuple(
 )
 
 
+# Microversion 2.36 removes the proxies to other services, also in Nova.
+_PROXIES_GONE = (2, 36)
+_PROXIES = re.compile(
+    "/os-(networks|tenant-networks|floating-ip.*|fixed-ips|security-group.*|volumes|snapshots)(/.*)?"
+)
+
+
 async def not_here(scope: Scope, receive: Receive, send: Send) -> None:
     """Respond to an unknown path of the compute API: 501 if Nova has the path, otherwise 404."""
     path = scope["path"].removeprefix(scope.get("root_path", ""))
+    if version_of(scope) >= _PROXIES_GONE and _PROXIES.fullmatch(path):
+        await not_found(scope, receive, send)
+        return
     for pattern, text in _PATTERNS:
         if pattern.fullmatch(path):
             await send_error(scope, send, HttpError(501, text))

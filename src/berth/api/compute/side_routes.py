@@ -8,6 +8,7 @@ from berth.api.compute.schemas.emptiness import (
     ExtensionsAnswer,
     InterfacesAnswer,
     PasswordAnswer,
+    SecurityGroupsAnswer,
     VolumesAnswer,
 )
 from berth.api.compute.schemas.images import (
@@ -173,6 +174,12 @@ _REST = (
     ),
     ApiOperation("GET", _PASSWORD, emptiness.show_password, answers=PasswordAnswer),
     ApiOperation("DELETE", _PASSWORD, emptiness.clear_password, 204),
+    ApiOperation(
+        "GET",
+        f"{_SERVER}/os-security-groups",
+        emptiness.list_security_groups,
+        answers=SecurityGroupsAnswer,
+    ),
     ApiOperation("GET", f"{_SERVER}/ips", emptiness.list_addresses, answers=AddressesAnswer),
     ApiOperation(
         "GET", _SERVER + "/ips/{network}", emptiness.show_addresses, answers=AddressesAnswer

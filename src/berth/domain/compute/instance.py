@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from berth.domain.compute.flavor import Flavor, Image
-from berth.domain.compute.instance_action import Action
+from berth.domain.compute.instance_action import Action, ActionEvent
 from berth.domain.hardware.assignment import Assignment
 from berth.domain.open_name import OpenName
 
@@ -142,6 +142,8 @@ class Instance:
 
 
 _CREATE: Final = "create"
+# Nova's name of the step that chooses a host.
+_PLACING: Final = "conductor_schedule_and_build_instances"
 
 # The maximum length of a DNS label.
 _HOSTNAME_MAX: Final = 63
@@ -192,6 +194,11 @@ def creation_of(instance: Instance) -> Action:
     # A fault recorded after the launch belongs to a later action, not to the creation.
     fault = instance.fault if instance.launched_at_s is None else None
     at_s = instance.launched_at_s or (fault.created_at_s if fault else None)
+    # An instance with a host has the events of its builds, and this is one that got no host.
+    events: tuple[ActionEvent, ...] = ()
+    if fault is not None and at_s is not None and instance.host is None and not is_building:
+        told = fault.details or fault.message
+        events = (ActionEvent(_PLACING, "", instance.created_at_s, at_s, told),)
     return Action(
         instance.uuid,
         instance.request_id,
@@ -201,4 +208,5 @@ def creation_of(instance: Instance) -> Action:
         instance.created_at_s,
         ended_at_s=None if is_building else at_s,
         message="" if fault is None or is_building else _FAILED,
+        events=events,
     )

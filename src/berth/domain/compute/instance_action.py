@@ -1,6 +1,10 @@
 """Instance actions: the history of the operations that callers requested on an instance."""
 
 from dataclasses import dataclass
+from typing import Final
+
+DELETE: Final = "delete"
+"""Nova's name of the action that deletes an instance, also by force."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,11 @@ class Action:
     ended_at_s: float | None = None
     message: str = ""
     events: tuple[ActionEvent, ...] = ()
+
+    @property
+    def is_deletion(self) -> bool:
+        """Whether the action deletes the instance."""
+        return self.name == DELETE
 
     @property
     def key(self) -> str:

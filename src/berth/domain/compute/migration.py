@@ -127,6 +127,9 @@ _STATUSES_OF_KIND: Final[Mapping[tuple[MoveKind, Stage], str]] = {
     (MoveKind.EVACUATION, Stage.ARRIVING): "accepted",
     (MoveKind.EVACUATION, Stage.FAILED): "failed",
     (MoveKind.LIVE, Stage.FAILED): "failed",
+    # The owner has confirmed the move, or deleted the instance, which confirms it as well.
+    (MoveKind.RESIZE, Stage.LEFT_BEHIND): "confirmed",
+    (MoveKind.COLD, Stage.LEFT_BEHIND): "confirmed",
 }
 
 
@@ -219,6 +222,14 @@ class Migration:
         if self.stage in _BEFORE_ARRIVAL:
             return self.destination
         return self.source if self.stage in _AFTER_ARRIVAL else None
+
+    @property
+    def stage_when_cleared(self) -> Stage:
+        """The final stage of a move whose leftovers have been cleaned up."""
+        if self.stage is not Stage.LEFT_BEHIND:
+            return Stage.FAILED
+        is_confirmed = self.kind in {MoveKind.RESIZE, MoveKind.COLD}
+        return Stage.CONFIRMED if is_confirmed else Stage.COMPLETED
 
     @property
     def status(self) -> str:

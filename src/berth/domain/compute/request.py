@@ -14,9 +14,17 @@ from berth.domain.uuids import named_uuid
 COUNT_MAX = 10_000
 """Maximum number of instances of one request."""
 
+HIDDEN_ID = "hidden:"
+"""Before the id of a server in a hint: the tenant may not see the server, so no rule finds it."""
+
 _LETTERS = string.ascii_lowercase + string.digits
 # All pairs of base-36 digits, the less significant digit first.
 _PAIRS = tuple(low + high for high in _LETTERS for low in _LETTERS)
+
+
+def without_mark(text: str) -> str:
+    """Return a value of a hint as the tenant sent it."""
+    return text.removeprefix(HIDDEN_ID)
 
 
 def instance_uuid_of(request_id: str, index: int) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from berth.domain.compute.decision import Relaxation
+from berth.domain.compute.request import without_mark
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of, is_row
 from berth.tables.host.hosts import HostTable
@@ -36,7 +37,8 @@ def _hint_filter(name: str, hint: str, *, shares_host: bool) -> Filter:
         has_some = np.zeros(count_of(rows), dtype=np.bool_)
         for uuid in named:
             occupant = hosts.occupants.by_uuid.get(uuid)
-            # An unknown instance is on no host. It must neither fail the request nor match.
+            # An unknown instance is on no host. It must neither fail the request nor match. The
+            # same holds for one that the tenant may not see, whose id bears a mark.
             if occupant is not None:
                 has_some |= is_row(occupant.row, rows)
         return has_some if shares_host else ~has_some
@@ -44,7 +46,7 @@ def _hint_filter(name: str, hint: str, *, shares_host: bool) -> Filter:
     def why(hosts: HostTable, query: Query, row: int) -> str:
         named = query.request.hints.get(hint, ())
         if shares_host:
-            return f"it has none of {', '.join(named)}"
+            return f"it has none of {', '.join(map(without_mark, named))}"
         return f"it has {', '.join(sorted(hosts.occupants.on_row(row).intersection(named)))}"
 
     def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:

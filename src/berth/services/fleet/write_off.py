@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from berth.domain.compute.host import Service
-from berth.domain.compute.migration import Migration, Stage
+from berth.domain.compute.migration import Migration
 from berth.domain.errors import ConflictError, NotFoundError
 from berth.domain.ledger.write import Free, Put, Unit, Write
 from berth.ports.clock import Clock
@@ -120,8 +120,7 @@ class WriteOffService:
                 now = await self._ledger.get(Migration, one.uuid)
                 if now is None or not now.is_left_over or now.turn != host:
                     continue
-                stage = Stage.COMPLETED if now.stage is Stage.LEFT_BEHIND else Stage.FAILED
-                over = replace(now, stage=stage, updated_at_s=self._clock.now_s())
+                over = replace(now, stage=now.stage_when_cleared, updated_at_s=self._clock.now_s())
                 writes += (Free(now.uuid), Put(over))
             return tuple(writes)
 

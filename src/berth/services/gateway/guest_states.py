@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from berth.domain.compute.instance import Fault, Instance, Status
-from berth.domain.compute.migration import Migration, Stage
+from berth.domain.compute.migration import Migration
 from berth.domain.compute.turns import has_leftover, should_run
 from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.write import Committed, Free, Put
@@ -149,8 +149,9 @@ class GuestStates:
         migration = await self.leftover(host, migration_uuid)
         if migration is None:
             return
-        stage = Stage.COMPLETED if migration.stage is Stage.LEFT_BEHIND else Stage.FAILED
-        over = replace(migration, stage=stage, updated_at_s=self._clock.now_s())
+        over = replace(
+            migration, stage=migration.stage_when_cleared, updated_at_s=self._clock.now_s()
+        )
         await self._ledger.commit([(Free(migration.uuid), Put(over))])
 
     async def _here(self, host: str, instance_uuid: str, revision: int) -> Instance | None:

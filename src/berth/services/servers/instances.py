@@ -8,6 +8,7 @@ from berth.domain.compute.decision import ZONE_AWARE_DRIVER, Decision
 from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.instance_action import Caller
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import QuotaExceededError
 from berth.domain.compute.request import (
@@ -18,7 +19,7 @@ from berth.domain.compute.request import (
     reservation_id_of,
 )
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
-from berth.domain.ledger.write import Committed, Put, Unit
+from berth.domain.ledger.write import Committed, Put, Unit, Write
 from berth.ports.bus import Bus
 from berth.ports.clock import Clock
 from berth.ports.ledger import InstanceQuery, Ledger
@@ -29,7 +30,12 @@ from berth.services.requests.orders import PLACE, PlaceOrder, acceptance_writes,
 from berth.services.requests.permissions import check_size
 from berth.services.requests.quotas import CreateDefaults, QuotaLimits, check_excess
 from berth.services.servers.moves import MoveTarget, resolve_target
-from berth.services.servers.teardown import begin_disk_deletion, delete_instance
+from berth.services.servers.teardown import (
+    begin_disk_deletion,
+    delete_instance,
+    deletion_by,
+    end_by_deletion,
+)
 
 # If no scheduler answers within this many seconds, the order is stored in the ledger as a pending
 # request.
@@ -180,7 +186,9 @@ class Instances:
             raise NotFoundError("instance", uuid)
         return instance
 
-    async def delete(self, uuid: str, *, service_down_time_s: float = math.inf) -> None:
+    async def delete(
+        self, uuid: str, caller: Caller | None = None, *, service_down_time_s: float = math.inf
+    ) -> None:
         """Have an instance destroyed and its capacity freed; a delete in progress is not repeated.
 
         If the compute service of its host is down, its capacity is freed immediately, and the
@@ -188,6 +196,8 @@ class Instances:
 
         Args:
             uuid: the instance.
+            caller: the caller of the delete, for the history of the instance; None if no user asked
+                for it.
             service_down_time_s: seconds without a heartbeat after which a service is down.
 
         Raises:
@@ -206,7 +216,7 @@ class Instances:
                 return
             uuid_of_move = instance.migration_uuid
             move = await self._ledger.get(Migration, uuid_of_move) if uuid_of_move else None
-            unit = self._deletion(instance, move, is_local=is_local)
+            unit = self._deletion(instance, move, caller, is_local=is_local)
             (outcome,) = await self._ledger.commit([unit])
             if isinstance(outcome, Committed):
                 return
@@ -237,15 +247,31 @@ class Instances:
         service = None if found is None else self._replica.with_heartbeat(found)
         return service is None or not service.is_up(now_s, service_down_time_s)
 
-    def _deletion(self, instance: Instance, migration: Migration | None, *, is_local: bool) -> Unit:
+    def _deletion(
+        self,
+        instance: Instance,
+        migration: Migration | None,
+        caller: Caller | None,
+        *,
+        is_local: bool,
+    ) -> Unit:
         now_s = self._clock.now_s()
+        history: list[Write] = []
+        begun: list[Write] = []
+        # A second delete goes on with the action of the first.
+        if caller is not None and instance.task is not Task.DELETING:
+            action = deletion_by(instance, caller, now_s)
+            history, begun = end_by_deletion(instance, now_s), [Put(action)]
+            instance = replace(instance, action=action)
         if not is_local:
             # The agent destroys the guest first, because freeing the capacity before that could
             # overcommit the host.
-            return (Put(replace(instance, task=Task.DELETING, updated_at_s=now_s)),)
+            going = replace(instance, task=Task.DELETING, updated_at_s=now_s)
+            return (Put(going), *history, *begun)
         if instance.disks is not None:
-            return begin_disk_deletion(instance, now_s)
-        return delete_instance(instance, migration, now_s)
+            return (*begin_disk_deletion(instance, now_s), *history, *begun)
+        # This records the action as well, since it ends at once.
+        return (*delete_instance(instance, migration, now_s), *history)
 
     async def _earlier(self, order: CreateOrder) -> AcceptedCreate | None:
         query = InstanceQuery(

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.instance_action import DELETE, Action, ActionEvent, Caller
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import ConflictError
 from berth.domain.fast_replace import fast_replace
@@ -12,6 +13,8 @@ from berth.domain.ledger.write import Free, Put, TransferAllocations, Unit, Writ
 from berth.services.servers.moves import holder_of_move, undo_claim
 
 _DELETED: Final = "The instance was deleted."
+# Nova's name of the step that destroys a guest.
+_TERMINATE: Final = "compute_terminate_instance"
 _CUT_SHORT: Final = "Another action interrupted it."
 
 
@@ -21,22 +24,46 @@ def end_action(instance: Instance, now_s: float, message: str = _CUT_SHORT) -> l
     return [] if action is None else [Put(replace(action, ended_at_s=now_s, message=message))]
 
 
+def deletion_by(instance: Instance, caller: Caller, now_s: float) -> Action:
+    """Return the deletion of an instance as an action that begins now."""
+    return Action(
+        instance.uuid, caller.request_id, DELETE, caller.project_id, caller.user_id, now_s
+    )
+
+
+def end_by_deletion(instance: Instance, now_s: float) -> list[Write]:
+    """Return the write that ends an instance's current action, because a deletion begins."""
+    return end_action(instance, now_s, _DELETED)
+
+
+def _end_at_deletion(instance: Instance, now_s: float) -> list[Write]:
+    """Return the writes that end the action of an instance that is now deleted."""
+    action = instance.action
+    if action is None or not action.is_deletion:
+        return end_action(instance, now_s, _DELETED)
+    event = ActionEvent(_TERMINATE, instance.host or "", action.started_at_s, now_s)
+    return [Put(replace(action, ended_at_s=now_s, events=(*action.events, event)))]
+
+
 def begin_disk_deletion(instance: Instance, now_s: float) -> Unit:
     """Return the unit that begins the deletion of an instance whose disks are in storage.
 
     The unit frees the allocations and the host. An agent then deletes the disks, and the instance
     is deleted last.
     """
+    action = instance.action
+    is_deletion = action is not None and action.is_deletion
     going = replace(
         instance,
         task=Task.DELETING,
-        action=None,
+        action=action if is_deletion else None,
         host=None,
         node=None,
         assignment=None,
         updated_at_s=now_s,
     )
-    return (Free(instance.uuid), Put(going), *end_action(instance, now_s, _DELETED))
+    over = [] if is_deletion else end_action(instance, now_s, _DELETED)
+    return (Free(instance.uuid), Put(going), *over)
 
 
 def delete_instance(instance: Instance, migration: Migration | None, now_s: float) -> Unit:
@@ -59,13 +86,16 @@ def delete_instance(instance: Instance, migration: Migration | None, now_s: floa
         updated_at_s=now_s,
         terminated_at_s=now_s,
     )
-    over = end_action(instance, now_s, _DELETED)
+    over = _end_at_deletion(instance, now_s)
     if migration is None or migration.has_ended:
         return (Free(instance.uuid), Put(gone), *over)
     place = migration.elsewhere
     if place is None or place.host == instance.host:
-        failed = replace(migration, stage=Stage.FAILED, updated_at_s=now_s)
-        return (Free(instance.uuid), Free(migration.uuid), Put(gone), Put(failed), *over)
+        # As in Nova, the deletion confirms a resize that the owner could have confirmed.
+        is_arrived = migration.stage is Stage.ARRIVED
+        stage = Stage.CONFIRMED if is_arrived else Stage.FAILED
+        ended = replace(migration, stage=stage, updated_at_s=now_s)
+        return (Free(instance.uuid), Free(migration.uuid), Put(gone), Put(ended), *over)
     freed: list[Write] = [Free(instance.uuid)]
     # The migration, as a consumer, keeps the room until the agent there has cleaned up.
     stage = Stage.LEFT_BEHIND

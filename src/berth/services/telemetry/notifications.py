@@ -121,7 +121,8 @@ def _seen(instance: Instance) -> _Seen:
 
 
 def _name_of(action: Action | None) -> str | None:
-    return None if action is None else action.name
+    # A deletion is notified by the task and the status, whether a user asked for it or not.
+    return None if action is None or action.is_deletion else action.name
 
 
 def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
@@ -138,8 +139,9 @@ def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
         yield "create.error"
     if action is not None and _name_of(now.action) != action:
         yield f"{action}.{'error' if now.status is Status.ERROR else 'end'}"
-    if now.action is not None and now.action.name != action:
-        yield f"{now.action.name}.start"
+    begun = _name_of(now.action)
+    if begun is not None and begun != action:
+        yield f"{begun}.start"
     # A delete whose task was never seen still gets a start, so readers can pair the events.
     is_gone = now.status is Status.DELETED
     if task is not Task.DELETING and (is_gone or now.task is Task.DELETING):

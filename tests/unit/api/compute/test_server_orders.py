@@ -411,3 +411,29 @@ async def test_hosts_are_called_in_any_case(stack: Stack, values: Json) -> None:
     found = await stack.ledger.get(Instance, uuid)
     assert found is not None
     assert found.host == "host-1"
+
+
+@pytest.mark.parametrize("hint", ["same_host", "different_host"])
+async def test_hints_do_not_reveal_servers_of_others(stack: Stack, hint: str) -> None:
+    """A hint with the server of another project has the effect of one with an unknown server."""
+    foreign = await stack.server(token="bob:shop")
+    host = (await stack.parts.instances.get(foreign)).host
+    unknown = "11111111-2222-4333-8444-555555555555"
+    seen: list[object] = []
+    for uuid in (foreign, unknown):
+        answer = await create(stack, "2.100", "alice:web", {hint: [uuid]}, networks="none")
+        path = f"/v2.1/servers/{answer.body['server']['id']}"
+        for _ in range(3):
+            await create(stack, "2.100", "alice:web", {hint: [uuid]}, networks="none")
+        server = (await stack.ask("GET", path, version="2.100", token="alice:web")).body["server"]
+        assert server["scheduler_hints"] == {hint: [uuid]}
+        fault = server.get("fault", {}).get("message", "")
+        seen.append((server["status"], fault.replace(uuid, "")))
+    assert seen[0] == seen[1]
+    # An administrator sees all servers.
+    forced = await create(stack, "2.100", None, {hint: [foreign]}, networks="none")
+    placed = await made(stack, forced)
+    assert (placed.host == host) is (hint == "same_host")
+    own = await stack.server(token="alice:web")
+    answer = await create(stack, "2.100", "alice:web", {"same_host": own}, networks="none")
+    assert (await made(stack, answer)).host == (await stack.parts.instances.get(own)).host

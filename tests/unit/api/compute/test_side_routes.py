@@ -139,13 +139,16 @@ async def test_extensions_are_named(stack: Stack) -> None:
     [
         ("os-networks", "networks"),
         ("os-security-groups/default", "networks"),
-        ("servers/x/os-security-groups", "networks"),
+        ("servers/x/os-interface/y", "networks"),
         ("os-volumes", "volumes"),
         ("servers/x/remote-consoles", "consoles"),
         ("os-hypervisors/1/uptime", "has been up"),
         ("os-agents", "guest agents"),
         ("nonsense", None),
         ("os-networking", None),
+        ("os-volumesx", None),
+        ("os-floating-ip-x", None),
+        ("os-security-groupsx/1", None),
     ],
 )
 async def test_what_berth_has_not_is_said(stack: Stack, path: str, told: str | None) -> None:
@@ -154,3 +157,20 @@ async def test_what_berth_has_not_is_said(stack: Stack, path: str, told: str | N
     assert answer.status == (404 if told is None else 501)
     if told is not None:
         assert told in answer.body["notImplemented"]["message"]
+
+
+@pytest.mark.parametrize(
+    "path", ["os-networks", "os-volumes/1", "os-security-groups", "os-snapshots"]
+)
+async def test_proxies_end_with_2_35(stack: Stack, path: str) -> None:
+    """From 2.36 on Nova has no proxies to other services either, so their paths are unknown."""
+    assert (await stack.ask("GET", f"/v2.1/{path}", version="2.35")).status == 501
+    assert (await stack.ask("GET", f"/v2.1/{path}", version="2.36")).status == 404
+
+
+async def test_a_server_has_no_security_groups(stack: Stack) -> None:
+    """The list is empty, and that of an unknown server is not found."""
+    path = f"/v2.1/servers/{await stack.server()}/os-security-groups"
+    answer = await stack.ask("GET", path)
+    assert (answer.status, answer.body) == (200, {"security_groups": []})
+    assert (await stack.ask("GET", "/v2.1/servers/x/os-security-groups")).status == 404

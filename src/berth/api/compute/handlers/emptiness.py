@@ -11,6 +11,7 @@ from berth.api.compute.schemas.emptiness import (
     ExtensionView,
     InterfacesAnswer,
     PasswordAnswer,
+    SecurityGroupsAnswer,
     VolumesAnswer,
 )
 from berth.api.errors import HttpError
@@ -106,6 +107,12 @@ async def clear_password(call: Call) -> Answer:
     """Clear the encrypted password of a server, which is empty already."""
     await server_of(call)
     return Answer()
+
+
+async def list_security_groups(call: Call) -> Answer:
+    """Return the empty list of the security groups of a server; Berth has only their names."""
+    await server_of(call)
+    return Answer(SecurityGroupsAnswer(security_groups=[]))
 
 
 async def list_interfaces(call: Call) -> Answer:

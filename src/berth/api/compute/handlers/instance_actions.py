@@ -120,7 +120,7 @@ def _event(call: Call, instance: Instance, event: ActionEvent) -> EventView:
     if version >= _HOSTS:
         # The digest equals a server's `hostId`, so callers can compare hosts without seeing their
         # names.
-        view.host_id = host_id(call, instance.project_id, event.host)
+        view.host_id = host_id(call, instance.project_id, event.host or None)
         if is_admin:
             view.host = event.host
     if version >= _DETAILS and is_admin:

@@ -48,3 +48,9 @@ class InterfacesAnswer(View, rename={"attachments": "interfaceAttachments"}):
     """The response with the empty list of a server's network interfaces."""
 
     attachments: list[str]
+
+
+class SecurityGroupsAnswer(View):
+    """The response with the security groups of a server."""
+
+    security_groups: list[str]

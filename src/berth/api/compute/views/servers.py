@@ -21,6 +21,7 @@ from berth.api.routing import Call
 from berth.api.values import isotime, naive_time
 from berth.domain.compute.instance import Instance, Status, hostname_of
 from berth.domain.compute.lifecycle import status_shown
+from berth.domain.compute.request import without_mark
 from berth.services.requests.permissions import LOCKED, vm_state
 
 # The microversions that add or change fields of servers. 2.3 adds attributes for administrators;
@@ -216,7 +217,9 @@ class ServerWriter:
         if version >= _PINNED_ZONE:
             later["pinned_availability_zone"] = instance.requested_zone
         if version >= _HINTS:
-            later["scheduler_hints"] = {key: list(texts) for key, texts in instance.hints.items()}
+            later["scheduler_hints"] = {
+                key: list(map(without_mark, texts)) for key, texts in instance.hints.items()
+            }
         return later
 
     def _groups(self, instance: Instance) -> list[str]:

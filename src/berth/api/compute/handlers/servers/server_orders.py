@@ -23,8 +23,10 @@ from berth.api.microversion import Version, text_of
 from berth.api.routing import Call
 from berth.api.values import Flag, flag, whole
 from berth.domain.compute.flavor import Image
-from berth.domain.compute.request import COUNT_MAX, Destination
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.request import COUNT_MAX, HIDDEN_ID, Destination
 from berth.domain.errors import InvalidInputError, NotFoundError
+from berth.domain.zones.zone import RemoteInstance
 from berth.services.servers.instances import CreateOrder
 
 # The namespace of the request ids that are derived from idempotency keys. If it changed, a repeated
@@ -107,6 +109,7 @@ async def read_order(
     flavor_id = str(server.flavor_ref).rstrip("/").rpartition("/")[2]
     await _check_flavor(call, flavor_id)
     await _check_group(call, hints, hint_fields)
+    await _hide_foreign(call, hints)
     groups = () if server.security_groups is UNSET else server.security_groups
     image = _image(call, server)
     check_disk_config(server.disk_config, image, "server.OS-DCF:diskConfig")
@@ -349,6 +352,26 @@ async def _check_group(
     found = replica.hosts.server_groups.get(group)
     if found is not None and found.project_id != call.identity.project_id:
         raise InvalidInputError(fields["group"], f"server group {group[:80]!r} could not be found")
+
+
+async def _hide_foreign(call: Call, hints: dict[str, tuple[str, ...]]) -> None:
+    """Mark the servers of other projects in hints, so that rules treat them as if unknown.
+
+    Otherwise a tenant could test whether a guessed id is that of a server, and which of its own
+    servers share a host with it. Administrators see all servers.
+    """
+    if call.identity.is_admin:
+        return
+    for hint in _SERVER_HINTS & hints.keys():
+        hints[hint] = tuple([await _marked(call, uuid) for uuid in hints[hint]])
+
+
+async def _marked(call: Call, uuid: str) -> str:
+    """Return the id of a server, with a mark if the server belongs to another project."""
+    ledger = call.parts.ledger
+    found = await ledger.get(Instance, uuid) or await ledger.get(RemoteInstance, uuid)
+    is_foreign = found is not None and found.project_id != call.identity.project_id
+    return f"{HIDDEN_ID}{uuid}" if is_foreign else uuid
 
 
 def _extra(server: NewServer, image: Image | None) -> Extra:

@@ -101,9 +101,9 @@ async def update_server(call: Call) -> Answer:
 async def delete_server(call: Call) -> Answer:
     """Delete a server and free its resources."""
     instance = await server_of(call)
-    check_lock(instance, caller_of(call))
-    down_s = call.parts.service_down_time_s
-    await call.parts.instances.delete(instance.uuid, service_down_time_s=down_s)
+    caller, down_s = caller_of(call), call.parts.service_down_time_s
+    check_lock(instance, caller)
+    await call.parts.instances.delete(instance.uuid, caller, service_down_time_s=down_s)
     return Answer()
 
 
