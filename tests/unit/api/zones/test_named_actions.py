@@ -10,6 +10,7 @@ from tests.unit.api.cloud import Json
 from tests.unit.api.zones.tree import Net, ZoneStack
 
 IMAGE = "11111111-2222-4333-8444-555555555555"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJJSzOmi6xAM4Hjj0uS9AKo6V2WxyIHpyOhL4GJ0EpH1"
 
 
 @pytest.fixture
@@ -79,7 +80,40 @@ async def test_a_rebuild_is_of_the_image_of_the_zone_that_was_asked(
     assert stored.metadata == {"a": "b"}
 
 
+KEY_PAIR = {"name": "mine", "type": "ssh", "public_key": "ssh-ed25519 AAAA"}
 FLAVOR = {"flavor_id": "big", "name": "big", "vcpus": 3, "memory_mb": 4096, "root_gb": 20}
+
+
+async def test_a_key_pair_is_that_of_the_zone_that_was_asked(
+    net: Net, root: ZoneStack, deep: ZoneStack
+) -> None:
+    """Creates and rebuilds bring the key itself to the child, which does not know the key pair."""
+    for name, key in (("one", KEY), ("two", f"{KEY} other")):
+        body = {"keypair": {"name": name, "public_key": key}}
+        answer = await root.ask("POST", "/v2.1/os-keypairs", body, token="u:p")
+        assert answer.status == 200
+    net.away.add("west")
+    uuid = await root.server(token="u:p", key_name="one")
+    net.away.clear()
+    await deep.activate(uuid)
+    stored = await deep.ledger.get(Instance, uuid)
+    assert stored is not None
+    assert stored.extra == {
+        "key_name": "one",
+        "key_type": "ssh",
+        "key_data": KEY,
+        "has_config_drive": True,
+    }
+    missing = {"rebuild": {"imageRef": IMAGE, "key_name": "three"}}
+    assert await act(root, uuid, missing, version="2.54") == 400
+    rebuild = {"rebuild": {"imageRef": IMAGE, "key_name": "two"}}
+    assert await act(root, uuid, rebuild, version="2.54") == 202
+    stored = await deep.ledger.get(Instance, uuid)
+    assert stored is not None
+    assert (stored.extra["key_name"], stored.extra["key_data"]) == ("two", f"{KEY} other")
+    # A tenant of the child must name a key pair and cannot send its own.
+    own = {"rebuild": {"imageRef": IMAGE, "key_pair": KEY_PAIR}}
+    assert await act(deep, uuid, own, version="2.54") == 400
 
 
 @pytest.mark.parametrize(
@@ -95,6 +129,9 @@ FLAVOR = {"flavor_id": "big", "name": "big", "vcpus": 3, "memory_mb": 4096, "roo
         {"rebuild": {"imageRef": IMAGE}},
         {"rebuild": {"image": IMAGE}},
         {"rebuild": {"image": {"image_id": "a\nb"}}},
+        {"rebuild": {"image": {"image_id": IMAGE}, "key_pair": "mine"}},
+        {"rebuild": {"image": {"image_id": IMAGE}, "key_pair": {"name": "mine"}}},
+        {"rebuild": {"image": {"image_id": IMAGE}, "key_pair": {**KEY_PAIR, "type": "gpg"}}},
     ],
 )
 @pytest.mark.parametrize("name", ["east", "deep"])
