@@ -11,7 +11,7 @@ import numpy as np
 
 from berth.domain.compute.decision import Relaxation
 from berth.scheduling.granular.group_fit import takes_from_root
-from berth.scheduling.rules.quantities import CPUS, DISK, MEMORY, Quantity, Shortfall, say
+from berth.scheduling.rules.quantities import CPUS, DISK, MEMORY, Quantity, Shortfall, say, say_free
 from berth.scheduling.rules.rule import UNCOUNTED, UNLIMITED, Filter, Query, Reads
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.class_columns import Floats, Ints
@@ -55,8 +55,8 @@ def _exact_filter(name: str, quantity: Quantity) -> Filter:
         if quantity is CPUS and not _has_some(hosts, quantity, here)[0]:
             return f"it has no {quantity.resource_class}"
         asked = say(quantity.asked(query.request.flavor))
-        free = _free(hosts, quantity, here)[0]
-        return f"{quantity.resource_class}: exactly {asked} requested, {free:,} free"
+        free = _free(hosts, quantity, here).item(0)
+        return f"{quantity.resource_class}: exactly {asked} requested, {say_free(free)}"
 
     def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
         if quantity is CPUS:

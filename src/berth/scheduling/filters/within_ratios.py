@@ -17,7 +17,7 @@ import numpy as np
 
 from berth.domain.compute.decision import Relaxation
 from berth.scheduling.granular.group_fit import takes_from_root
-from berth.scheduling.rules.quantities import CPUS, DISK, MEMORY, Quantity, Shortfall, say
+from berth.scheduling.rules.quantities import CPUS, DISK, MEMORY, Quantity, Shortfall, say, say_free
 from berth.scheduling.rules.rule import UNCOUNTED, Filter, Query, Reads, unlimited
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.class_columns import Floats, Ints
@@ -118,8 +118,8 @@ class _RatioLimit:
         if total[0] < asked:
             return f"{what}, at most {total[0]:,} per instance"
         ratio = float(self._ratio(hosts, here)[0])
-        free = say(float(total[0]) * ratio - float(taken[0]))
-        return f"{what}, {free} free of {total[0]:,} x {say(ratio)} ({self._origin(hosts, row)})"
+        free = say_free(float(total[0]) * ratio - float(taken[0]))
+        return f"{what}, {free} of {total[0]:,} x {say(ratio)} ({self._origin(hosts, row)})"
 
     def repeats(self, hosts: HostTable, query: Query, rows: Rows) -> Ints:
         """See `rule.Repeats`."""

@@ -5,6 +5,7 @@ Each class comes from a single provider (nova-behaviour.md 6.4); the root is pre
 
 import numpy as np
 
+from berth.scheduling.rules.quantities import say_free
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.class_columns import ClassColumns, Ints
 from berth.tables.host.hosts import HostTable
@@ -61,7 +62,7 @@ def why_not(hosts: HostTable, name: str, amount: int, row: int) -> str:
     if amount > columns.unit_max[row]:
         return f"{name}: {amount:,} requested, at most {columns.unit_max[row]:,} per instance"
     if amount > columns.free[row]:
-        return f"{name}: {amount:,} requested, {columns.free[row]:,} free"
+        return f"{name}: {amount:,} requested, {say_free(columns.free.item(row))}"
     return (
         f"{name}: {amount:,} requested, but it must be at least {columns.min_unit[row]:,} "
         f"and a multiple of {columns.step_size[row]:,}"

@@ -81,6 +81,11 @@ def say(amount: float) -> str:
     return f"{math.floor(amount * _CENTS) / _CENTS:,.2f}"
 
 
+def say_free(amount: float) -> str:
+    """Return a free amount as text; below 0, by how much more is in use than allowed."""
+    return f"{say(amount)} free" if amount >= 0 else f"0 free (over by {say(-amount)})"
+
+
 @dataclass(frozen=True, slots=True)
 class Shortfall:
     """The hosts that a filter removes because of one size of a flavor.

@@ -70,7 +70,7 @@ def test_the_reason_names_both_amounts(ask: Ask) -> None:
     asked = ask(FLEET, asking(flavor(4, 512, 20, 512)))
     assert asked.why(CORE, 0) == "VCPU: exactly 4 requested, 8 free"
     assert asked.why(CORE, 2) == "it has no VCPU"
-    assert asked.why(RAM, 1) == "MEMORY_MB: exactly 512 requested, -808 free"
+    assert asked.why(RAM, 1) == "MEMORY_MB: exactly 512 requested, 0 free (over by 808)"
     assert asked.why(DISK, 0) == "DISK_GB: exactly 20.50 requested, 100 free"
 
 

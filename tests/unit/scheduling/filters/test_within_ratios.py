@@ -158,7 +158,8 @@ def test_each_quantity_has_its_own_key(ask: Ask) -> None:
         "DISK_GB: 41 requested, 40 free of 100 x 1 (disk_allocation_ratio of aggregate fast)"
     )
     assert asked.why(RAM, 0) == (
-        "MEMORY_MB: 7,384 requested, -808 free of 8,192 x 1 (ram_allocation_ratio of the host)"
+        "MEMORY_MB: 7,384 requested, 0 free (over by 808) of 8,192 x 1"
+        " (ram_allocation_ratio of the host)"
     )
 
 
@@ -172,7 +173,7 @@ def test_each_quantity_has_its_own_key(ask: Ask) -> None:
             AGGREGATE_CORE,
             flavor(),
             2,
-            "VCPU: 0 requested, -1 free of 8 x 1 (cpu_allocation_ratio of the host)",
+            "VCPU: 0 requested, 0 free (over by 1) of 8 x 1 (cpu_allocation_ratio of the host)",
         ),
     ],
 )
