@@ -27,6 +27,10 @@ class Broken(Flavors):
         """Raise the given error."""
         raise self._error
 
+    async def usable_by(self, project_id: str) -> frozenset[str]:
+        """Raise the given error."""
+        raise self._error
+
 
 def break_flavors(stack: Stack, error: Exception) -> None:
     """Make every list of flavors raise an error."""

@@ -11,7 +11,7 @@ from berth.domain.compute.instance import Fault, Instance, Status
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
 from berth.services.servers.instances import AcceptedCreate, CreateOrder, Instances
-from tests.unit.api.cloud import Json, Stack
+from tests.unit.api.cloud import Answer, Json, Stack
 
 NEWEST = "2.104"
 
@@ -187,16 +187,33 @@ async def test_the_details_of_a_fault_are_for_administrators(stack: Stack) -> No
 
 
 async def test_the_zone_is_that_of_the_host(stack: Stack) -> None:
-    """The zone follows the aggregates; the pinned zone is the requested one."""
-    uuid = await stack.server(availability_zone="nova:host-0")
-    body = {"aggregate": {"name": "a", "availability_zone": "east"}}
-    await stack.ask("POST", "/v2.1/os-aggregates", body)
-    action = {"add_host": {"host": "host-0"}}
-    await stack.ask("POST", "/v2.1/os-aggregates/1/action", action)
-    await stack.follower.catch_up()
+    """The zone follows the aggregates for a server that asked for none."""
+    uuid = await stack.server()
+    instance = await stack.ledger.get(Instance, uuid)
+    assert instance is not None
+    assert (await add_to_zone(stack, instance.host, "east")).status == 200
     server = await shown(stack, uuid)
     assert server["OS-EXT-AZ:availability_zone"] == "east"
+    assert server["pinned_availability_zone"] is None
+
+
+async def test_a_host_keeps_the_zone_that_its_server_asked_for(stack: Stack) -> None:
+    """The pinned zone is the requested one, and the host of the server cannot leave it."""
+    uuid = await stack.server(availability_zone="nova:host-0")
+    assert (await add_to_zone(stack, "host-0", "east")).status == 409
+    server = await shown(stack, uuid)
+    assert server["OS-EXT-AZ:availability_zone"] == "nova"
     assert server["pinned_availability_zone"] == "nova"
+
+
+async def add_to_zone(stack: Stack, host: str | None, zone: str) -> Answer:
+    """Add a host to a new aggregate of an availability zone, and return the answer."""
+    body = {"aggregate": {"name": "a", "availability_zone": zone}}
+    await stack.ask("POST", "/v2.1/os-aggregates", body)
+    action = {"add_host": {"host": host}}
+    answer = await stack.ask("POST", "/v2.1/os-aggregates/1/action", action)
+    await stack.follower.catch_up()
+    return answer
 
 
 async def test_a_server_is_renamed(stack: Stack) -> None:

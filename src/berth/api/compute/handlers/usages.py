@@ -12,7 +12,6 @@ from berth.api.compute.schemas.usages import (
     AuditLog,
     AuditLogAnswer,
     AuditLogsAnswer,
-    NoUsage,
     ProjectUsage,
     ProjectUsageAnswer,
     ProjectUsagesAnswer,
@@ -81,7 +80,7 @@ async def show_usage(call: Call) -> Answer:
     query = call.query(UsageQuery)
     period = _period(call, query)
     found, links = await _page(call, query, period, project)
-    usage = _usage(found, period) if found else NoUsage()
+    usage = _usage(found, period) if found else ProjectUsage()
     return Answer(ProjectUsageAnswer(tenant_usage=usage, links=links))
 
 

@@ -33,15 +33,18 @@ class ServerUsage(View):
 
 
 class ProjectUsage(View):
-    """The usage of one project: sums over its servers, each amount multiplied by hours."""
+    """The usage of one project: sums over its servers, each amount multiplied by hours.
 
-    tenant_id: str
-    start: str
-    stop: str
-    total_hours: float
-    total_local_gb_usage: float
-    total_memory_mb_usage: float
-    total_vcpus_usage: float
+    The usage of a project without servers has no fields.
+    """
+
+    tenant_id: str | UnsetType = UNSET
+    start: str | UnsetType = UNSET
+    stop: str | UnsetType = UNSET
+    total_hours: float | UnsetType = UNSET
+    total_local_gb_usage: float | UnsetType = UNSET
+    total_memory_mb_usage: float | UnsetType = UNSET
+    total_vcpus_usage: float | UnsetType = UNSET
     server_usages: list[ServerUsage] | UnsetType = UNSET
 
 
@@ -52,14 +55,10 @@ class ProjectUsagesAnswer(View, rename={"links": "tenant_usages_links"}):
     links: tuple[Link, ...] | UnsetType = UNSET
 
 
-class NoUsage(View):
-    """The empty object that stands for the usage of a project without servers."""
-
-
 class ProjectUsageAnswer(View, rename={"links": "tenant_usage_links"}):
     """The response with the usage of one project."""
 
-    tenant_usage: ProjectUsage | NoUsage
+    tenant_usage: ProjectUsage
     links: tuple[Link, ...] | UnsetType = UNSET
 
 
