@@ -62,6 +62,15 @@ TOLD: Final[Mapping[str, str]] = {
     r"\.instanceActions?(\[\])?\.(action|instance_uuid|request_id|user_id|project_id)": "sent",
     r"\.instanceActions?(\[\])?\.(start_time|updated_at|message)": "when, and whether it failed",
     r"\.instanceAction\.events\[\]\.(event|start_time|finish_time|result|hostId)": "the same",
+    r"\.server\.adminPass": "made for the owner, and told once",
+    r"\.decisions\[\]\.(request_id|project_id|amounts\..*)": "what was asked for",
+    r"\.decisions\[\]\.(verdict|refusal|attempts|driver)": "how it was decided, without reasons",
+    r"\.decisions\[\]\.(decided_at_s|duration_us)": "when, and how long it took",
+    r"\.decisions\[\]\.(policy_name|policy_hash|table_version|seed|chosen_among)": "blanked",
+    r"\.decisions\[\]\.placements\[\]\.(instance_uuid|assignment)": "the owner's",
+    r"\.decisions\[\]\.placements\[\]\.(host|node|provider_uuid|candidates)": "blanked",
+    r"\.decisions\[\]\.placements\[\]\.chosen\.(host|node)": "blanked",
+    r"\.decisions\[\]\.placements\[\]\.chosen\.score": "how good the offer was",
     # What anybody is told.
     r"\.(version|versions\[\]|versions\.values\[\])\..*": "the versions of the APIs",
     r"\.status": "of the process: that it runs",
@@ -98,6 +107,17 @@ def places_of(value: object, place: str = "") -> Iterator[str]:
         yield place
 
 
+def _not_blank(document: dict[str, Any]) -> Iterator[str]:
+    """Yield the places in decisions that should be blank, since they would tell zones apart."""
+    for decision in document.get("decisions", ()):
+        values = [decision[name] for name in ("policy_name", "policy_hash", "table_version")]
+        for one in decision["placements"]:
+            values += [one[name] for name in ("host", "node", "provider_uuid", "candidates")]
+            values += [one["chosen"][name] for name in ("host", "node")]
+        if any(values) or decision["chosen_among"] != 1 or decision["seed"]:
+            yield decision["request_id"]
+
+
 def unexplained(record: Record) -> set[str]:
     """Return the places in answers of children that `TOLD` does not list."""
     found: set[str] = set()
@@ -109,6 +129,7 @@ def unexplained(record: Record) -> set[str]:
             ((_, fault),) = document.items()
             found |= {f"{line}: {name}" for name in fault.keys() - {"code", "message", "title"}}
             continue
+        found |= {f"{line}: {place} is told" for place in _not_blank(document)}
         for place in places_of(document):
             where = place.replace(".servers[]", ".server")
             if _MAY_TELL.fullmatch(where) is None:

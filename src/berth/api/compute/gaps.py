@@ -29,7 +29,6 @@ _GAPS = {
     ),
     "has no volumes": (
         "os-volumes",
-        "os-volumes_boot",
         "os-snapshots",
         f"{_SERVER}/os-volume_attachments",
     ),

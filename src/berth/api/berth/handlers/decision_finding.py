@@ -56,8 +56,10 @@ def shown(call: Call, decision: Decision) -> Decision:
         )
     if call.parts.zones is None:
         return decision
-    # In a tree, the names of policies would tell a tenant which servers share a zone.
-    return replace(decision, policy_name="", policy_hash="", table_version=0)
+    # In a tree, what belongs to a zone's policy would tell a tenant which servers share a zone.
+    return replace(
+        decision, policy_name="", policy_hash="", table_version=0, seed=0, chosen_among=1
+    )
 
 
 async def find_decision(call: Call, key: str, server: str | None) -> Decision | None:
