@@ -131,7 +131,8 @@ STAGES: Final[Mapping[Stage, frozenset[Stage]]] = {
     _S.LANDING: frozenset({_S.COMPLETED, _S.FAILED, _S.ABANDONED}),
     _S.WITHDRAWING: frozenset({_S.FAILED, _S.CANCELLED, _S.ABANDONED}),
     _S.ABANDONED: frozenset({_S.FAILED}),
-    _S.LEFT_BEHIND: frozenset({_S.COMPLETED}),
+    # A resize or cold migration ends confirmed, an evacuation completed.
+    _S.LEFT_BEHIND: frozenset({_S.COMPLETED, _S.CONFIRMED}),
 }
 
 GIVEN_UP: Final = (_S.RETURNING, _S.ABANDONED)
