@@ -1,5 +1,6 @@
 """The operations on an instance: power, rebuild, resize, moves, locks, state resets."""
 
+import math
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -130,6 +131,8 @@ class Operations:
         flavor: Flavor,
         caller: Caller,
         extra: Mapping[str, object] = MappingProxyType({}),
+        *,
+        service_down_time_s: float = math.inf,
     ) -> Instance:
         """Have an instance moved to a host with the capacity for another flavor.
 
@@ -138,6 +141,7 @@ class Operations:
             flavor: the new flavor.
             caller: the caller of the operation.
             extra: new values of fields in the instance's `extra`.
+            service_down_time_s: seconds without a heartbeat after which a service is down.
 
         Raises:
             InvalidInputError: the instance already has the flavor, a disk would have to shrink, the
@@ -146,6 +150,7 @@ class Operations:
         """
 
         async def change(instance: Instance) -> Sequence[Write]:
+            await self._check_up(instance, service_down_time_s)
             check_resize(instance, flavor)
             grown = counted_at_larger_size(instance, flavor)
             if extra:
@@ -156,7 +161,14 @@ class Operations:
 
         return await self._begin(uuid, lifecycle.RESIZE, caller, change)
 
-    async def migrate(self, uuid: str, target: MoveTarget, caller: Caller) -> Instance:
+    async def migrate(
+        self,
+        uuid: str,
+        target: MoveTarget,
+        caller: Caller,
+        *,
+        service_down_time_s: float = math.inf,
+    ) -> Instance:
         """Have an instance stopped, moved, and started on another host.
 
         Raises:
@@ -165,6 +177,7 @@ class Operations:
         target = resolve_target(target, self._replica.hosts)
 
         async def change(instance: Instance) -> Sequence[Write]:
+            await self._check_up(instance, service_down_time_s)
             return self._moved(instance, Operation.MIGRATE, caller, target)
 
         return await self._begin(uuid, lifecycle.MIGRATE, caller, change)
@@ -464,6 +477,19 @@ class Operations:
                 f"cannot evacuate instance {instance.uuid}: {liveness.silence}, so its host may be "
                 "up; check the network and the control plane, and force the evacuation only if the "
                 "host is off"
+            )
+
+    async def _check_up(self, instance: Instance, service_down_time_s: float) -> None:
+        """Reject a move that the agent of the instance's host would have to begin, but cannot.
+
+        Raises:
+            ConflictError: the host is down. The error does not name it, since tenants read it.
+        """
+        host = instance.host
+        if host is not None and not await self._is_up(host, service_down_time_s):
+            raise ConflictError(
+                f"cannot move instance {instance.uuid}: its host is down; try again when the host "
+                "is up, or have an administrator evacuate the instance"
             )
 
     async def _is_up(self, host: str, service_down_time_s: float) -> bool:

@@ -223,3 +223,18 @@ async def test_a_server_that_has_not_left_is_not_told_where_to_go(
     answer = await cloud.act(uuid, "unshelve", {"host": "host-2"})
     assert answer.status == 409
     assert "must be SHELVED_OFFLOADED" in answer.body["conflictingRequest"]["message"]
+
+
+@pytest.mark.parametrize("action", ["resize", "migrate"])
+async def test_nothing_moves_from_a_host_that_is_down(cloud: Staffed, action: str) -> None:
+    """A resize and a cold migration need the agent of the source, so they get 409, as in Nova."""
+    uuid = await cloud.built()
+    host = await cloud.host_of(uuid)
+    await cloud.take_down(host)
+    args = {"flavorRef": "large"} if action == "resize" else None
+    answer = await cloud.act(uuid, action, args)
+    assert answer.status == 409
+    message = answer.body["conflictingRequest"]["message"]
+    assert "its host is down" in message
+    assert host not in message
+    assert (await cloud.states(uuid))[0] == "ACTIVE"

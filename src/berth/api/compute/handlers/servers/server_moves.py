@@ -57,7 +57,10 @@ async def resize(call: Call, instance: Instance, args: object) -> Answer:
     chosen = cast("dict[str, str]", args).get("OS-DCF:diskConfig", UNSET)
     check_disk_config(chosen, instance.image, "resize.OS-DCF:diskConfig")
     extra: Extra = {} if chosen is UNSET else {"disk_config": chosen}
-    await call.parts.operations.resize(instance.uuid, flavor, caller_of(call), {**extra})
+    down_s = call.parts.service_down_time_s
+    await call.parts.operations.resize(
+        instance.uuid, flavor, caller_of(call), {**extra}, service_down_time_s=down_s
+    )
     return Answer()
 
 
@@ -81,7 +84,10 @@ async def migrate(call: Call, instance: Instance, args: object) -> Answer:
     # Nova accepts and ignores any arguments before 2.56.
     if call.version >= _COLD_HOST and args is not None:
         target = MoveTarget(host=read(args, Migrate, "migrate").host or None)
-    await call.parts.operations.migrate(instance.uuid, target, caller_of(call))
+    down_s = call.parts.service_down_time_s
+    await call.parts.operations.migrate(
+        instance.uuid, target, caller_of(call), service_down_time_s=down_s
+    )
     return Answer()
 
 
