@@ -23,7 +23,7 @@ def detail_for(call: Call) -> RefusalDetail:
 
 
 def message_for(call: Call, message: str) -> str:
-    """Return a message; if it is that of a refusal, only the part that the caller may read."""
+    """Return the message; a refusal's is reduced to what the caller may read."""
     return _reduced(message, detail_for(call))
 
 

@@ -122,7 +122,7 @@ class _Parser:
             return item
         if isinstance(item, _Anchor):
             raise self._error("repeats an anchor")
-        # Whether a repetition is greedy makes no difference to the question whether a text matches.
+        # Greediness does not affect whether a text matches.
         self._take("?")
         if self._bounds() is not None:
             raise self._error("repeats a repetition; use a group")

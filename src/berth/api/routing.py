@@ -158,7 +158,7 @@ class Call(NamedTuple):
         return items
 
     def header(self, name: bytes) -> str | None:
-        """Return the value of a header field, given in lower case, or None when it is absent."""
+        """Return the value of the header with this name in lower case, or None if absent."""
         return header_of(self.scope, name)
 
     def _check_declared(self, kind: object, declared: object) -> None:

@@ -25,7 +25,11 @@ class FakeAttester:
         self.valid_s = valid_s
 
     async def attest(self, nodes: Sequence[str]) -> Mapping[str, Attestation]:
-        """Return the attestations of the known nodes, valid from now."""
+        """Return the attestations of the known nodes, valid for the next `valid_s` seconds.
+
+        Raises:
+            UnavailableError: `is_away` is set.
+        """
         if self.is_away:
             raise UnavailableError("the attestation service cannot be reached")
         self.asked.append(tuple(nodes))

@@ -176,7 +176,7 @@ def migrate(
 def live_migrate(
     api: ApiConnection, *, server: tuple[str, ...], host: str | None, wait: bool, timeout_s: float
 ) -> None:
-    """Move running servers to other hosts."""
+    """Move active or paused servers to other hosts without stopping them."""
 
     def act(api: ApiConnection, found: Json) -> None:
         # With "auto" the service decides whether the disks must be copied.

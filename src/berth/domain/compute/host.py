@@ -115,7 +115,8 @@ class Host:
     """Allocation ratios reported by the host, by resource class; 0 is not a ratio (see
     `ratios`)."""
     forced_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Ratios from the agent's settings, which override all others except those of aggregates."""
+    """Ratios from the `agent.*_allocation_ratio` settings of the process that the agent reports to.
+    They override all others except those of aggregates."""
     operator_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
     """Ratios set by an operator at run time. Reports of the agent leave them unchanged."""
     initial_ratios: Mapping[str, float] = field(default_factory=dict[str, float])

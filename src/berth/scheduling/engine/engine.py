@@ -196,7 +196,7 @@ class Engine:
         return True
 
     def drop(self, found: RequestProfile) -> None:
-        """Drop a profile from the cache after an update or a reading of it failed."""
+        """Drop a profile from the cache after updating or reading it has failed."""
         for kept in (self._profiles, self._probation):
             for key in [key for key, one in kept.items() if one is found]:
                 del kept[key]

@@ -43,7 +43,8 @@ def weigh(
 ) -> FullRanking:
     """Return hosts with their scores: the sum over weighers of multiplier x normalised value.
 
-    By Nova's rule, a single host is not weighed and scores 0: there is nothing to compare it with.
+    With `Normalisation.NOVA`, a single host is not weighed and scores 0, as in Nova; by share, it
+    is weighed like any other.
 
     Args:
         hosts: the table.

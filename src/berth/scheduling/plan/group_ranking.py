@@ -24,7 +24,7 @@ _HARD_FILTERS: Final = frozenset({AFFINITY, ANTI_AFFINITY})
 
 
 class RequestRules(Protocol):
-    """The filters that apply to a request, and the assigner of these filters."""
+    """The filters that apply to a request, and the assigner built from them."""
 
     @property
     def chain(self) -> FilterChain:

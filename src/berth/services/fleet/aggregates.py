@@ -212,7 +212,7 @@ class Aggregates:
         concerned: set[str] = set()
         moved: set[str] = set()
         await save_guarded(self._ledger, AGGREGATES_GUARD, read)
-        # A host that was registered before the commit could not see the changed aggregate.
+        # A host registered between `read` and the commit got its ratios from the old aggregate.
         await self._settle(concerned, changed[0], moved)
         return changed[0]
 

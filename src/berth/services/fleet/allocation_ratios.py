@@ -69,10 +69,10 @@ class AllocationRatios:
     ) -> HostReport:
         """Return a report with the ratios in force in its inventories.
 
-        The ratio of a reported inventory is the host's own, unless the host's `allocation_ratios`
-        contain another one (0 for none). A ratio that a client of the Placement API wrote into an
-        inventory becomes an operator's override, unless an aggregate or this process's settings set
-        another (as in Nova since Stein, nova-behaviour.md 3).
+        A host's own ratio for a class is its entry in `allocation_ratios` (0: the host sets none),
+        or else the ratio of the reported inventory. A ratio that a client of the Placement API
+        wrote into an inventory becomes an operator's override, unless an aggregate or this
+        process's settings set another (as in Nova since Stein, nova-behaviour.md 3).
 
         Args:
             report: the agent's report.

@@ -227,10 +227,14 @@ class HostIdentities:
 
         async def read() -> Unit:
             found = await self._get(host)
-            if found.revoked_at_s is not None or not found.keys:
+            if found.revoked_at_s is not None:
                 raise ConflictError(
-                    f"host {host} has no valid key to rotate; enroll it again with "
-                    "`berth host enroll`"
+                    f"the keys of host {host} are revoked; enroll it again with `berth host enroll`"
+                )
+            if not found.keys:
+                raise ConflictError(
+                    f"host {host} has no key yet, because its agent has not redeemed its token; "
+                    "start the agent, or make a new token with `berth host enroll`"
                 )
             return (Put(replace(found, rotates=True)),)
 

@@ -184,8 +184,8 @@ class PlacementService:
                     settled,
                 )
             if decision.verdict is Verdict.REFUSED:
-                # The table may be older than the order, and lack a host that has been added or
-                # freed since. One catch-up is enough, because it ends after the order arrived.
+                # The table may be older than the order, and miss hosts added or capacity freed
+                # since. One catch-up is enough, because it ends after the order arrived.
                 if not is_fresh and await self._has_news():
                     is_fresh = True
                     continue

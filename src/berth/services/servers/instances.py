@@ -160,7 +160,8 @@ class Instances:
         earlier = await self._earlier(order)
         if earlier is None:
             raise ConflictError(
-                f"request id {order.request_id} was already used for another order; use a new one"
+                f"request id {order.request_id} was already used for a different request; send a "
+                "new Idempotency-Key"
             )
         return earlier
 

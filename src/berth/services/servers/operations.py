@@ -417,8 +417,8 @@ class Operations:
         """Return the writes that have a scheduler choose a host."""
         # Only a resize may stay on its host, because a migration is meant to leave it.
         stays = operation is Operation.RESIZE and self._resizes_in_place
-        # One call may move several instances, whose requests differ in the first characters of the
-        # uuid.
+        # One call may move several instances; the start of the instance's uuid keeps their request
+        # ids distinct.
         request_id = f"{caller.request_id}.{instance.uuid[:8]}"
         request = request_to_move(
             instance, operation, target, request_id, flavor=flavor, may_stay=stays

@@ -128,7 +128,7 @@ async def test_a_request_id_of_another_project_is_refused(served: bool) -> None:
     if served:
         desk.serve()
     await desk.instances.create(ORDER)
-    with pytest.raises(ConflictError, match="another order"):
+    with pytest.raises(ConflictError, match="a different request"):
         await desk.instances.create(replace(ORDER, project_id="project-2"))
 
 

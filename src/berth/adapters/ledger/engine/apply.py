@@ -191,7 +191,7 @@ def _check_claim_keys(working_set: WorkingSet, unit: Unit) -> Outcome | None:
         # different units. This unit can then be neither committed nor reported as a repetition.
         if any(working_set.claimed.get(key) != version for key in keys):
             return Rejected(
-                conflict="some claims of the unit were committed before in another unit; "
+                conflict="some of the unit's claims were already committed by another unit; "
                 "give the claims new keys"
             )
     return None if version is None else Committed(version, repeated=True)

@@ -59,7 +59,7 @@ CLOSE_TIMEOUT_S: Final = 2.0
 """Seconds that the server may take to close connections on which nothing is pending."""
 
 _RECOVERING: Final = (
-    "the ledger cannot be written now, because its writer is recovering from an error; try again"
+    "the ledger cannot be written to now, because its writer is recovering from an error; try again"
 )
 _WAITS: Final = ("lock_timeout", "idle_in_transaction_session_timeout")
 
@@ -259,7 +259,7 @@ class PostgresWriter:
             self._drop()
             self.fault = describe_fault(error)
             why = describe_loss(error, self._timeout_s)
-            gone = UnavailableError(f"the ledger cannot be written now ({why}); try again")
+            gone = UnavailableError(f"the ledger cannot be written to now ({why}); try again")
             gone.__cause__ = error
             deliver(failures_of(requests, gone))
             return

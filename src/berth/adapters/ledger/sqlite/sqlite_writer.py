@@ -234,7 +234,7 @@ class SqliteWriter:
             except BaseException:
                 # `deliver` skips the requests that have been answered.
                 gone = UnavailableError(
-                    "the ledger cannot be written now, because its writer is recovering from an "
+                    "the ledger cannot be written to now, because its writer is recovering from an "
                     "error; try again"
                 )
                 self._answer(failures_of(requests, gone))
@@ -340,7 +340,7 @@ class SqliteWriter:
         self._transactor.roll_back()
         if isinstance(error, sqlite3.OperationalError):
             self.fault = _describe_fault(error)
-            gone = UnavailableError(f"the ledger cannot be written now ({error}); try again")
+            gone = UnavailableError(f"the ledger cannot be written to now ({error}); try again")
             gone.__cause__ = error
             self._answer(failures_of(requests, gone))
         elif len(requests) == 1:

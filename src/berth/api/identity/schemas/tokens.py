@@ -1,4 +1,4 @@
-"""Query, request and response bodies for tokens."""
+"""Queries, request bodies and response bodies for tokens."""
 
 from typing import Annotated, Literal
 
