@@ -1,10 +1,12 @@
 """The latest commits of this process, which its follower applies without reading them."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from berth.adapters.ledger.postgres.timeline_watch import TimelineWatch
+from berth.adapters.ledger.wal.reads import LedgerHead
 from berth.domain.ledger.change import Change
 
 # The changes of about this many versions are kept. A follower that is further behind reads the
@@ -25,7 +27,8 @@ class OwnCommits:
 
     Batches are kept as long as they belong to one connection and one timeline; other processes may
     have written in between. Their changes are returned only after a read of the feed that began
-    after the first of them: such a read compares the timelines. Otherwise a follower that has
+    after the first of them and has found them in the ledger. Every read looks for them, because
+    the writer learns of a lost connection only when it next commits. Otherwise a follower that has
     applied lost versions could continue with those that replaced them (docs/adr/0031-timelines.md).
 
     Args:
@@ -66,15 +69,29 @@ class OwnCommits:
         self._timeline = ""
         self.epoch += 1
 
-    def note_read(self, epoch: int) -> None:
-        """Note that a read of the feed, which began in the given epoch, has compared timelines."""
+    def observer(self) -> Callable[[LedgerHead], bool]:
+        """Return the function that a read which begins now must call with the ledger's versions.
+
+        It returns whether the ledger has all batches that are kept now; otherwise it has lost some,
+        and all are forgotten.
+        """
+        newest = self._batches[-1].last if self._batches else 0
+        return partial(self._observe, self.epoch, newest, self._timeline)
+
+    def _observe(self, epoch: int, newest: int, timeline: str, head: LedgerHead) -> bool:
+        is_lost = newest and (head.version < newest or head.timeline_of(newest) != timeline)
+        if is_lost:
+            if epoch == self.epoch:
+                self.forget()
+            return False
         self._checked_epoch = max(self._checked_epoch, epoch)
+        return True
 
     def runs(self, after: int, until: int) -> list[CommitRun]:
         """Return the kept batches after a version and up to another one, in order.
 
         The first and the last batch may exceed these versions. The list is empty until a
-        read of the feed has confirmed the timeline (`note_read`).
+        read of the feed has found the batches in the ledger (`observer`).
         """
         if self._checked_epoch != self.epoch:
             return []

@@ -30,6 +30,7 @@ from berth.adapters.ledger.sql.queries import Queries
 from berth.adapters.ledger.sql.write_requests import TIMEOUT_S
 from berth.adapters.ledger.wal.reads import (
     NO_LIMIT,
+    LedgerHead,
     Read,
     SqlLedger,
     read_all,
@@ -37,7 +38,7 @@ from berth.adapters.ledger.wal.reads import (
     read_one,
     read_snapshot,
 )
-from berth.domain.errors import BerthError, LedgerError, UnavailableError
+from berth.domain.errors import BerthError, FeedGapError, LedgerError, UnavailableError
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Record
 
@@ -170,23 +171,25 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
     async def snapshot(self, now_s: float) -> Snapshot:
         """See `Feed.snapshot`."""
         long_s = _LONG * self._timeout_s
-        epoch = self._own_commits.epoch
-        read = read_snapshot(self._queries, now_s, self._timelines.observer())
-        snapshot = await self._read_consistently(read, long_s)
-        self._own_commits.note_read(epoch)
-        return snapshot
+        note_head, note_own = self._timelines.observer(), self._own_commits.observer()
+
+        def on_head(head: LedgerHead) -> None:
+            note_head(head)
+            note_own(head)
+
+        return await self._read_consistently(read_snapshot(self._queries, now_s, on_head), long_s)
 
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """See `Feed.changes`."""
         until = after + limit
-        epoch, runs = self._own_commits.epoch, self._own_commits.runs(after, until)
-        note_head = self._timelines.observer()
+        runs = self._own_commits.runs(after, until)
+        note_head, note_own = self._timelines.observer(), self._own_commits.observer()
         async with self._reader() as connection:
             read = await read_feed(connection, after, until, runs)
         note_head(read.head)
-        changes = changes_after(after, until, read, runs)
-        self._own_commits.note_read(epoch)
-        return changes
+        if not note_own(read.head) and runs:
+            raise FeedGapError("the ledger has lost versions of this process; load a snapshot")
+        return changes_after(after, until, read, runs)
 
     def news(self, after: int) -> list[Change]:
         """See `Feed.news`. The ledger knows the latest changes that this process has committed."""

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -26,12 +27,17 @@ def changes_of(first: int, last: int, word: str = "host") -> list[Change]:
     return [Change(version, HostsAlive((word,), 0.0)) for version in range(first, last + 1)]
 
 
+def head_of(version: int, timeline: str = _TIMELINE, first: int = 1) -> LedgerHead:
+    """Return the versions of a ledger whose last timeline begins with the version `first`."""
+    return LedgerHead(version, 0, version, {_TIMELINE: 1, timeline: first})
+
+
 def kept(*batches: tuple[int, int]) -> OwnCommits:
     """Return commits with batches between these versions, and a read since each of them."""
     own = OwnCommits(TimelineWatch())
     for before, version in batches:
         own.add(before, version, _TIMELINE, changes_of(before + 1, version))
-        own.note_read(own.epoch)
+        assert own.observer()(head_of(version))
     return own
 
 
@@ -76,12 +82,26 @@ def test_a_read_need_not_return_own_batches() -> None:
 def test_a_batch_waits_for_a_read_of_its_timeline() -> None:
     """After a new timeline, a read must begin before anything is returned."""
     own = kept((3, 5))
-    earlier = own.epoch
+    earlier = own.observer()
     own.add(5, 6, "timeline:b", changes_of(6, 6))
-    own.note_read(earlier)
+    assert earlier(head_of(6, "timeline:b", 6))
     assert own.after(5) == []
-    own.note_read(own.epoch)
+    assert own.observer()(head_of(6, "timeline:b", 6))
     assert versions(own.after(5)) == [6]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [head_of(4), head_of(7, "timeline:b", 4)],
+    ids=["not replaced yet", "replaced by others"],
+)
+def test_a_read_notices_that_batches_are_lost(head: LedgerHead) -> None:
+    """An idle writer does not know that its connection is lost, but a read forgets its batches."""
+    own = kept((3, 5))
+    assert not own.observer()(head)
+    assert own.runs(0, 20) == []
+    assert own.observer()(head)
+    assert own.after(3) == []
 
 
 def test_a_lost_connection_ends_the_chain() -> None:
@@ -116,6 +136,7 @@ class Ledger:
     is_other_connected: bool = False
     committed: int | None = None
     lost_while_reading: list[int] = field(default_factory=list[int])
+    is_writer_connected: bool = True
     timelines: TimelineWatch = field(default_factory=TimelineWatch)
 
     def __post_init__(self) -> None:
@@ -128,7 +149,9 @@ class Ledger:
         return self.timelines.losses
 
     def commit(self, size: int) -> None:
-        """Commit versions as `PostgresWriter` does."""
+        """Commit versions as `PostgresWriter` does, which notices a lost connection only now."""
+        if not self.is_writer_connected:
+            self.reconnect()
         before = len(self.rows)
         timeline = max(((first, name) for name, first in self.begun.items()), default=(0, ""))[1]
         if self.committed is None or self.committed > before:
@@ -152,16 +175,17 @@ class Ledger:
         self.rows += [(change, "") for change in changes_of(before + 1, before + size, word)]
 
     def lose(self, versions: int) -> None:
-        """Lose the latest versions, as by a failover, which breaks the writer's connection."""
+        """Lose the latest versions, as by a failover, which breaks all connections."""
         del self.rows[max(0, len(self.rows) - versions) :]
         self.is_other_connected = False
         self.begun = {name: at for name, at in self.begun.items() if at <= len(self.rows)}
-        self.reconnect()
+        self.is_writer_connected = False
 
     def reconnect(self) -> None:
-        """Break the writer's connection."""
+        """Replace the writer's connection."""
         self.own.forget()
         self.committed = None
+        self.is_writer_connected = True
 
     def _head(self) -> LedgerHead:
         return LedgerHead(len(self.rows), 0, len(self.rows), dict(self.begun))
@@ -169,28 +193,28 @@ class Ledger:
     async def changes(self, after: int, limit: int = 1000) -> list[Change]:
         """Return changes as `PostgresLedger.changes` does."""
         until = after + limit
-        epoch, runs = self.own.epoch, self.own.runs(after, until)
-        observer = self.timelines.observer()
+        runs = self.own.runs(after, until)
+        observer, own_observer = self.timelines.observer(), self.own.observer()
         if self.lost_while_reading:
             self.lose(self.lost_while_reading.pop())
             self.commit(2)
         head = self._head()
         observer(head)
+        is_whole = own_observer(head)
         kept = {number for run in runs for number in range(run.first, run.last + 1)}
         rows = [
             (one.version, 0, "alive", encode_event(one.event))
             for one, _ in self.rows[after:until]
             if one.version not in kept
         ]
-        changes = changes_after(after, until, FeedRead(head, rows), runs)
-        self.own.note_read(epoch)
-        return changes
+        if runs and not is_whole:
+            raise FeedGapError("lost")
+        return changes_after(after, until, FeedRead(head, rows), runs)
 
     async def snapshot(self, now_s: float) -> Snapshot:
         """Return a snapshot as `PostgresLedger.snapshot` does."""
-        epoch = self.own.epoch
         self.timelines.observer()(self._head())
-        self.own.note_read(epoch)
+        self.own.observer()(self._head())
         return Snapshot(version=len(self.rows), now_s=now_s)
 
     async def version(self) -> int:
@@ -242,6 +266,11 @@ _STEPS = st.one_of(
 _UNREAD_LOSS = [("commit", 1), ("follow", 0), ("commit", 2), ("follow", 0), ("lose", 2)]
 
 
+_REPLACED = [("elsewhere", 4), ("follow", 0), ("follow", 0)]
+
+
+@example([*_UNREAD_LOSS, ("read by others", 0), *_REPLACED])
+@example([*_UNREAD_LOSS, ("follow", 0), *_REPLACED])
 @example([*_UNREAD_LOSS, ("commit", 3)])
 @example([*_UNREAD_LOSS, ("commit", 3), ("read by others", 0), ("commit", 1)])
 @given(st.lists(_STEPS, max_size=40))
