@@ -314,6 +314,10 @@ class ProfileRanking:
         self._asked = 0
         self.size = kept.count
 
+    def count(self, maximum: int) -> int:
+        """See `Ranking.count`."""
+        return min(self.size, maximum)
+
     def best(self, count: int) -> list[int]:
         """See `Ranking.best`; the longest result is cached, since shorter ones are its prefixes."""
         if count > self._asked:

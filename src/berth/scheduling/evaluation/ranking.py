@@ -30,6 +30,10 @@ class Ranking(Protocol):
         """The number of hosts."""
         ...
 
+    def count(self, maximum: int) -> int:
+        """Return the number of hosts, or the maximum if there are more."""
+        ...
+
     def best(self, count: int) -> list[int]:
         """Return the indices of the `count` best hosts, best first; of all if there are fewer."""
         ...
@@ -91,6 +95,10 @@ class FullRanking:
         """See `Ranking.size`."""
         return self.rows.size
 
+    def count(self, maximum: int) -> int:
+        """See `Ranking.count`."""
+        return min(self.rows.size, maximum)
+
     def best(self, count: int) -> list[int]:
         """See `Ranking.best`; the index of a host is its index in `rows`."""
         return best_first(self.scores, self.hosts.rank[self.rows], count)
@@ -137,6 +145,10 @@ class RestrictedRanking:
     def size(self) -> int:
         """See `Ranking.size`; tests all hosts."""
         return len(self.best(self._ranked.size))
+
+    def count(self, maximum: int) -> int:
+        """See `Ranking.count`; tests hosts until `maximum` pass."""
+        return len(self.best(maximum))
 
     def best(self, count: int) -> list[int]:
         """See `Ranking.best`."""

@@ -42,7 +42,7 @@ def choose_host(
         chosen = order[_drawn(size, len(order), random_source)]
     else:
         # The place is drawn first, so that only the hosts up to it need to be found.
-        place = _drawn(size, ranked.size, random_source)
+        place = _drawn(size, ranked.count(size), random_source)
         order = ranked.best(max(place, shown) + 1)
         chosen = order[place]
     return chosen, [number for number in order if number != chosen][:shown]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from berth.domain.compute.decision import ScoredHost
-from berth.scheduling.evaluation.ranking import FullRanking
+from berth.scheduling.evaluation.ranking import FullRanking, RestrictedRanking
 from berth.scheduling.evaluation.selection import RandomSource, choose_host
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
@@ -117,6 +117,10 @@ class Counting:
         self._ranking = ranking
         self.size = ranking.size
 
+    def count(self, maximum: int) -> int:
+        """Return the number of hosts, or the maximum if there are more."""
+        return self._ranking.count(maximum)
+
     def best(self, count: int) -> list[int]:
         """Record the count, and return the best hosts."""
         self.asked.append(count)
@@ -156,3 +160,19 @@ def test_a_draw_finds_no_more_hosts_than_it_needs(size: int, shown: int) -> None
         assert chosen == order[place]
         assert others == [one for one in order if one != chosen][:shown]
         assert counting.asked == [max(place, shown) + 1]
+
+
+@pytest.mark.parametrize("subset_size", [1, 2])
+def test_no_more_hosts_are_tested_than_are_read(hosts: HostTable, subset_size: int) -> None:
+    """A test of a host may place instances on trial, so hosts that nothing reads are not tested."""
+    tested: list[int] = []
+
+    def permits(number: int) -> bool:
+        tested.append(number)
+        return True
+
+    ranking = RestrictedRanking(rank(hosts, 1, 2, 3, 4, 5), permits)
+    choose_host(
+        ranking, subset_size=subset_size, shuffle=False, random_source=RandomSource(1), shown=1
+    )
+    assert tested == [4, 3]
