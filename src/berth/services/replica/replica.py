@@ -154,6 +154,9 @@ class Replica:
 
     def _put_used(self, used: dict[str, Mapping[str, int]]) -> None:
         """Set the used amounts of providers in the table, and clear the mapping."""
+        # The amounts are absolute and contain the holds that instances have taken over meanwhile.
+        for provider_uuid in used:
+            self._handed_over.pop(provider_uuid, None)
         if len(used) > _ONE_BY_ONE:
             self.hosts.put_used_of(used)
         else:
