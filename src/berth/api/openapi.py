@@ -196,6 +196,8 @@ def _responses(operation: ApiOperation, by_kind: dict[type, Json]) -> Json:
     if is_about_zones or operation.path.endswith("{server_id}/action"):
         statuses.append(501)
     responses: Json = {str(operation.status): success}
+    if operation.older_status is not None:
+        responses[str(operation.older_status)] = success
     responses |= {str(status): _FAULT_REF for status in sorted(statuses) if status != _EMPTY}
     if _EMPTY in statuses:
         responses[str(_EMPTY)] = {"description": "The server already has the tag."}

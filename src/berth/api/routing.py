@@ -63,10 +63,11 @@ class ApiOperation:
     """One method on one path.
 
     The first line of the handler's docstring is its summary in the OpenAPI document. `status` is
-    that of a success. `role` names the callers that are allowed. `query` and `body` are the types
-    that the handler reads, and `answers` is the type of its response. `since` and `until` are the
-    first and the last microversion that have the operation. `stated` says whether parent zones may
-    or must call it on behalf of their tenants.
+    that of a success, and `older_status` that of early microversions if it differs. `role` names
+    the callers that are allowed. `query` and `body` are the types that the handler reads, and
+    `answers` is the type of its response. `since` and `until` are the first and the last
+    microversion that have the operation. `stated` says whether parent zones may or must call it on
+    behalf of their tenants.
     """
 
     method: str
@@ -80,6 +81,7 @@ class ApiOperation:
     since: Version = MIN
     until: Version = MAX
     stated: AssertedIdentity = AssertedIdentity.NEVER
+    older_status: int | None = None
 
 
 class Call(NamedTuple):

@@ -148,6 +148,7 @@ _KEY_PAIRS = (
         201,
         body=NewKeyPairBody,
         answers=KeyPairAnswer,
+        older_status=200,
     ),
     ApiOperation(
         "GET",
@@ -156,7 +157,14 @@ _KEY_PAIRS = (
         query=KeyPairQuery,
         answers=KeyPairAnswer,
     ),
-    ApiOperation("DELETE", _KEYPAIR, key_pairs.delete_key_pair, 204, query=KeyPairQuery),
+    ApiOperation(
+        "DELETE",
+        _KEYPAIR,
+        key_pairs.delete_key_pair,
+        204,
+        query=KeyPairQuery,
+        older_status=202,
+    ),
 )
 
 # Many clients list these resources. Berth has only the extensions, so all other lists are empty.

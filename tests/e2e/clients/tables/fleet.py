@@ -99,7 +99,7 @@ HYPERVISORS: tuple[Command, ...] = (
     shows("--os-compute-api-version 2.53 hypervisor show fake-00001", state="up"),
     refused("hypervisor show nope", "No Hypervisor found for nope"),
     usual(shows("hypervisor stats show", count=4, vcpus=128, memory_mb=524288)),
-    usual(refused("host list", "os-hypervisors and os-services")),
+    usual(says("host list", "fake-00003")),
     usual(says("nova hypervisor-list", "fake-00003")),
     usual(says("nova hypervisor-show fake-00002", r"hypervisor_hostname +\| fake-00002")),
     usual(says("nova hypervisor-servers fake-00002", "Name")),

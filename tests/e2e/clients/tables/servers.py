@@ -179,10 +179,10 @@ ASIDE: tuple[Command, ...] = (
     refused("server show --diagnostics first", "diagnostics"),
     usual(refused("network list", "network")),
     with_tokens(refused("volume list", "block-storage|volume")),
-    usual(refused("usage list", "no history of usage")),
+    usual(says("usage list", "RAM MB-Hours")),
     usual(says("nova interface-list first", "Port ID")),
     usual(says("nova volume-attachments first", "VOLUME ID")),
-    refused("nova usage-list", "no history of usage"),
+    says("nova usage-list", "RAM MiB-Hours"),
 )
 
 ENDS: tuple[Command, ...] = (

@@ -116,15 +116,15 @@ class ServerView(
     access_ipv4: str
     access_ipv6: str
     disk_config: str
-    task_state: str | UnsetType | None
-    vm_state: str | UnsetType
-    power_state: int | UnsetType
-    availability_zone: str | UnsetType
-    launched_at: str | UnsetType | None
-    terminated_at: str | UnsetType | None
-    config_drive: str | UnsetType
-    key_name: str | UnsetType | None
-    security_groups: list[SecurityGroupView] | UnsetType
+    task_state: str | UnsetType | None = UNSET
+    vm_state: str | UnsetType = UNSET
+    power_state: int | UnsetType = UNSET
+    availability_zone: str | UnsetType = UNSET
+    launched_at: str | UnsetType | None = UNSET
+    terminated_at: str | UnsetType | None = UNSET
+    config_drive: str | UnsetType = UNSET
+    key_name: str | UnsetType | None = UNSET
+    security_groups: list[SecurityGroupView] | UnsetType = UNSET
     addresses: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it
     volumes_attached: tuple[str, ...] | UnsetType = ()
     progress: int | UnsetType = UNSET
