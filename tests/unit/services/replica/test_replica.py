@@ -377,3 +377,19 @@ def test_many_versions_at_once_are_applied_as_one_by_one(
         in_turn.apply(changes)
     assert dump(at_once.hosts) == dump(in_turn.hosts)
     assert (at_once.held, at_once.hosts.version) == (in_turn.held, in_turn.hosts.version)
+
+
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_usage_that_is_set_late_contains_the_holds_taken_over_before(*, is_at_once: bool) -> None:
+    """The usage is absolute, whether the changes arrive together or one by one."""
+    replica = Replica()
+    replica.load(snapshot_of())
+    replica.hold(EXACT)
+    changes = [
+        Change(6, Usage(HOST_1, {VCPU: 5})),
+        Change(7, placed()),
+        Change(7, HostsAlive(("host-1",), 1.0)),
+    ]
+    for batch in [changes] if is_at_once else [changes[:1], changes[1:]]:
+        replica.apply(batch)
+    assert counts(replica)[:2] == (5, 1)
