@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from http import HTTPStatus
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from urllib.parse import quote
 
@@ -172,8 +173,8 @@ def _check(answer: httpx.Response) -> None:
         return
     message = _message(answer)
     # Another account helps only if the role of the caller is the reason, not if a quota is.
-    needs_role = answer.status_code == httpx.codes.FORBIDDEN and _ROLE in message.lower()
-    if needs_role or answer.status_code == httpx.codes.UNAUTHORIZED:
+    needs_role = answer.status_code == HTTPStatus.FORBIDDEN and _ROLE in message.lower()
+    if needs_role or answer.status_code == HTTPStatus.UNAUTHORIZED:
         message = f"{message.rstrip('.')}; {_SIGN_IN}"
     request = answer.request
     where = f"{request.method} {request.url.path}: {answer.status_code}"

@@ -159,7 +159,9 @@ async def _page(call: Call) -> tuple[Sequence[Flavor], tuple[Link, ...] | UnsetT
     query = call.query(FlavorsQuery)
     public = _public(call, query.is_public)
     # As in Nova, the private flavors of the caller's project are among the public ones.
-    own = await call.parts.flavors.usable_by(call.identity.project_id) if public else frozenset()
+    own: frozenset[str] = frozenset()
+    if public:
+        own = await call.parts.flavors.usable_by(call.identity.project_id)
     matches = None
     if query.name is not None and call.version >= _FEWER_FIELDS:
         matches = matcher_of(query.name, "name")
