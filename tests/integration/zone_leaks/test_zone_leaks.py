@@ -108,7 +108,7 @@ def places_of(value: object, place: str = "") -> Iterator[str]:
 
 
 def _not_blank(document: dict[str, Any]) -> Iterator[str]:
-    """Yield the places in decisions that should be blank, since they would tell zones apart."""
+    """Yield the ids of decisions with values that would reveal which servers share a zone."""
     for decision in document.get("decisions", ()):
         values = [decision[name] for name in ("policy_name", "policy_hash", "table_version")]
         for one in decision["placements"]:
@@ -129,7 +129,7 @@ def unexplained(record: Record) -> set[str]:
             ((_, fault),) = document.items()
             found |= {f"{line}: {name}" for name in fault.keys() - {"code", "message", "title"}}
             continue
-        found |= {f"{line}: {place} is told" for place in _not_blank(document)}
+        found |= {f"{line}: decision {name} is not blank" for name in _not_blank(document)}
         for place in places_of(document):
             where = place.replace(".servers[]", ".server")
             if _MAY_TELL.fullmatch(where) is None:

@@ -204,19 +204,19 @@ def _stuck(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]
         return
     turn = turn_of(instance, migration)
     if turn is None and instance.task is Task.DELETING:
-        who, advice = (
+        reason, advice = (
             "any agent may carry it out, and none has",
             "check that agents run, and see their logs",
         )
     elif turn is None:
-        who, advice = "no host is responsible for it", _RESET
+        reason, advice = "no host is responsible for it", _RESET
     elif snapshot.is_up(snapshot.services.get(turn)):
-        who = f"it waits for {turn}, whose service is up"
+        reason = f"it waits for {turn}, whose service is up"
         advice = f"see the log of the agent of {turn}"
     elif migration is not None and migration.turn == turn:
         return  # the move is already reported as stalled
     else:
-        who = f"it waits for {turn}, whose service is down"
+        reason = f"it waits for {turn}, whose service is down"
         advice = f"start the agent of {turn}; if it is lost, evacuate or delete the instance"
     yield Discrepancy(
         code=DiscrepancyCode.TASK_STUCK,
@@ -224,7 +224,7 @@ def _stuck(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]
         key=instance.uuid,
         text=(
             f"instance {instance.uuid} has been {instance.task} for {age_text(snapshot, since_s)}; "
-            f"{who}"
+            f"{reason}"
         ),
         advice=advice,
         host=turn or instance.host,

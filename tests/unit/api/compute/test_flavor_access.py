@@ -95,7 +95,7 @@ async def test_a_resize_needs_access(private: Stack) -> None:
 
 
 async def test_a_deleted_flavor_leaves_no_access(private: Stack) -> None:
-    """A new flavor of the same id is private to nobody."""
+    """A deleted flavor's access does not apply to a new flavor with the same id."""
     await act(private, "addTenantAccess")
     await private.ask("DELETE", f"{FLAVORS}/secret")
     assert (await act(private, "addTenantAccess", "shop")).status == 404
