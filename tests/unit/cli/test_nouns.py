@@ -237,6 +237,9 @@ def test_capacity_is_asked_by_the_flavors_id(run: Run, cloud: Cloud) -> None:
     assert json.loads(run("capacity", "--flavor", "small", "--json").out) == answer
     cloud.fixed["GET", "/berth/v1/capacity"] = (200, {"total": 0, "hosts_total": 0})
     assert "0 more instances of small fit" in run("capacity", "--flavor", "small").out
+    # Tenants get the total only.
+    cloud.fixed["GET", "/berth/v1/capacity"] = (200, {"total": 7})
+    assert run("capacity", "--flavor", "small").out == "7 more instances of small fit\n"
 
 
 def test_candidates_are_explained_step_by_step(run: Run, cloud: Cloud) -> None:

@@ -31,11 +31,13 @@ def capacity(
     if as_json:
         print_json(answer)
         return
-    total, hosts_total = answer["total"], answer["hosts_total"]
-    print_line(f"{total:,} more instances of {found['name']} fit on {hosts_total:,} hosts")
+    # Only administrators learn the number of hosts.
+    hosts_total = answer.get("hosts_total")
+    where = "" if hosts_total is None else f" on {hosts_total:,} hosts"
+    print_line(f"{answer['total']:,} more instances of {found['name']} fit{where}")
     # The service sorts hosts by count, so the first rows are the best ones.
     best = [(one["host"], one["count"]) for one in rows(answer, "hosts")[:hosts_max]]
     if best:
         print_table(("Host", "Fit"), best, right=("Fit",))
-        if hosts_total > len(best):
+        if hosts_total is not None and hosts_total > len(best):
             print_line(f"and {hosts_total - len(best):,} more hosts")

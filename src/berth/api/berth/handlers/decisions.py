@@ -16,8 +16,11 @@ from berth.api.berth.schemas.decisions import (
     DecisionsQuery,
     HostCapacity,
 )
-from berth.api.codec import UNSET, UnsetType
-from berth.api.compute.handlers.servers.server_orders import image_called, read_order
+from berth.api.compute.handlers.servers.server_orders import (
+    check_flavor,
+    image_called,
+    read_order,
+)
 from berth.api.errors import HttpError
 from berth.api.links import limit_of
 from berth.api.routing import Answer, Call
@@ -37,6 +40,7 @@ async def show_capacity(call: Call) -> Answer:
     if query.availability_zone and ":" in query.availability_zone and not call.identity.is_admin:
         raise HttpError(403, "Only administrators may name a host in availability_zone.")
     await call.parts.follower.catch_up()
+    await check_flavor(call, query.flavor, "flavor")
     order = CreateOrder(
         request_id=call.request_id,
         name="capacity",
@@ -51,10 +55,11 @@ async def show_capacity(call: Call) -> Answer:
         capacity = call.parts.decision_service.capacity(request)
     except InvalidInputError as error:
         raise InvalidInputError(_FIELDS.get(error.field, error.field), error.reason) from error
-    hosts: list[HostCapacity] | UnsetType = UNSET
+    answer = CapacityAnswer(total=capacity.total)
+    # The number of hosts is the operator's own, as in refusals.
     if call.identity.is_admin:
-        hosts = _hosts(call, capacity, limit_of(call, query.limit))
-    answer = CapacityAnswer(total=capacity.total, hosts_total=len(capacity.rows), hosts=hosts)
+        answer.hosts_total = len(capacity.rows)
+        answer.hosts = _hosts(call, capacity, limit_of(call, query.limit))
     return Answer(answer)
 
 

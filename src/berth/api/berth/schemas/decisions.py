@@ -46,12 +46,12 @@ class HostCapacity(View):
 
 
 class CapacityAnswer(View):
-    """The number of servers that still fit, and the number of hosts on which they fit.
+    """The number of servers that still fit.
 
-    For administrators, `hosts` lists these hosts with the number of servers on each, the largest
-    number first.
+    For administrators, `hosts_total` is the number of hosts on which they fit, and `hosts` lists
+    these hosts with the number of servers on each, the largest number first.
     """
 
     total: int
-    hosts_total: int
+    hosts_total: int | UnsetType = UNSET
     hosts: list[HostCapacity] | UnsetType = UNSET

@@ -107,7 +107,7 @@ async def read_order(
     hints, hint_fields = _hints(body)
     # As in Nova, a reference is an id or a link that ends in an id.
     flavor_id = str(server.flavor_ref).rstrip("/").rpartition("/")[2]
-    await _check_flavor(call, flavor_id)
+    await check_flavor(call, flavor_id, "server.flavorRef")
     await _check_group(call, hints, hint_fields)
     await _hide_foreign(call, hints)
     groups = () if server.security_groups is UNSET else server.security_groups
@@ -325,8 +325,13 @@ def _server_id(text: str, field: str) -> str:
         ) from error
 
 
-async def _check_flavor(call: Call, flavor_id: str) -> None:
-    """Refuse a private flavor to which the caller has no access, as if it did not exist."""
+async def check_flavor(call: Call, flavor_id: str, field: str) -> None:
+    """Refuse a private flavor to which the caller has no access, as if it did not exist.
+
+    Raises:
+        InvalidInputError: the caller may not use the flavor; the error names `field`.
+        UnavailableError: the ledger cannot be reached.
+    """
     if call.identity.is_admin:
         return
     replica = call.parts.replica
@@ -336,7 +341,7 @@ async def _check_flavor(call: Call, flavor_id: str) -> None:
         await call.parts.follower.catch_up()
     flavor = replica.flavors.get(flavor_id)
     if flavor is not None and not await call.parts.flavors.may_use(flavor, call.project_id):
-        raise InvalidInputError("server.flavorRef", f"flavor {flavor_id[:80]!r} could not be found")
+        raise InvalidInputError(field, f"flavor {flavor_id[:80]!r} could not be found")
 
 
 async def _check_group(
