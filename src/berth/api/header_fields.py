@@ -7,7 +7,9 @@ from typing import Final
 from starlette.types import Scope
 
 FORCE_HEADER: Final = "X-Berth-Force"
-"""The header with which an administrator evacuates from hosts that may be up."""
+"""The header with which an administrator overrides a safety check.
+
+It evacuates from hosts that may be up, and separates servers from their availability zones."""
 
 _SCOPE_KEY = "berth.fields"
 

@@ -43,7 +43,7 @@ _FORCE_HEADER: Json = {
     "name": FORCE_HEADER,
     "in": "header",
     "required": False,
-    "description": "`true` evacuates although too many hosts fell silent at once.",
+    "description": "For administrators: `true` overrides the safety check of this operation.",
     "schema": {"type": "boolean"},
 }
 # Each of these small APIs has one tag, which keeps the document's navigation short.
@@ -51,7 +51,14 @@ _WHOLE_ROOMS = frozenset({"identity", "image", "zones"})
 _EMPTY = 204
 _TOKENS = "/auth/tokens"
 _ZONES = "/zones"
-_ACTIONS = "/v2.1/servers/{server_id}/action"
+_FORCED = frozenset(
+    {
+        ("POST", "/v2.1/servers/{server_id}/action"),
+        ("PUT", "/v2.1/os-aggregates/{aggregate_id}"),
+        ("POST", "/v2.1/os-aggregates/{aggregate_id}/action"),
+        ("PUT", "/berth/v1/instances/{instance_uuid}/zone"),
+    }
+)
 _KEYED = frozenset({"/v2.1/servers", "/berth/v1/decide", "/zones/servers", "/zones/boot"})
 
 
@@ -163,7 +170,7 @@ def _parameters(
         yield _VERSION_HEADER
     if operation.path in _KEYED and operation.method == "POST":
         yield _IDEMPOTENCY_HEADER
-    if operation.path == _ACTIONS:
+    if (operation.method, operation.path) in _FORCED:
         yield _FORCE_HEADER
     if operation.stated is AssertedIdentity.MUST:
         yield _STATEMENT_HEADER

@@ -14,12 +14,13 @@ from berth.api.assertions import AssertedIdentity, asserted_caller, asserted_lim
 from berth.api.auth.authentication import Identity, credentials_of
 from berth.api.codec import Model, convert, decode, encode
 from berth.api.errors import NOTHING_SAID, Header, HttpError, translate
-from berth.api.header_fields import header_of
+from berth.api.header_fields import FORCE_HEADER, header_of
 from berth.api.limits import check_depth, read_body
 from berth.api.microversion import MAX, MIN, Version, negotiate, set_version, version_of
 from berth.api.observed import ROUTE
 from berth.api.parts import ApiParts
 from berth.api.request_id import name_request, request_id_of
+from berth.api.values import flag
 from berth.domain.errors import BerthError, InvalidInputError
 
 T = TypeVar("T")
@@ -158,6 +159,15 @@ class Call(NamedTuple):
             if "\0" in value:
                 raise InvalidInputError(name, "must not contain the character U+0000")
         return items
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether the header `X-Berth-Force` is true.
+
+        Raises:
+            InvalidInputError: the header is not a boolean.
+        """
+        return flag(self.header(FORCE_HEADER.lower().encode()), FORCE_HEADER)
 
     def header(self, name: bytes) -> str | None:
         """Return the value of the header with this name in lower case, or None if absent."""

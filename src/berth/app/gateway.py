@@ -49,6 +49,7 @@ def host_gateway(core: Core) -> Gateway:
         telemetry=core.telemetry,
         metrics=metrics,
         service_down_time_s=lambda: core.policies.policy.service_down_time_s,
+        default_zone=lambda: core.policies.policy.default_availability_zone,
     )
     in_progress = InstancesInProgress()
     core.follower.subscribers.append(in_progress)

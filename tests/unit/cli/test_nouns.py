@@ -113,6 +113,10 @@ def test_aggregates(run: Run, cloud: Cloud) -> None:
     assert cloud.body() == {"set_metadata": {"metadata": {"a": "b", "c": None}}}
     assert json.loads(run("aggregate", "show", "n", "--json").out)["metadata"]["a"] == "b"
     assert run("aggregate", "remove-host", "n", "h1").code == 0
+    assert "X-Berth-Force" not in cloud.last.headers
+    for words in (["set", "n", "--az", "az2"], ["add-host", "n", "h1"], ["remove-host", "n", "h1"]):
+        assert run("aggregate", *words, "--force").code == 0
+        assert cloud.last.headers["X-Berth-Force"] == "true"
     assert run("aggregate", "delete", "n").code == 0
     assert run("aggregate", "delete", "n").code == 4
     assert "no aggregates" in run("aggregate", "list").out

@@ -33,6 +33,7 @@ from berth.api.berth.schemas.hosts import (
     RatiosBody,
     WriteOffAnswer,
 )
+from berth.api.berth.schemas.instances import BoundZoneAnswer, BoundZoneBody
 from berth.api.berth.schemas.status import PolicyAnswer, ReloadAnswer, StatusAnswer
 from berth.api.compute.schemas.servers import NewServerBody
 from berth.api.routing import ApiOperation, Role
@@ -158,6 +159,21 @@ OPERATIONS = (
     ),
     ApiOperation(
         "GET", "/berth/v1/instances/{instance_uuid}", state.show_instance, answers=Instance
+    ),
+    ApiOperation(
+        "GET",
+        "/berth/v1/instances/{instance_uuid}/zone",
+        state.show_zone,
+        role=_ADMIN,
+        answers=BoundZoneAnswer,
+    ),
+    ApiOperation(
+        "PUT",
+        "/berth/v1/instances/{instance_uuid}/zone",
+        state.bind_zone,
+        role=_ADMIN,
+        body=BoundZoneBody,
+        answers=BoundZoneAnswer,
     ),
     ApiOperation("GET", "/berth/v1/state", state.show_state, role=_ADMIN, answers=Snapshot),
     ApiOperation(

@@ -2,12 +2,19 @@
 
 import click
 
+from berth.cli.commands.server_actions import FORCES
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import joined, json_option, print_fields, print_json, print_line, print_table
 from berth.cli.pairs import last_values, read_pairs
 
 _PATH = "/v2.1/os-aggregates"
+
+force_option = click.option(
+    "--force",
+    is_flag=True,
+    help="Even if servers on the host are bound to the zone that it leaves.",
+)
 
 
 @click.group("aggregate")
@@ -64,6 +71,7 @@ def create(api: ApiConnection, *, name: str, az: str | None, as_json: bool) -> N
     "--property", "pairs", multiple=True, callback=read_pairs, help="Set metadata KEY=VALUE."
 )
 @click.option("--unset", multiple=True, metavar="KEY", help="Remove the metadata KEY.")
+@force_option
 @json_option
 @connected
 def set_aggregate(
@@ -74,6 +82,7 @@ def set_aggregate(
     az: str | None,
     pairs: dict[str, list[str]],
     unset: tuple[str, ...],
+    force: bool,
     as_json: bool,
 ) -> None:
     """Change the name, the availability zone or the metadata of an aggregate."""
@@ -86,31 +95,35 @@ def set_aggregate(
     found = _find(api, aggregate)
     path = f"{_PATH}/{found['id']}"
     if body:
-        found = api.put(path, {"aggregate": body})["aggregate"]
+        found = _ask(api, "PUT", path, {"aggregate": body}, force=force)
     if metadata:
         action = {"set_metadata": {"metadata": metadata}}
-        found = api.post(f"{path}/action", action)["aggregate"]
+        found = _ask(api, "POST", f"{path}/action", action, force=force)
     _print_aggregate(found, as_json=as_json)
 
 
 @aggregates.command("add-host")
 @click.argument("aggregate")
 @click.argument("host")
+@force_option
 @json_option
 @connected
-def add_host(api: ApiConnection, *, aggregate: str, host: str, as_json: bool) -> None:
+def add_host(api: ApiConnection, *, aggregate: str, host: str, force: bool, as_json: bool) -> None:
     """Add a host to an aggregate."""
-    _act_on_host(api, aggregate, "add_host", host, as_json=as_json)
+    _act_on_host(api, aggregate, {"add_host": {"host": host}}, force=force, as_json=as_json)
 
 
 @aggregates.command("remove-host")
 @click.argument("aggregate")
 @click.argument("host")
+@force_option
 @json_option
 @connected
-def remove_host(api: ApiConnection, *, aggregate: str, host: str, as_json: bool) -> None:
+def remove_host(
+    api: ApiConnection, *, aggregate: str, host: str, force: bool, as_json: bool
+) -> None:
     """Remove a host from an aggregate."""
-    _act_on_host(api, aggregate, "remove_host", host, as_json=as_json)
+    _act_on_host(api, aggregate, {"remove_host": {"host": host}}, force=force, as_json=as_json)
 
 
 @aggregates.command("delete")
@@ -122,10 +135,16 @@ def delete(api: ApiConnection, *, aggregate: str) -> None:
 
 
 def _act_on_host(
-    api: ApiConnection, aggregate: str, action: str, host: str, *, as_json: bool
+    api: ApiConnection, aggregate: str, action: Json, *, force: bool, as_json: bool
 ) -> None:
     path = f"{_PATH}/{segment(str(_find(api, aggregate)['id']))}/action"
-    _print_aggregate(api.post(path, {action: {"host": host}})["aggregate"], as_json=as_json)
+    _print_aggregate(_ask(api, "POST", path, action, force=force), as_json=as_json)
+
+
+def _ask(api: ApiConnection, method: str, path: str, body: Json, *, force: bool) -> Json:
+    """Change an aggregate, and return it."""
+    headers = FORCES if force else None
+    return part(api.ask(method, path, body=body, headers=headers), "aggregate")
 
 
 def _all(api: ApiConnection) -> list[Json]:

@@ -9,7 +9,7 @@ import click
 from berth.cli.commands.flavors import find_flavor
 from berth.cli.commands.migrations import print_migrations
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment
-from berth.cli.output import json_option, print_json, print_line, print_table
+from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
 from berth.cli.server_finding import (
     HOST,
     PATH,
@@ -26,7 +26,7 @@ From 2.95 on an evacuated server is always stopped.
 """
 
 FORCES: Final = {"X-Berth-Force": "true"}
-"""Header with which a server is evacuated although too many hosts fell silent at once."""
+"""Header that overrides the safety check of an operation."""
 
 _Act = Callable[[ApiConnection, Json], None]
 
@@ -270,6 +270,38 @@ def reset_state(api: ApiConnection, *, server: tuple[str, ...], state: str) -> N
     _act_on(api, server, act, wait=False, timeout_s=0.0)
 
 
+@click.command("zone")
+@click.argument("server")
+@click.option("--set", "zone", metavar="AZ", help="Bind SERVER to this availability zone.")
+@click.option("--unset", is_flag=True, help="Bind SERVER to no availability zone.")
+@click.option("--force", is_flag=True, help="Even if SERVER is in another zone or has a task.")
+@json_option
+@connected
+def zone(
+    api: ApiConnection, *, server: str, zone: str | None, unset: bool, force: bool, as_json: bool
+) -> None:
+    """Show or change the availability zone that moves of SERVER must obey."""
+    if unset and zone is not None:
+        raise click.UsageError("--set and --unset exclude each other")
+    path = f"/berth/v1/instances/{segment(find_server(api, server)['id'])}/zone"
+    if unset or zone is not None:
+        body = {"availability_zone": zone}
+        found = api.ask("PUT", path, body=body, headers=FORCES if force else None)
+    else:
+        found = api.get(path)
+    if as_json:
+        print_json(found)
+        return
+    print_fields(
+        {
+            "server": found["instance_uuid"],
+            "bound to zone": found["availability_zone"],
+            "host": found["host"],
+            "zone of the host": found["host_availability_zone"],
+        }
+    )
+
+
 @click.command("actions")
 @click.argument("server")
 @json_option
@@ -328,6 +360,7 @@ ACTIONS: Final[tuple[click.Command, ...]] = (
     lock,
     _plain("unlock", "unlock", "Unlock servers."),
     reset_state,
+    zone,
     actions,
     migrations,
 )

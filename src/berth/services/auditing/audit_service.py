@@ -81,9 +81,10 @@ class AuditService:
             does not record the age of their allocations, so the caller keeps this dictionary
             between audits.
         may_mend: returns whether a repairable discrepancy may be repaired.
+        default_zone: returns the availability zone of hosts to which no aggregate assigns one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the collaborators and rules of an audit
         self,
         *,
         ledger: Ledger,
@@ -92,7 +93,9 @@ class AuditService:
         telemetry: Telemetry,
         first_seen_s: dict[str, float],
         may_mend: Callable[[Discrepancy], bool] = _anything,
+        default_zone: Callable[[], str] = lambda: "nova",
     ) -> None:
+        self._default_zone = default_zone
         self._ledger = ledger
         self._replica = replica
         self._may_mend = may_mend
@@ -153,7 +156,12 @@ class AuditService:
     ) -> AuditSnapshot:
         if host is None:
             return await read_audit_snapshot(
-                self._ledger, self._replica, ages, now_s=now_s, service_down_time_s=down_time_s
+                self._ledger,
+                self._replica,
+                ages,
+                now_s=now_s,
+                service_down_time_s=down_time_s,
+                default_zone=self._default_zone(),
             )
         # Only the trees in the replica tell which providers belong to a host.
         if not self._replica.hosts.host_names.of_name(host):
@@ -165,6 +173,7 @@ class AuditService:
             ages,
             now_s=now_s,
             service_down_time_s=down_time_s,
+            default_zone=self._default_zone(),
         )
 
     def _forget_gone_consumers(self, found: Iterable[Discrepancy]) -> None:

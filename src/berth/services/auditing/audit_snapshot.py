@@ -32,7 +32,8 @@ class AuditSnapshot:
     The keys of `hosts` are name and node. `waiting` maps the uuid of each instance to its pending
     request, `shelved` has the shelved instances without a host, and `held` the amounts of each
     consumer. Ages are relative to `now_s`, Unix seconds. `with_heartbeat` adds to a service the
-    last heartbeat, which the ledger may lack.
+    last heartbeat, which the ledger may lack. `default_zone` is the availability zone of hosts to
+    which no aggregate assigns one.
     """
 
     version: int
@@ -53,6 +54,7 @@ class AuditSnapshot:
     held: Mapping[str, Amounts]
     consumers: Mapping[str, Consumer]
     with_heartbeat: Callable[[Service], Service]
+    default_zone: str
 
     def is_older(self, since_s: float, age_s: float) -> bool:
         """Return whether `since_s` (Unix seconds) is more than `age_s` seconds ago."""
@@ -90,6 +92,7 @@ async def read_audit_snapshot(
     *,
     now_s: float,
     service_down_time_s: float,
+    default_zone: str,
 ) -> AuditSnapshot:
     """Return a snapshot of the whole ledger, of one version unless the ledger keeps changing.
 
@@ -99,6 +102,7 @@ async def read_audit_snapshot(
         ages: the ages below which inconsistencies are not reported.
         now_s: the Unix time to which ages are relative.
         service_down_time_s: seconds without a heartbeat after which a service is down.
+        default_zone: the availability zone of hosts to which no aggregate assigns one.
 
     Raises:
         UnavailableError: the ledger cannot be reached.
@@ -125,6 +129,7 @@ async def read_audit_snapshot(
         hosts_by_uuid={host.uuid: host for host in state.hosts},
         services={one.host: replica.with_heartbeat(one) for one in state.services},
         with_heartbeat=replica.with_heartbeat,
+        default_zone=default_zone,
         providers={provider.uuid: provider for provider in state.providers},
         aggregates=state.aggregates,
         groups={group.uuid: group for group in state.server_groups},

@@ -10,6 +10,7 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.discrepancy import AuditAges
+from berth.domain.ledger.record import PendingRequest
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.services.auditing.audit_snapshot import (
     ALL,
@@ -23,7 +24,7 @@ from berth.services.replica.replica import Replica
 from berth.tables.host.hosts import HostTable
 
 
-async def read_host_snapshot(
+async def read_host_snapshot(  # noqa: PLR0913 - each describes what to read, or how to judge it
     ledger: Ledger,
     replica: Replica,
     host: str,
@@ -31,6 +32,7 @@ async def read_host_snapshot(
     *,
     now_s: float,
     service_down_time_s: float,
+    default_zone: str,
 ) -> AuditSnapshot:
     """Return the snapshot for an audit of one host, read record by record.
 
@@ -58,8 +60,6 @@ async def read_host_snapshot(
     # The services of other hosts show whether the other side of a move is up.
     names |= {one.host for one in instances.values() if one.host is not None}
     services = [await ledger.get(Service, name) for name in sorted(names)]
-    # The pending requests of the replica are recent enough: they only excuse tasks without a host.
-    waiting = replica.pending.values()
     snapshot = AuditSnapshot(
         version=version,
         now_s=now_s,
@@ -69,18 +69,26 @@ async def read_host_snapshot(
         hosts_by_uuid={one.uuid: one for one in hosts},
         services={one.host: replica.with_heartbeat(one) for one in services if one is not None},
         with_heartbeat=replica.with_heartbeat,
+        default_zone=default_zone,
         providers=providers,
         aggregates=replica.hosts.memberships.of_host(host),
         groups={},
         instances=instances,
         migrations=migrations,
-        waiting={uuid: one for one in waiting for uuid in one.request.instance_uuids},
+        waiting=_waiting(replica),
         requests={},
         shelved={},
         held=here,
         consumers=consumers,
     )
     return replace(snapshot, held=await _held(ledger, snapshot, here))
+
+
+def _waiting(replica: Replica) -> dict[str, PendingRequest]:
+    """Return the pending request of each instance that waits for a host."""
+    # Those of the replica are recent enough: they only excuse tasks without a host.
+    pending = replica.pending.values()
+    return {uuid: one for one in pending for uuid in one.request.instance_uuids}
 
 
 async def _consumers_of(

@@ -100,27 +100,26 @@ def _homeless(instance: Instance) -> Discrepancy:
 
 
 def _outside_zone(snapshot: AuditSnapshot, instance: Instance, host: str) -> Iterator[Discrepancy]:
-    """Yield the suspicion that a host is outside the zone that an instance asked for.
-
-    A host to which no aggregate assigns a zone is in the default zone, whose name is a setting of
-    the API, so nothing is said about instances there.
-    """
+    """Yield the suspicion that a host is outside the zone that an instance is bound to."""
     wanted, since_s = instance.requested_zone, instance.updated_at_s
     if wanted is None or not snapshot.is_older(since_s, snapshot.ages.grace_s):
         return
     named = (one.availability_zones for one in snapshot.aggregates if host in one.hosts)
-    zones = frozenset[str]().union(*named)
-    if not zones or wanted in zones:
+    zones = frozenset[str]().union(*named) or {snapshot.default_zone}
+    if wanted in zones:
         return
     yield Discrepancy(
         code=DiscrepancyCode.OUTSIDE_ZONE,
         kind=Kind.INSTANCE,
         key=instance.uuid,
         text=(
-            f"instance {instance.uuid} asked for availability zone {wanted}, but its host {host} "
+            f"instance {instance.uuid} is bound to availability zone {wanted}, but its host {host} "
             f"is in {', '.join(sorted(zones))}"
         ),
-        advice=f"put the host into zone {wanted} again, or migrate the instance to a host there",
+        advice=(
+            f"put the host into zone {wanted} again, migrate the instance to a host there, or "
+            f"change its zone (berth server zone {instance.uuid})"
+        ),
         host=host,
         since_s=since_s,
     )

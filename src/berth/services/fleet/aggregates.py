@@ -126,9 +126,11 @@ class Aggregates:
         return await self._change(aggregate_id, lambda old: replace(old, name=name), new_name=name)
 
     async def set_metadata(
-        self, aggregate_id: int, metadata: Mapping[str, str | None]
+        self, aggregate_id: int, metadata: Mapping[str, str | None], *, force: bool = False
     ) -> Aggregate:
         """Set metadata of an aggregate, and return it; the value None removes a key.
+
+        With `force`, hosts may leave the availability zones that servers on them are bound to.
 
         Raises:
             NotFoundError: there is no such aggregate.
@@ -142,10 +144,12 @@ class Aggregates:
             kept = {key: value for key, value in merged.items() if value is not None}
             return replace(old, metadata=kept)
 
-        return await self._change(aggregate_id, change)
+        return await self._change(aggregate_id, change, force=force)
 
-    async def add_host(self, aggregate_id: int, host: str) -> Aggregate:
+    async def add_host(self, aggregate_id: int, host: str, *, force: bool = False) -> Aggregate:
         """Add a host to an aggregate, and return the aggregate.
+
+        With `force`, the host may leave the availability zone that servers on it are bound to.
 
         Raises:
             NotFoundError: there is no such host or aggregate.
@@ -163,10 +167,12 @@ class Aggregates:
                 raise ConflictError(f"host {host} is already in aggregate {aggregate_id}")
             return replace(old, hosts=old.hosts | {host})
 
-        return await self._change(aggregate_id, change)
+        return await self._change(aggregate_id, change, force=force)
 
-    async def remove_host(self, aggregate_id: int, host: str) -> Aggregate:
+    async def remove_host(self, aggregate_id: int, host: str, *, force: bool = False) -> Aggregate:
         """Remove a host from an aggregate, and return the aggregate.
+
+        With `force`, the host may leave the availability zone that servers on it are bound to.
 
         Raises:
             NotFoundError: there is no such aggregate, or the host is not a member.
@@ -180,7 +186,7 @@ class Aggregates:
                 raise NotFoundError(f"host in aggregate {aggregate_id} named", host)
             return replace(old, hosts=old.hosts - {host})
 
-        return await self._change(aggregate_id, change)
+        return await self._change(aggregate_id, change, force=force)
 
     async def _check_name(self, name: str, aggregate_id: int | None) -> None:
         if any(o.name == name and o.aggregate_id != aggregate_id for o in await self.all()):
@@ -192,6 +198,7 @@ class Aggregates:
         change: Callable[[Aggregate], Aggregate],
         *,
         new_name: str | None = None,
+        force: bool = False,
     ) -> Aggregate:
         changed: list[Aggregate] = []
 
@@ -201,7 +208,8 @@ class Aggregates:
             old = await self.get(aggregate_id)
             aggregate = change(old)
             await self._check_zones(aggregate)
-            await self._check_bound(old, aggregate)
+            if not force:
+                await self._check_bound(old, aggregate)
             changed[:] = [replace(aggregate, updated_at_s=self._clock.now_s())]
             # Old members are included, because the ratio of a host that leaves also changes.
             concerned.update(old.hosts | aggregate.hosts)
@@ -269,7 +277,8 @@ class Aggregates:
                 raise ConflictError(
                     f"host {host} would leave availability zone {', '.join(sorted(left))}, to "
                     f"which {len(bound)} {noun} bound ({bound[0]}, for one); move them to other "
-                    "hosts of the zone first"
+                    "hosts of the zone, unbind them from it, or repeat the change with --force "
+                    "(X-Berth-Force: true)"
                 )
 
     def _zones_of(self, host: str, aggregates: Iterable[Aggregate]) -> frozenset[str]:

@@ -70,6 +70,7 @@ class SelfAudit:
         telemetry: receives each discrepancy once.
         metrics: counts audits and discrepancies.
         service_down_time_s: returns the seconds without a heartbeat after which a service is down.
+        default_zone: returns the availability zone of hosts to which no aggregate assigns one.
     """
 
     def __init__(  # noqa: PLR0913 - the collaborators of an audit
@@ -83,6 +84,7 @@ class SelfAudit:
         telemetry: Telemetry,
         metrics: Metrics,
         service_down_time_s: Callable[[], float],
+        default_zone: Callable[[], str] = lambda: "nova",
     ) -> None:
         self._replica = replica
         self._reports = reports
@@ -99,6 +101,7 @@ class SelfAudit:
             telemetry=telemetry,
             first_seen_s={},
             may_mend=is_safe_to_repair,
+            default_zone=default_zone,
         )
 
     async def audit(self, report: HostReport) -> None:

@@ -351,6 +351,49 @@ class Operations:
 
         await self._at_once(uuid, "unlock", caller, unlock)
 
+    async def bind_zone(
+        self,
+        uuid: str,
+        zone: str | None,
+        caller: Caller,
+        zones_of: Callable[[str], Collection[str]],
+        *,
+        force: bool = False,
+    ) -> None:
+        """Bind an instance to an availability zone, or to none, which later moves then obey.
+
+        Args:
+            uuid: the instance.
+            zone: the zone, which must exist, or None.
+            caller: the caller of the operation.
+            zones_of: returns the availability zones of a host.
+            force: bind it even if its host is in another zone or it has a task.
+
+        Raises:
+            ConflictError: the host is in another zone, or a task is in progress, whose move may
+                end in the old zone; with `force` neither matters.
+        """
+
+        async def bind(instance: Instance) -> Sequence[Write]:
+            if instance.requested_zone == zone:
+                return ()
+            if not force and instance.task is not None:
+                raise ConflictError(
+                    f"cannot bind server {uuid} to another availability zone while its task "
+                    f"{instance.task} is in progress; repeat this when it is done"
+                )
+            here = zones_of(instance.host) if instance.host else ()
+            if not force and zone is not None and here and zone not in here:
+                raise ConflictError(
+                    f"server {uuid} is on host {instance.host} in availability zone "
+                    f"{', '.join(sorted(here))}, not in {zone}; unbind it and move it to a host in "
+                    f"{zone} first, or repeat this with --force (X-Berth-Force: true)"
+                )
+            now_s = self._clock.now_s()
+            return [Put(replace(instance, requested_zone=zone, updated_at_s=now_s))]
+
+        await self._at_once(uuid, "bindZone", caller, bind)
+
     async def _at_once(
         self,
         uuid: str,

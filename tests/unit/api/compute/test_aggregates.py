@@ -182,3 +182,22 @@ async def test_zone_names_have_the_same_rules_everywhere(stack: Stack, zone: str
     set_so = await act(stack, {"set_metadata": {"metadata": {"availability_zone": zone}}})
     expected = 200 if zone in {"z,2", "a/b", "é", "x" * 255} else 400
     assert (updated.status, created.status, set_so.status) == (expected,) * 3
+
+
+async def test_the_force_header_lets_a_host_leave_a_zone(stack: Stack) -> None:
+    """Without it the request gets 409, which names the header."""
+    await create(stack, zone="east")
+    uuid = await stack.server(token="admin", availability_zone="nova")
+    host = (await stack.ask("GET", f"/berth/v1/instances/{uuid}")).body["host"]
+    action = {"add_host": {"host": host}}
+    refused = await act(stack, action)
+    assert refused.status == 409
+    assert "X-Berth-Force: true" in refused.body["conflictingRequest"]["message"]
+    path, forced = f"{PATH}/1/action", {"x-berth-force": "true"}
+    assert (await stack.ask("POST", path, action, headers=forced)).status == 200
+    back = {"aggregate": {"availability_zone": None}}
+    assert (await stack.ask("PUT", f"{PATH}/1", back)).status == 200
+    leave = {"aggregate": {"availability_zone": "west"}}
+    assert (await stack.ask("PUT", f"{PATH}/1", leave)).status == 409
+    assert (await stack.ask("PUT", f"{PATH}/1", leave, headers=forced)).status == 200
+    assert (await stack.ask("POST", path, action, headers={"x-berth-force": "yes!"})).status == 400

@@ -170,3 +170,39 @@ def test_the_history_with_its_steps(run: Run, staffed: Cloud) -> None:
     assert json.loads(run("server", "actions", "web", "--json").out)["actions"][0]["events"] == [
         step
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "method", "body", "force"),
+    [
+        ([], "GET", None, None),
+        (["--set", "east"], "PUT", {"availability_zone": "east"}, None),
+        (["--unset", "--force"], "PUT", {"availability_zone": None}, "true"),
+    ],
+)
+def test_the_zone_of_a_server_is_shown_or_changed(
+    run: Run, staffed: Cloud, words: list[str], method: str, body: Json | None, force: str | None
+) -> None:
+    """Without options it is shown."""
+    path = f"/berth/v1/instances/{SERVER}/zone"
+    zone = {
+        "instance_uuid": SERVER,
+        "availability_zone": "east",
+        "host": "h1",
+        "host_availability_zone": "west",
+    }
+    staffed.fixed[(method, path)] = (200, zone)
+    ended = run("server", "zone", "web", *words)
+    assert (ended.code, "east" in ended.out, "west" in ended.out) == (0, True, True)
+    last = staffed.last
+    assert (last.method, last.url.path) == (method, path)
+    assert last.headers.get("X-Berth-Force") == force
+    if body is not None:
+        assert staffed.body() == body
+    assert json.loads(run("server", "zone", "web", "--json", *words).out) == zone
+
+
+def test_a_zone_is_either_set_or_unset(run: Run, staffed: Cloud) -> None:
+    """Both at once end with 2, and nothing is sent."""
+    assert run("server", "zone", "web", "--set", "east", "--unset").code == 2
+    assert not staffed.asked

@@ -151,3 +151,19 @@ async def test_a_host_stays_in_the_default_zone_that_its_servers_are_bound_to() 
     with pytest.raises(ConflictError, match="zone nova"):
         await desk.aggregates.add_host(1, "host-1")
     assert (await desk.aggregates.add_host(1, "host-2")).hosts == {"host-2"}
+
+
+async def test_force_lets_a_host_leave_the_zone_of_its_servers() -> None:
+    """However the zone changes."""
+    desk = await open_desk()
+    aggregates = desk.aggregates
+    await aggregates.create("a", {AZ_KEY: "east"})
+    await aggregates.add_host(1, "host-1")
+    base = replace(make_instance(1), host="host-1", node="host-1", revision=0)
+    await desk.ledger.commit([(Put(replace(base, requested_zone="east")),)])
+    await aggregates.set_metadata(1, {AZ_KEY: "west"}, force=True)
+    await aggregates.set_metadata(1, {AZ_KEY: "east"})
+    changed = await aggregates.remove_host(1, "host-1", force=True)
+    assert changed.hosts == frozenset()
+    await aggregates.set_metadata(1, {AZ_KEY: "west"})
+    assert (await aggregates.add_host(1, "host-1", force=True)).hosts == {"host-1"}

@@ -26,6 +26,7 @@ async def _audit(call: Call, *, mends: bool) -> AuditReport:
         # This mapping is kept between audits of this process: an unknown consumer has no date of
         # its own, so the grace period starts when an audit first sees it.
         first_seen_s=parts.strangers_seen_s,
+        default_zone=lambda: parts.default_zone,
     )
     # Only an audit of one host finds its records through the replica; the whole audit reads a
     # snapshot of the ledger.

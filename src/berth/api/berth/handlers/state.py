@@ -3,11 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import cast
 
+from berth.api.berth.schemas.instances import BoundZoneAnswer, BoundZoneBody
 from berth.api.codec import encode
+from berth.api.compute.handlers.servers.action_arguments import caller_of
+from berth.api.fleet import zone_of, zones_of
 from berth.api.refusals import fault_for
 from berth.api.routing import Answer, Call
+from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import NotFoundError
 from berth.domain.ledger.change import Snapshot
 
@@ -29,6 +34,41 @@ async def show_instance(call: Call) -> Answer:
             fault=None if instance.fault is None else fault_for(call, instance.fault),
         )
     return Answer(instance)
+
+
+async def show_zone(call: Call) -> Answer:
+    """Show the availability zone that a server is bound to, and that of its host."""
+    await call.parts.follower.catch_up()
+    instance = await _live_instance(call)
+    zone = zone_of(call.parts, instance.host) if instance.host else None
+    return Answer(
+        BoundZoneAnswer(
+            instance_uuid=instance.uuid,
+            availability_zone=instance.requested_zone,
+            host=instance.host,
+            host_availability_zone=zone,
+        )
+    )
+
+
+async def bind_zone(call: Call) -> Answer:
+    """Bind a server to an availability zone, or to none, and show the result."""
+    parts, zone = call.parts, call.body(BoundZoneBody).availability_zone
+    await parts.instances.check_zone(zone)
+    await parts.follower.catch_up()
+    instance = await _live_instance(call)
+    await parts.operations.bind_zone(
+        instance.uuid, zone, caller_of(call), partial(zones_of, parts), force=call.is_forced
+    )
+    return await show_zone(call)
+
+
+async def _live_instance(call: Call) -> Instance:
+    key = call.key("instance_uuid")
+    instance = await call.parts.instances.get(key)
+    if instance.status is Status.DELETED:
+        raise NotFoundError("instance", key)
+    return instance
 
 
 # This many records are encoded before other requests get a turn.

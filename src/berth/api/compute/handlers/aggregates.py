@@ -61,7 +61,9 @@ async def update_aggregate(call: Call) -> Answer:
     if name is not UNSET:
         await _check_name(call, aggregate_id, name)
     if zone is not UNSET:
-        aggregate = await aggregates.set_metadata(aggregate_id, {AZ_KEY: zone})
+        aggregate = await aggregates.set_metadata(
+            aggregate_id, {AZ_KEY: zone}, force=call.is_forced
+        )
     if name is not UNSET:
         aggregate = await aggregates.rename(aggregate_id, name)
     return _answer(call, aggregate)
@@ -82,16 +84,18 @@ async def act_on_aggregate(call: Call) -> Answer:
         raise InvalidInputError(
             "body", "must contain exactly one of add_host, remove_host and set_metadata"
         )
-    aggregates = call.parts.aggregates
+    aggregates, force = call.parts.aggregates, call.is_forced
     if action.add_host:
-        return _answer(call, await aggregates.add_host(aggregate_id, action.add_host.host))
+        host = action.add_host.host
+        return _answer(call, await aggregates.add_host(aggregate_id, host, force=force))
     if action.remove_host:
-        return _answer(call, await aggregates.remove_host(aggregate_id, action.remove_host.host))
+        host = action.remove_host.host
+        return _answer(call, await aggregates.remove_host(aggregate_id, host, force=force))
     # Null removes the availability zone. Metadata follows the rules of the other two requests that
     # set it, because a server could not be created in a zone whose name they refuse.
     metadata = action.set_metadata.metadata if action.set_metadata else {}
     check_zone_name(metadata.get(AZ_KEY), f"set_metadata.metadata.{AZ_KEY}")
-    return _answer(call, await aggregates.set_metadata(aggregate_id, metadata))
+    return _answer(call, await aggregates.set_metadata(aggregate_id, metadata, force=force))
 
 
 async def _check_name(call: Call, aggregate_id: int, name: str) -> None:

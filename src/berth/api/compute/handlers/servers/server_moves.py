@@ -22,7 +22,6 @@ from berth.api.compute.schemas.server_actions import (
 from berth.api.compute.views.servers import Extra
 from berth.api.errors import HttpError
 from berth.api.fleet import zones_of
-from berth.api.header_fields import FORCE_HEADER
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
 from berth.api.values import flag
@@ -142,7 +141,7 @@ async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
         caller_of(call),
         service_down_time_s=call.parts.service_down_time_s,
         stops=version >= _STOPS,
-        despite_uncertainty=flag(call.header(FORCE_HEADER.lower().encode()), FORCE_HEADER),
+        despite_uncertainty=call.is_forced,
     )
     # Before 2.14, the response contains `adminPass`, unless the setting removes it.
     # A disk that is kept keeps its password.
