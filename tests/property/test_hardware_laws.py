@@ -21,7 +21,7 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import MEMORY_MB, PCPU, VCPU, Inventory
 from berth.domain.ledger.change import Snapshot
 from berth.scheduling.filters import fits_numa, has_devices
-from berth.scheduling.rules.rule import Query
+from berth.scheduling.rules.rule import UNCOUNTED, Filter, Query
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
@@ -39,6 +39,8 @@ from tests.property.reference_hardware import Place, fits
 NUMA = fits_numa.build(pci_aliases=ALIASES)
 PCI = has_devices.build(pci_aliases=ALIASES)
 BY_NAME = {alias.name: alias for alias in aliases_of(ALIASES)}
+PLACED_MAX = 150
+"""Larger counts of guests are checked only up to this number, to save time."""
 RATIOS = ((16.0, 1.5), (1.0, 1.0), (2.0, 1.0), (4.0, 0.9))
 
 
@@ -155,6 +157,37 @@ def test_what_is_assigned_is_free_and_what_was_asked_for(rng: Random, packs: boo
     for pool in hosts.pci.pools(0):
         mine = sum(share.count for share in given_.devices if share.pool == pool.key)
         assert mine <= before[pool.key]
+
+
+@given(generators(), st.booleans())
+def test_as_many_guests_fit_in_turn_as_are_counted(rng: Random, packs: bool) -> None:
+    """Where guests are counted without trials, exactly as many can be placed one after another."""
+    place, query = random_place(rng), random_query(rng)
+    if query is None or query.needs.topology is None:
+        return
+    hosts = table_of(snapshot_of([place]))
+    rule = fits_numa.build(pci_aliases=ALIASES, numa_packing=packs)
+    if not passes_once_more(rule, hosts, query):
+        return
+    assert rule.repeats is not None
+    (count,) = rule.repeats(hosts, query, np.array((0,), np.intp)).tolist()
+    event(f"counted: {count != UNCOUNTED}")
+    if count == UNCOUNTED:
+        return
+    # Memory may be overcommitted without a limit, so many guests can fit.
+    placed = 0
+    while placed <= min(count, PLACED_MAX) and passes_once_more(rule, hosts, query):
+        assert rule.assign is not None
+        one = Resident(f"new-{placed}", assignment=rule.assign(hosts, query, 0))
+        hosts.put_instance(place.host.uuid, one)
+        placed += 1
+    assert placed == count or placed > PLACED_MAX <= count
+
+
+def passes_once_more(rule: Filter, hosts: HostTable, query: Query) -> bool:
+    """Return whether the only host of a table passes a filter."""
+    verdict = rule.keep(hosts, query, hosts.all_rows)
+    return verdict is not None and bool(verdict[0])
 
 
 @given(generators(), st.booleans())

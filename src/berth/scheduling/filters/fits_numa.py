@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from berth.domain.compute.decision import Relaxation
 from berth.domain.hardware.pci import aliases_of
+from berth.scheduling.hardware.cell_counts import guests_in_turn
 from berth.scheduling.hardware.device_fit import DeviceDemand, device_demands
 from berth.scheduling.hardware.explain import relax_hardware, why_no_hardware
 from berth.scheduling.hardware.hardware_fit import HardwareAssign, hardware_state
 from berth.scheduling.hardware.hardware_masks import hosts_with_hardware
-from berth.scheduling.rules.rule import Filter, Query, Reads
+from berth.scheduling.rules.rule import UNCOUNTED, Filter, Query, Reads
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
+from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.hosts import HostTable
 
 NAME = "NUMATopologyFilter"
@@ -45,6 +49,13 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
     def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
         return relax_hardware(NAME, hosts, query.needs.topology, devices(query), rows)
 
+    def repeats(hosts: HostTable, query: Query, rows: Rows) -> Ints:
+        topology = query.needs.topology
+        # Without a topology, `keep` does not apply, so no count is asked for.
+        if topology is None or query.needs.devices:
+            return np.full(rows.size, UNCOUNTED, dtype=np.int64)
+        return guests_in_turn(hosts, topology, rows)
+
     return Filter(
         name=NAME,
         keep=keep,
@@ -56,5 +67,6 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
         # The agent could not build a guest on a forced host that lacks the NUMA cells.
         on_forced=True,
         assign=HardwareAssign(aliases, packs=numa_packing),
+        repeats=repeats,
         state_of=hardware_state,
     )

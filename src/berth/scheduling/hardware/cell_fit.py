@@ -1,6 +1,6 @@
 """The fit of a guest NUMA cell on a host NUMA cell (nova-behaviour.md 6.2).
 
-`cell_masks` applies the same rules to many hosts together; change both.
+`cell_masks` and `cell_counts` apply the same rules to many hosts together; change all three.
 """
 
 from dataclasses import dataclass

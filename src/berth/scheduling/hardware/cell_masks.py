@@ -6,7 +6,7 @@ Arithmetic on columns decides whether a guest NUMA cell fits on a host NUMA cell
 decides whether all guest cells find different host cells: the members of every set of guest cells
 must fit on at least as many host cells as the set has members. Equal guest cells are counted
 instead of distinguished, so no permutations are tried. `cell_fit` applies the same rules to a
-single cell; change both.
+single cell, and `cell_counts` counts with them; change all three.
 """
 
 from collections.abc import Sequence
@@ -155,14 +155,14 @@ def _floats(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
     cells = hosts.numa.columns
     shared_cpus = cells.shared_cpus[at]
     fits: Mask = shared_cpus >= demand.shared
-    of_cpus = _ratio(hosts, VCPU, cells.row[at])
-    of_memory = _ratio(hosts, MEMORY_MB, cells.row[at])
+    of_cpus = ratios_of(hosts, VCPU, cells.row[at])
+    of_memory = ratios_of(hosts, MEMORY_MB, cells.row[at])
     fits &= cells.shared_used[at] + demand.shared <= shared_cpus * of_cpus
     fits &= cells.memory_used_mb[at] + demand.memory_mb <= cells.memory_mb[at] * of_memory
     return fits
 
 
-def _ratio(hosts: HostTable, name: str, rows: Ints) -> Floats:
+def ratios_of(hosts: HostTable, name: str, rows: Ints) -> Floats:
     """Return the allocation ratios of the rows; UNBOUND for hosts that report none."""
     columns = hosts.resource(name)
     if columns is None:
