@@ -29,6 +29,7 @@ from berth.scheduling.engine.keys import unknown_reads
 from berth.scheduling.evaluation.cost import Cost
 from berth.scheduling.evaluation.policy import CONTENDED_SUBSET_SIZE, Driver, Policy
 from berth.scheduling.rules.rule import Filter, Normalisation, Weigher
+from berth.scheduling.weighers.host_lot import NAME as HOST_LOT_WEIGHER
 
 FILE_BYTES_MAX = 1024 * 1024
 """Size of the largest policy file that is read, in bytes."""
@@ -137,6 +138,10 @@ def parse_policy(text: str, source: str) -> Policy:
     weighers = _rules(document, "weighers", WEIGHERS, _is_weigher, source)
     normalisation = cast("Normalisation", values["normalisation"])
     _check_weighers(weighers, normalisation, source)
+    shuffles = cast("bool", values["shuffle_best_same_weighed_hosts"])
+    if shuffles:
+        # Lots would give all hosts different scores, and leave nothing to shuffle.
+        weighers = tuple(one for one in weighers if one.name != HOST_LOT_WEIGHER)
     driver = _driver(document, cast("str", values["driver"]), source)
     costs = _rules(document, "costs", COSTS, _is_cost, source)
     if _adds_up_costs(driver) != bool(costs):
@@ -155,7 +160,7 @@ def parse_policy(text: str, source: str) -> Policy:
         normalisation=normalisation,
         host_subset_size=cast("int", values["host_subset_size"]),
         contended_subset_size=cast("int", values["contended_subset_size"]),
-        shuffle_best_same_weighed_hosts=cast("bool", values["shuffle_best_same_weighed_hosts"]),
+        shuffle_best_same_weighed_hosts=shuffles,
         runners_up=cast("int", values["runners_up"]),
         alternates=cast("int", values["alternates"]),
     )

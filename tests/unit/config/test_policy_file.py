@@ -10,6 +10,8 @@ from berth.domain.errors import PolicyError
 from berth.domain.hardware.pci import aliases_of
 from berth.scheduling.hardware.hardware_fit import HardwareAssign
 from berth.scheduling.rules.rule import Normalisation
+from berth.tables.host.feed import table_of
+from berth.testing.fleets import NOW_S, Box, asking, snapshot_of
 
 RESOURCES = '[[filters]]\nname = "ResourcesFilter"\n'
 SMALLEST = f'name = "small"\n{RESOURCES}'
@@ -75,6 +77,25 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert (policy.host_subset_size, policy.runners_up) == (4, 0)
     assert policy.shuffle_best_same_weighed_hosts
     assert [rule.multiplier for rule in policy.weighers] == [-2.0]
+
+
+@pytest.mark.parametrize("shuffles", [True, False])
+def test_shuffling_ignores_lots(tmp_path: Path, *, shuffles: bool) -> None:
+    """Lots order equal hosts by a fixed sequence, so shuffled hosts have none."""
+    path = tmp_path / "policy.toml"
+    path.write_text(
+        f"shuffle_best_same_weighed_hosts = {str(shuffles).lower()}\n"
+        f'name = "n"\ndriver = "filter"\n'
+        f'{RESOURCES}[[weighers]]\nname = "RAMWeigher"\nmultiplier = 1\n'
+        '[[weighers]]\nname = "HostLotWeigher"\nmultiplier = 0.001\n'
+    )
+    table = table_of(snapshot_of([Box("a"), Box("b"), Box("c"), Box("d", used={"MEMORY_MB": 512})]))
+    policy = load_policy(path)
+    chosen = set[str]()
+    for seed in range(40):
+        plan = policy.driver.plan(table, asking(), policy, now_s=NOW_S, seed=seed)
+        chosen.add(plan.placements[0].host)
+    assert chosen == {"a", "b", "c"} if shuffles else len(chosen) == 1
 
 
 NIC = '{ name = "nic", vendor_id = "8086", product_id = "154c" }'

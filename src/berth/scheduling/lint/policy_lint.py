@@ -33,7 +33,6 @@ _SOFT: Final = {
 }
 _ALIVE: Final = "ComputeFilter"
 _ZONE_AGGREGATES: Final = "AvailabilityZoneAggregateFilter"
-_LOTS: Final = "HostLotWeigher"
 _MOVES: Final = "CrossCellWeigher"
 _FREE: Final = frozenset({"RAMWeigher", "CPUWeigher", "DiskWeigher"})
 _UNWEIGHED: Final = frozenset({"chance", "simple", "availability_zone", "least_cost"})
@@ -67,7 +66,6 @@ def lint_policy(policy: Policy) -> list[LintWarning]:
         *_missing_rules(policy),
         *_loose_zones(policy),
         *_unweighed(policy),
-        *_unshuffled(policy),
         *_weights(policy),
     ]
 
@@ -181,17 +179,6 @@ def _unweighed(policy: Policy) -> Iterator[LintWarning]:
             "hosts; remove them, or use another driver"
         )
         yield LintWarning("driver", text)
-
-
-def _unshuffled(policy: Policy) -> Iterator[LintWarning]:
-    """Yield a warning if a weigher leaves no equal hosts that could be shuffled."""
-    weighs = any(one.name == _LOTS and one.multiplier for one in policy.weighers)
-    if policy.shuffle_best_same_weighed_hosts and weighs:
-        yield LintWarning(
-            "shuffle_best_same_weighed_hosts",
-            f"has no effect, because {_LOTS} gives every host a different score; remove {_LOTS}, "
-            "or raise host_subset_size instead",
-        )
 
 
 def _weights(policy: Policy) -> Iterator[LintWarning]:

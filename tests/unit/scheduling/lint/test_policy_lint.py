@@ -42,15 +42,6 @@ def said(found: Sequence[LintWarning]) -> str:
     return "\n".join(f"{one.where}: {one.text}" for one in found)
 
 
-def test_shuffling_beside_lots_has_no_effect() -> None:
-    """Lots leave no equal hosts to shuffle; without shuffling or with multiplier 0 all is well."""
-    head = "shuffle_best_same_weighed_hosts = true\n"
-    text = "shuffle_best_same_weighed_hosts: has no effect, because HostLotWeigher"
-    for by, before, found in ((0.001, head, True), (0.001, "", False), (0.0, head, False)):
-        linted = policy(("RAMWeigher", 1.0), ("HostLotWeigher", by), head=before)
-        assert (text in said(lint_policy(linted))) is found
-
-
 def test_a_sound_policy_has_no_findings() -> None:
     """A sound policy has no warnings."""
     assert lint_policy(policy(("RAMWeigher", 1.0), ("CPUWeigher", 1.0))) == []
