@@ -9,6 +9,9 @@ from hypothesis import HealthCheck, settings
 from schemathesis import Case
 from schemathesis.checks import negative_data_rejection, positive_data_acceptance
 
+from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.domain.compute.instance import Instance
+from berth.services.gateway.host_queries import serve_queries
 from tests.unit.api.cloud import Stack
 from tests.unit.api.zones.tree import Net, ZoneStack
 
@@ -36,6 +39,7 @@ async def furnish(stack: Stack) -> dict[str, str]:
     await stack.ask("POST", "/v2.1/flavors/small/os-extra_specs", spec)
     server = await stack.server(metadata={"key": "value"})
     await stack.activate(server)
+    await answer_queries(stack, server)
     await stack.ask("POST", "/v2.1/os-aggregates", {"aggregate": {"name": "a"}})
     group = {"server_group": {"name": "g", "policies": ["affinity"]}}
     made = await stack.ask("POST", "/v2.1/os-server-groups", group)
@@ -57,6 +61,16 @@ async def furnish(stack: Stack) -> dict[str, str]:
         "hypervisor_id": "node",
         "zone_id": "1",
     }
+
+
+async def answer_queries(stack: Stack, server: str) -> None:
+    """Answer the queries about the hosts, each of which has the guest of the server."""
+    guest = await stack.ledger.get(Instance, server)
+    assert guest is not None
+    for host in ("host-0", "host-1", "host-2"):
+        driver = FakeDriver(FakeHost(host), stack.clock)
+        await driver.spawn(guest)
+        serve_queries(stack.bus, host, driver)
 
 
 @schema.parametrize()

@@ -32,6 +32,7 @@ CHANGES = {
     "resource class",
     "record kind",
     "call of agents",
+    "query to agents",
     "transport of agents",
     "ledger write",
     "ledger backend",

@@ -16,7 +16,7 @@ from berth.ports.clock import Clock
 from berth.ports.gateway import HostGateway
 from berth.ports.observer import Observer
 from berth.ports.virt import VirtDriver
-from berth.services.servers.consoles import serve_console
+from berth.services.gateway.host_queries import serve_queries
 
 
 def instance_caster(core: Core, hosts: Iterable[str]) -> InstanceCaster | None:
@@ -83,8 +83,8 @@ def agent_pool(core: Core, gateway: HostGateway, drivers: Mapping[str, VirtDrive
     settings, bus = core.settings, core.messaging.bus
     agents: dict[str, Agent] = {}
     for name, driver in drivers.items():
-        # Consoles are read through the bus, while all other work for a host comes from the feed.
-        serve_console(bus, name, driver)
+        # Queries come through the bus, while all other work for a host comes from the feed.
+        serve_queries(bus, name, driver)
         observer = core.observation.observer
         agents[name] = agent_of(name, driver, gateway, core.clock, settings, observer)
     return AgentPool(agents, gateway, core.clock, core.telemetry, pace_of(settings.agent))

@@ -169,7 +169,7 @@ class RemoteAgent:
 
     async def run(self) -> None:
         """Keep the session open until cancelled."""
-        await self.gateway.run(self.pool.register, self._take, self.driver.console)
+        await self.gateway.run(self.pool.register, self._take, self.driver)
 
     def loops(self) -> list[Loop]:
         """Return the background loops of the agent."""

@@ -104,6 +104,10 @@ class DriverError(BerthError):
     """
 
 
+class UnsupportedFeatureError(DriverError):
+    """A driver does not have a feature at all, on any guest."""
+
+
 class MigrationError(DriverError):
     """A live migration failed; the guest keeps running on its source host."""
 

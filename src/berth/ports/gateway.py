@@ -5,7 +5,7 @@ findings; it receives only the instances and moves that concern its host. The ga
 writes itself, and rejects reports about anything that does not belong to the host.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -20,7 +20,7 @@ from berth.domain.compute.step import (
     StepOutcome,
 )
 from berth.domain.errors import InvalidInputError
-from berth.ports.virt import HostReport, Power
+from berth.ports.virt import GuestDiagnostics, HostReport, Power
 
 _CODE_MAX = 64
 _KEY_MAX = 255
@@ -180,6 +180,26 @@ class HostGateway(Protocol):
         ...
 
 
+class HostQueries(Protocol):
+    """Answers queries about a host and its guests; every `VirtDriver` does.
+
+    The methods raise DriverError like those of `VirtDriver`, and UnavailableError if the agent of
+    the host does not answer.
+    """
+
+    async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
+        """See `VirtDriver.console`."""
+        ...
+
+    async def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
+        """See `VirtDriver.diagnostics`."""
+        ...
+
+    async def uptime(self) -> str:
+        """See `VirtDriver.uptime`."""
+        ...
+
+
 class HostSessions(Protocol):
     """Serves the sessions of agents, over any transport."""
 
@@ -239,16 +259,8 @@ class HostSessions(Protocol):
         """
         ...
 
-    def serve_console(
-        self, host: str, read: Callable[[str, int], Awaitable[str]]
-    ) -> Callable[[], None]:
-        """Serve the consoles of a host's guests, until the returned function is called.
-
-        Args:
-            host: the name of the host.
-            read: returns the last bytes of a guest's console, given its UUID and the number
-                of bytes.
-        """
+    def serve_queries(self, host: str, queries: HostQueries) -> Callable[[], None]:
+        """Serve queries about a host and its guests, until the returned function is called."""
         ...
 
     def cast_type(self, command: str) -> type | None:

@@ -3,10 +3,11 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from berth.domain.compute.host import Host
 from berth.domain.compute.instance import Instance
+from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
 from berth.former_names import former_name
@@ -16,6 +17,10 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         """Return the object that a former name of this module refers to."""
         return former_name(__name__, name)
+
+
+_AMOUNT_MAX: Final = 2**63 - 1
+_TEXT_MAX: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class DriverFeature(StrEnum):
     RESIZE_LIVE = "resize_live"
     LIVE_MIGRATION = "live_migration"
     CONSOLE = "console"
+    DIAGNOSTICS = "diagnostics"
     EVENTS = "events"
     DISKS = "disks"
     """Cold migrations and shelving can transfer the disks."""
@@ -110,6 +116,56 @@ class GuestEvent:
     instance_uuid: str
     power: Power
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskCounters:
+    """What a guest has read and written on one disk since its last start.
+
+    `name` is the name of the disk in the guest, such as `vda`. `errors` counts failed requests; it
+    is None if the host does not count them.
+    """
+
+    name: str
+    read_bytes: int
+    read_requests: int
+    write_bytes: int
+    write_requests: int
+    errors: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GuestDiagnostics:
+    """The use of resources by a running guest, as its host sees it.
+
+    `hypervisor` is what runs the guest, such as `kvm`. `cpu_times_ns` has, for each CPU of the
+    guest, the nanoseconds for which it has run since the start of the guest. `memory_kb` is the
+    memory that the guest has, `memory_used_kb` the part that it may use now, and `memory_rss_kb`
+    the part that is in the memory of the host, or None if that is unknown.
+    """
+
+    hypervisor: str
+    cpu_times_ns: tuple[int, ...]
+    memory_kb: int
+    memory_used_kb: int
+    memory_rss_kb: int | None = None
+    disks: tuple[DiskCounters, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Reject amounts that are negative or too large for JSON, and texts that are too long.
+
+        Raises:
+            InvalidInputError: the error names the field.
+        """
+        amounts = [*self.cpu_times_ns, self.memory_kb, self.memory_used_kb, self.memory_rss_kb or 0]
+        for disk in self.disks:
+            amounts += [disk.read_bytes, disk.read_requests, disk.write_bytes, disk.write_requests]
+            amounts.append(disk.errors or 0)
+        if any(not 0 <= amount <= _AMOUNT_MAX for amount in amounts):
+            raise InvalidInputError("diagnostics", f"has an amount outside 0 to {_AMOUNT_MAX}")
+        texts = (self.hypervisor, *(disk.name for disk in self.disks))
+        if any(len(text) > _TEXT_MAX for text in texts):
+            raise InvalidInputError("diagnostics", f"has a text of over {_TEXT_MAX} characters")
 
 
 class VirtDriver(Protocol):
@@ -213,6 +269,19 @@ class VirtDriver(Protocol):
 
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
         """Return the last `bytes_max` bytes that the guest wrote to its serial console."""
+        ...
+
+    async def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
+        """Return the use of resources by a running guest.
+
+        Raises:
+            DriverError: the guest is not running.
+            UnsupportedFeatureError: the driver has no diagnostics.
+        """
+        ...
+
+    async def uptime(self) -> str:
+        """Return for how long the host has been up, in the form of the program `uptime`."""
         ...
 
     async def take_in(self, instance: Instance) -> str:

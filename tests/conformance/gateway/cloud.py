@@ -12,7 +12,7 @@ from berth.domain.ledger.write import Put
 from berth.ports.gateway import HostGateway, HostView
 from berth.services.servers.consoles import CONSOLE, ConsoleAsked
 from tests.conformance.gateway.transports import Transport
-from tests.unit.adapters.gateway.rig import Agent, Plane
+from tests.unit.adapters.gateway.rig import Agent, KnownAnswers, Plane
 from tests.unit.services.wiring import running
 
 _WITHIN_S = 60.0
@@ -71,7 +71,7 @@ class NearWay:
         """See `Way.joined`."""
         agent, services = NearAgent(self._plane), self._plane.sessions.services
         stop = await services.watch(host, agent.views.append, deletes_disks=True)
-        hang_up = services.serve_console(host, console)
+        hang_up = services.serve_queries(host, KnownAnswers())
         try:
             yield agent
         finally:
@@ -107,11 +107,6 @@ class FarWay:
     def stream(self, agent: Agent) -> AbstractAsyncContextManager[FrameStream]:
         """Open a connection of an agent, for tests that send single frames."""
         return self.transport.connect(agent.host, agent.key)()
-
-
-async def console(instance_uuid: str, bytes_max: int) -> str:
-    """Return the text of a console, as the agents of the rig do."""
-    return f"{instance_uuid} {bytes_max}"
 
 
 async def read_console(plane: Plane, host: str, instance_uuid: str) -> str:

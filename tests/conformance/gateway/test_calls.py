@@ -14,12 +14,20 @@ from berth.domain.compute.step import (
     StepOutcome,
     StepResult,
 )
-from berth.domain.errors import ConflictError, InvalidInputError
+from berth.domain.errors import (
+    ConflictError,
+    DriverError,
+    InvalidInputError,
+    UnsupportedFeatureError,
+)
 from berth.domain.ledger.write import Put
 from berth.ports.gateway import HostNote
 from berth.ports.virt import Power
+from berth.services.fleet.uptimes import UPTIME, UptimeAsked
+from berth.services.servers.diagnostics import DIAGNOSTICS, DiagnosticsAsked
 from berth.testing.builders import make_migration, make_take, make_uuid
 from tests.conformance.gateway.cloud import Way, put, read_console, until
+from tests.unit.adapters.gateway import rig
 from tests.unit.adapters.gateway.rig import Plane, vm
 
 
@@ -172,3 +180,16 @@ async def test_a_console_is_read_by_the_agent(way: Way, plane: Plane) -> None:
     """The bus brings the request to the process of the session, and the agent answers."""
     async with way.joined("host-1"):
         assert await read_console(plane, "host-1", vm(1).uuid) == f"{vm(1).uuid} 7"
+
+
+async def test_diagnostics_are_read_by_the_agent(way: Way, plane: Plane) -> None:
+    """A query brings back a structure of the agent, or the error of its driver with its type."""
+    bus = plane.desk.bus
+    async with way.joined("host-1"):
+        told = await bus.call(DIAGNOSTICS, DiagnosticsAsked("vm"), timeout_s=5, server="host-1")
+        assert told.diagnostics == rig.DIAGNOSTICS
+        missing = DiagnosticsAsked("missing")
+        with pytest.raises(DriverError, match="does not exist"):
+            await bus.call(DIAGNOSTICS, missing, timeout_s=5, server="host-1")
+        with pytest.raises(UnsupportedFeatureError):
+            await bus.call(UPTIME, UptimeAsked(), timeout_s=5, server="host-1")

@@ -16,6 +16,7 @@ from berth.domain.compute.instance import Instance, Task
 from berth.domain.compute.step import StepOutcome, StepResult
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.ledger.write import Put
+from berth.services.fleet.uptimes import read_uptime
 from berth.testing.builders import make_take
 from tests.conformance.gateway.cloud import FarWay, put, read_console, repeated, until
 from tests.unit.adapters.gateway.rig import Agent, Plane, vm
@@ -289,3 +290,17 @@ async def test_errors_keep_their_types(far: FarWay) -> None:
         with pytest.raises(InvalidInputError):
             await agent.gateway.call("delete_everything")
         assert await agent.gateway.instances("host-1") == ()
+
+
+async def test_an_agent_of_the_previous_version_has_no_uptime(far: FarWay, plane: Plane) -> None:
+    """It answers each query like one for a console, which is no answer to any other query."""
+    agent = await far.enrolled("host-1")
+    async with raw(far, agent) as end:
+        await end.stream.send(wire.encode(wire.Watch()))
+        assert isinstance(await end.take(), wire.View)
+        asking = asyncio.create_task(read_uptime(plane.desk.bus, "host-1"))
+        ask = await end.take()
+        assert isinstance(ask, wire.Ask)
+        await end.stream.send(msgspec.msgpack.encode([9, ask.number, None, "a console"]))
+        with pytest.raises(UnavailableError, match="invalid answer"):
+            await asking

@@ -3,10 +3,12 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Fault, Instance, Status, Task
 from berth.domain.compute.migration import MoveKind, Stage
 from berth.domain.ledger.write import Committed, Put
+from berth.services.gateway.host_queries import serve_queries
 from berth.testing.builders import make_action, make_migration
 from tests.unit.api.cloud import Stack
 
@@ -84,7 +86,19 @@ async def make_world() -> World:
         "host_name": "host-1",
         "before": "2026-01-31 12:00:00",
     }
+    await _answer_queries(world)
     return world
+
+
+async def _answer_queries(world: World) -> None:
+    """Answer the queries about the host of the first server, which runs there."""
+    stack = world.stack
+    instance = await stack.ledger.get(Instance, world.values["server_id"])
+    assert instance is not None
+    for number in range(3):
+        driver = FakeDriver(FakeHost(f"host-{number}"), stack.clock)
+        await driver.spawn(instance)
+        serve_queries(stack.bus, f"host-{number}", driver)
 
 
 async def _servers(world: World, group: str) -> str:

@@ -22,6 +22,7 @@ from berth.adapters.gateway.wire import (
     Cast,
     Hello,
     Proof,
+    Query,
     Reply,
     View,
     Watch,
@@ -39,10 +40,11 @@ from berth.domain.errors import (
     BerthError,
     InvalidInputError,
     UnavailableError,
+    UnsupportedFeatureError,
 )
 from berth.ports.bus import Command
 from berth.ports.clock import Clock
-from berth.ports.gateway import HostNote, HostView
+from berth.ports.gateway import HostNote, HostQueries, HostView
 from berth.ports.telemetry import Telemetry
 from berth.ports.virt import HostReport, Power
 
@@ -92,14 +94,6 @@ class FrameStream(Protocol):
 
 Connect = Callable[[], AbstractAsyncContextManager[FrameStream]]
 """Opens a connection to a gateway; raises a BerthError if that fails."""
-
-
-class ReadConsole(Protocol):
-    """Reads a guest's console; see `VirtDriver.console`."""
-
-    def __call__(self, instance_uuid: str, *, bytes_max: int) -> Awaitable[str]:
-        """Return the last `bytes_max` bytes that the guest wrote."""
-        ...
 
 
 class RemoteGateway:
@@ -175,14 +169,14 @@ class RemoteGateway:
         self,
         prepare: Callable[[], Awaitable[None]],
         take: Callable[[HostView], None],
-        read_console: ReadConsole,
+        queries: HostQueries,
     ) -> None:
         """Keep a session open until cancelled.
 
         Args:
             prepare: called in each new session before views are sent; registers the host.
             take: called with each view of the host.
-            read_console: returns the last bytes of a guest's console.
+            queries: answers the queries of the control plane.
         """
         pause_s = PAUSE_FIRST_S
         while True:
@@ -190,7 +184,7 @@ class RemoteGateway:
             reason = self._own_reason = ""
             try:
                 async with self._connect() as stream:
-                    await self._serve(stream, prepare, take, read_console)
+                    await self._serve(stream, prepare, take, queries)
                     reason = (
                         self._own_reason
                         or stream.close_reason
@@ -213,7 +207,7 @@ class RemoteGateway:
         stream: FrameStream,
         prepare: Callable[[], Awaitable[None]],
         take: Callable[[HostView], None],
-        read_console: ReadConsole,
+        queries: HostQueries,
     ) -> None:
         """Serve one session until its connection is closed.
 
@@ -242,7 +236,7 @@ class RemoteGateway:
                     self._note(frame.view)
                     take(frame.view)
                 case Ask():
-                    self._keep(asyncio.create_task(self._answer(stream, frame, read_console)))
+                    self._keep(asyncio.create_task(self._answer(stream, frame, queries)))
 
     async def _prove(self, stream: FrameStream, hello: Hello) -> None:
         if hello.protocol != PROTOCOL:
@@ -298,11 +292,9 @@ class RemoteGateway:
         self._own_reason = reason
         await stream.close()
 
-    async def _answer(self, stream: FrameStream, ask: Ask, read_console: ReadConsole) -> None:
+    async def _answer(self, stream: FrameStream, ask: Ask, queries: HostQueries) -> None:
         try:
-            answer = Answer(
-                ask.number, None, await read_console(ask.instance_uuid, bytes_max=ask.bytes_max)
-            )
+            answer = await _answer_to(ask, queries)
         except BerthError as error:
             answer = Answer(ask.number, error_document_of(error))
         await stream.send(encode(answer))
@@ -485,3 +477,22 @@ class RemoteGateway:
     def _check(self, host: str) -> None:
         if host != self._host:
             raise AccessDeniedError(f"this is the session of host {self._host}, not of {host}")
+
+
+async def _answer_to(ask: Ask, queries: HostQueries) -> Answer:
+    """Return the answer to a query.
+
+    Raises:
+        BerthError: the query is unknown, or there is no answer.
+    """
+    match ask.query:
+        case Query.CONSOLE:
+            text = await queries.console(ask.instance_uuid, bytes_max=ask.bytes_max)
+            return Answer(ask.number, None, text)
+        case Query.DIAGNOSTICS:
+            return Answer(ask.number, None, value=raw(await queries.diagnostics(ask.instance_uuid)))
+        case Query.UPTIME:
+            return Answer(ask.number, None, value=raw(await queries.uptime()))
+        case _:
+            text = f"the agent does not know the query {ask.query[:80]!r}; upgrade the agent"
+            raise UnsupportedFeatureError(text)

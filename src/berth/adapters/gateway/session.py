@@ -18,6 +18,7 @@ from berth.adapters.gateway.wire import (
     Cast,
     Hello,
     Proof,
+    Query,
     Reply,
     View,
     Watch,
@@ -32,6 +33,7 @@ from berth.domain.errors import BerthError, InvalidInputError, UnavailableError
 from berth.ports.clock import Clock
 from berth.ports.gateway import HostSessions, HostView
 from berth.ports.telemetry import Telemetry
+from berth.ports.virt import GuestDiagnostics
 
 NORMAL: Final = 1000
 """The close code of a session that ends normally; all codes are those of WebSocket."""
@@ -147,7 +149,7 @@ class AgentSession:
         self._nonce = nonce or sessions.random_bytes(NONCE_BYTES)
         self._key: HostKey | None = None
         self._stops: list[Callable[[], None]] = []
-        self._answers: dict[int, asyncio.Future[str]] = {}
+        self._answers: dict[int, asyncio.Future[Answer]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._frames, self._bytes = _FRAMES_MAX, _BYTES_MAX
         self._refilled_ns = sessions.clock.ticks_ns()
@@ -310,7 +312,7 @@ class AgentSession:
     def _watch(self) -> None:
         if self._stops:
             raise InvalidInputError("frame", "requests views a second time in this session")
-        self._stops.append(self._services.serve_console(self.host, self._read_console))
+        self._stops.append(self._services.serve_queries(self.host, self))
         self._spawn(self._open())
 
     async def _open(self) -> None:
@@ -328,14 +330,44 @@ class AgentSession:
         if not self.is_over:
             self._send(encode(View(view)))
 
-    async def _read_console(self, instance_uuid: str, bytes_max: int) -> str:
+    async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
+        """See `HostQueries.console`."""
+        answer = await self._query(Query.CONSOLE, instance_uuid, bytes_max)
+        return answer.text[-_CONSOLE_CHARS_MAX:]
+
+    async def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
+        """See `HostQueries.diagnostics`."""
+        found: GuestDiagnostics = self._value(
+            await self._query(Query.DIAGNOSTICS, instance_uuid), GuestDiagnostics
+        )
+        return found
+
+    async def uptime(self) -> str:
+        """See `HostQueries.uptime`."""
+        found: str = self._value(await self._query(Query.UPTIME), str)
+        return found
+
+    def _value(self, answer: Answer, kind: Any) -> Any:  # noqa: ANN401 - any type form
+        """Return the value in an answer.
+
+        Raises:
+            UnavailableError: it has the wrong type, as in the answers of agents of older versions.
+        """
+        try:
+            return _decoded(answer.value, kind, "value")
+        except InvalidInputError as error:
+            raise UnavailableError(
+                f"the agent of host {self.host} gave an invalid answer ({error.reason})"
+            ) from error
+
+    async def _query(self, query: Query, instance_uuid: str = "", bytes_max: int = 0) -> Answer:
         number = max(self._answers, default=0) + 1
-        answer = self._answers[number] = asyncio.get_running_loop().create_future()
-        self._send(encode(Ask(number, instance_uuid, bytes_max)))
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._answers[number] = answer
+        self._send(encode(Ask(number, instance_uuid, bytes_max, query)))
         try:
             async with asyncio.timeout(_CONSOLE_S):
-                text: str = await answer
-                return text
+                return await answer
         except TimeoutError as error:
             raise UnavailableError(
                 f"the agent of host {self.host} does not answer; see its log"
@@ -350,7 +382,7 @@ class AgentSession:
         if frame.failure is not None:
             answer.set_exception(error_of(frame.failure))
         else:
-            answer.set_result(frame.text[-_CONSOLE_CHARS_MAX:])
+            answer.set_result(frame)
 
     def _cast(self, cast: Cast) -> None:
         kind = self._services.cast_type(cast.command)

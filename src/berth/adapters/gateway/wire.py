@@ -8,11 +8,13 @@ frame with a wrong type, a missing field or a value out of bounds ends the sessi
 2. The agent sends `Beat` periodically, `Call` to call a method of `HostGateway`, and `Cast` to send
    a message to all schedulers. The control plane answers each `Call` with `Reply`.
 3. After `Watch` the control plane sends `View` frames: first a complete view of the host, then
-   changes. It sends `Ask` to read a console, which the agent answers with `Answer`.
+   changes. It sends `Ask` for a query about the host or a guest, which the agent answers with
+   `Answer`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -37,6 +39,9 @@ CONTROL_FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 NONCE_BYTES: Final = 32
 
 _NAME_MAX: Final = 255
+
+# The encoded None. A default value in a frame cannot be an empty `Raw`, which is not MessagePack.
+_NOTHING: Final = msgspec.Raw(b"\xc0")
 
 T = TypeVar("T")
 
@@ -105,20 +110,33 @@ class View(msgspec.Struct, tag=7, array_like=True, frozen=True):
     view: HostView
 
 
+class Query(StrEnum):
+    """What the control plane may ask an agent for; each is a method of `HostQueries`."""
+
+    CONSOLE = "console"
+    DIAGNOSTICS = "diagnostics"
+    UPTIME = "uptime"
+
+
 class Ask(msgspec.Struct, tag=8, array_like=True, frozen=True):
-    """The request for the last `bytes_max` bytes of a guest's console."""
+    """A query about a guest or the host, such as for the last `bytes_max` bytes of a console.
+
+    The previous version does not know `query`, and answers each query like one for a console.
+    """
 
     number: int
     instance_uuid: str
     bytes_max: int
+    query: str = Query.CONSOLE
 
 
 class Answer(msgspec.Struct, tag=9, array_like=True, frozen=True):
-    """The answer to the request with the same number: an error, or the text of the console."""
+    """The answer to the query with the same number: an error, a text, or an encoded value."""
 
     number: int
     failure: ErrorDocument | None
     text: str = ""
+    value: msgspec.Raw = _NOTHING
 
 
 class Cast(msgspec.Struct, tag=10, array_like=True, frozen=True):

@@ -2,6 +2,8 @@
 
 import os
 import re
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,9 @@ from berth.domain.hardware.pci import DeviceType, PciPool
 
 _KB_PER_MB = 1024
 _BYTES_PER_KB = 1024
+# The size of a record in utmp (glibc on 64-bit machines), and the type of one of a logged-in user.
+_UTMP_BYTES = 384
+_USER_PROCESS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,7 @@ class Linux:
     def __init__(self, root: Path = Path("/")) -> None:
         self._proc = root / "proc"
         self._sys = root / "sys"
+        self._run = root / "run"
         self._is_this = root == Path("/")
 
     def cpu(self) -> Cpu:
@@ -101,6 +107,17 @@ class Linux:
                 found.append(device.name)
         return found
 
+    def uptime(self) -> str:
+        """Return the time, the time since boot, the users and the load, as `uptime` prints them."""
+        since_boot = _text(self._proc / "uptime").split()
+        load = _text(self._proc / "loadavg").split()[:3]
+        return uptime_text(
+            time.localtime(),
+            float(since_boot[0]) if since_boot else 0.0,
+            users=_users_in(self._run / "utmp"),
+            load=load or ("0.00", "0.00", "0.00"),
+        )
+
     def disk_bytes(self, folder: Path) -> int:
         """Return the size in bytes of the file system of a folder, which need not exist yet."""
         while not folder.exists():
@@ -133,6 +150,25 @@ class Linux:
             mempages=tuple(_pages(one) for one in sorted((node / "hugepages").glob("*"))),
             socket=int(sockets.pop()) if len(sockets) == 1 else None,
         )
+
+
+def uptime_text(now: time.struct_time, up_s: float, *, users: int, load: Sequence[str]) -> str:
+    """Return an uptime in the format of the program `uptime`, which clients of Nova parse.
+
+    Args:
+        now: the local time.
+        up_s: the seconds since boot.
+        users: the number of users who are logged in.
+        load: the load averages of the last 1, 5 and 15 minutes.
+    """
+    minutes = int(up_s) // 60
+    days, hours, minutes = minutes // 1440, minutes // 60 % 24, minutes % 60
+    since = f"{hours}:{minutes:02}" if hours else f"{minutes} min"
+    if days:
+        since = f"{days} day{'s' if days > 1 else ''}, {since}"
+    people = f"{users} user{'' if users == 1 else 's'}"
+    clock = time.strftime("%H:%M:%S", now)
+    return f" {clock} up {since},  {people},  load average: {', '.join(load)}\n"
 
 
 def parse_cpus(text: str) -> frozenset[int]:
@@ -180,6 +216,19 @@ def _pages(folder: Path) -> MemoryPages:
     size = re.search(r"(\d+)kB", folder.name)
     total = _text(folder / "nr_hugepages").strip()
     return MemoryPages(int(size[1]) if size else 1, int(total or "0"))
+
+
+def _users_in(path: Path) -> int:
+    """Return the number of logged-in users in a utmp file; 0 if there is no such file."""
+    try:
+        records = path.read_bytes()
+    except OSError:
+        return 0
+    kinds = (
+        int.from_bytes(records[at : at + 2], sys.byteorder)
+        for at in range(0, len(records), _UTMP_BYTES)
+    )
+    return sum(kind == _USER_PROCESS for kind in kinds)
 
 
 def _number(folder: Path) -> int:

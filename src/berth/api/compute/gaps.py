@@ -32,12 +32,10 @@ _GAPS = {
         "os-snapshots",
         f"{_SERVER}/os-volume_attachments",
     ),
-    "has no interactive consoles, diagnostics, topology or shares of servers": (
-        f"{_SERVER}/(remote-consoles|diagnostics|topology|shares)",
+    "has no interactive consoles, topology or shares of servers": (
+        f"{_SERVER}/(remote-consoles|topology|shares)",
         "os-console-auth-tokens",
     ),
-    # Clients request the uptime to show a hypervisor, and continue without it only after a 501.
-    "does not know how long a hypervisor has been up": ("os-hypervisors/[^/]+/uptime",),
     "has neither cells nor builds of guest agents": ("os-cells", "os-agents"),
     "does not force live migrations to complete; they can be cancelled": (
         f"{_SERVER}/migrations/[^/]+/action",

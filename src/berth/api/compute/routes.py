@@ -11,6 +11,7 @@ from berth.api.compute.handlers import (
 )
 from berth.api.compute.handlers.servers import (
     server_actions,
+    server_diagnostics,
     server_lists,
     server_metadata,
     servers,
@@ -23,6 +24,7 @@ from berth.api.compute.schemas.aggregates import (
     NewAggregateBody,
 )
 from berth.api.compute.schemas.availability_zones import ZonesAnswer
+from berth.api.compute.schemas.diagnostics import DiagnosticsAnswer
 from berth.api.compute.schemas.flavors import (
     FlavorAccessAnswer,
     FlavorAction,
@@ -93,6 +95,8 @@ _GROUP = "/v2.1/os-server-groups/{group_id}"
 _ADMIN = Role.ADMIN
 # The last microversion with searches by path; 2.53 replaces them with query parameters.
 _BEFORE_UUIDS = (2, 52)
+# From 2.88 on, the details of a hypervisor contain its uptime.
+_UPTIME_UNTIL = (2, 87)
 _HOST = "/v2.1/os-hosts/{host_name}"
 _HOSTS_UNTIL = (2, 42)
 
@@ -125,6 +129,13 @@ _SERVERS = (
     ),
     ApiOperation("DELETE", _SERVER, servers.delete_server, 204),
     ApiOperation("POST", f"{_SERVER}/action", server_actions.act_on_server, 202, body=ServerAction),
+    ApiOperation(
+        "GET",
+        f"{_SERVER}/diagnostics",
+        server_diagnostics.show_diagnostics,
+        role=_ADMIN,
+        answers=DiagnosticsAnswer,
+    ),
     ApiOperation("GET", _METADATA, server_metadata.list_metadata, answers=MetadataAnswer),
     ApiOperation(
         "POST", _METADATA, server_metadata.add_metadata, body=MetadataBody, answers=MetadataAnswer
@@ -252,6 +263,14 @@ _FLEET = (
         role=_ADMIN,
         query=HypervisorQuery,
         answers=HypervisorAnswer,
+    ),
+    ApiOperation(
+        "GET",
+        f"{_HYPERVISOR}/uptime",
+        hypervisors.show_uptime,
+        role=_ADMIN,
+        answers=HypervisorAnswer,
+        until=_UPTIME_UNTIL,
     ),
     ApiOperation(
         "GET",

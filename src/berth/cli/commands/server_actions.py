@@ -328,6 +328,33 @@ def actions(api: ApiConnection, *, server: str, as_json: bool) -> None:
     print_table(("Action", "Time", "By or on", "Result", "Request"), table, wrap=("Result",))
 
 
+@click.command("diagnostics")
+@click.argument("server")
+@json_option
+@connected
+def diagnostics(api: ApiConnection, *, server: str, as_json: bool) -> None:
+    """Show the use of CPUs, memory and disks by the guest of SERVER."""
+    found = api.get(f"{PATH}/{segment(find_server(api, server)['id'])}/diagnostics")
+    if as_json:
+        print_json(found)
+        return
+    memory = part(found, "memory_details")
+    fields: dict[str, object] = {
+        "state": found["state"],
+        "hypervisor": found["hypervisor"],
+        "uptime": f"{found['uptime']} s",
+        "memory": f"{memory['used']} of {memory['maximum']} MiB",
+    }
+    for cpu in rows(found, "cpu_details"):
+        fields[f"CPU {cpu['id']}"] = f"{cpu['time'] / 1e9:.1f} s"
+    for number, disk in enumerate(rows(found, "disk_details")):
+        fields[f"disk {number} read"] = f"{disk['read_bytes']} B, {disk['read_requests']} requests"
+        fields[f"disk {number} written"] = (
+            f"{disk['write_bytes']} B, {disk['write_requests']} requests"
+        )
+    print_fields(fields)
+
+
 @click.command("migrations")
 @click.argument("server")
 @json_option
@@ -362,6 +389,7 @@ ACTIONS: Final[tuple[click.Command, ...]] = (
     reset_state,
     zone,
     actions,
+    diagnostics,
     migrations,
 )
 """The commands for actions on servers, in the order of the documentation."""

@@ -1,16 +1,16 @@
 """The services that the control plane offers to the sessions of agents; see `HostSessions`."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from berth.domain.compute.host_identity import HostKey
 from berth.domain.errors import InvalidInputError
 from berth.ports.bus import Bus, Command
-from berth.ports.gateway import HostGateway, HostView
+from berth.ports.gateway import HostGateway, HostQueries, HostView
 from berth.services.gateway.assignments import Assignments
+from berth.services.gateway.host_queries import serve_queries
 from berth.services.gateway.identities import HostIdentities
 from berth.services.replica.liveness import Liveness
-from berth.services.servers.consoles import CONSOLE, ConsoleAsked, ConsoleTold
 from berth.services.tracking.messages import DELETE, SYNC, UPDATE
 
 # The messages that the gateway forwards from agents to all schedulers.
@@ -27,7 +27,7 @@ class SessionServices:
         assignments: sends the views of hosts.
         identities: knows the keys of hosts.
         liveness: receives the heartbeats.
-        bus: reaches schedulers, and brings requests for consoles.
+        bus: reaches schedulers, and brings queries to hosts.
     """
 
     def __init__(
@@ -84,15 +84,9 @@ class SessionServices:
         opened = await assignments.open(host, deliver, deletes_disks=deletes_disks)
         return lambda: assignments.close(opened)
 
-    def serve_console(
-        self, host: str, read: Callable[[str, int], Awaitable[str]]
-    ) -> Callable[[], None]:
-        """See `HostSessions.serve_console`."""
-
-        async def tell(asked: ConsoleAsked) -> ConsoleTold:
-            return ConsoleTold(await read(asked.instance_uuid, asked.bytes_max))
-
-        return self._bus.serve(CONSOLE, tell, server=host)
+    def serve_queries(self, host: str, queries: HostQueries) -> Callable[[], None]:
+        """See `HostSessions.serve_queries`."""
+        return serve_queries(self._bus, host, queries)
 
     def cast_type(self, command: str) -> type | None:
         """See `HostSessions.cast_type`."""

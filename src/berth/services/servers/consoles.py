@@ -7,7 +7,7 @@ from typing import Final
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import InstanceStateError, UnavailableError
 from berth.ports.bus import Bus, Command
-from berth.ports.virt import VirtDriver
+from berth.ports.gateway import HostQueries
 
 # At most this many bytes of a console are returned, which is Nova's limit of 100 KiB.
 BYTES_MAX: Final = 100 * 1024
@@ -35,12 +35,12 @@ CONSOLE: Command[ConsoleAsked, ConsoleTold] = Command("agent", "console", Consol
 this command under the host's name."""
 
 
-def serve_console(bus: Bus, host: str, driver: VirtDriver) -> Callable[[], None]:
+def serve_console(bus: Bus, host: str, queries: HostQueries) -> Callable[[], None]:
     """Serve the console command for a host, and return the function that ends the service."""
 
     async def tell(asked: ConsoleAsked) -> ConsoleTold:
         bytes_max = min(max(asked.bytes_max, 0), BYTES_MAX)
-        return ConsoleTold(await driver.console(asked.instance_uuid, bytes_max=bytes_max))
+        return ConsoleTold(await queries.console(asked.instance_uuid, bytes_max=bytes_max))
 
     return bus.serve(CONSOLE, tell, server=host)
 

@@ -26,6 +26,7 @@ from berth.testing.driver_conformance.failing import FailingDriverConformance
 from berth.testing.driver_conformance.hints import HintTests
 from berth.testing.driver_conformance.moving import MovingTests
 from berth.testing.driver_conformance.power import PowerTests
+from berth.testing.driver_conformance.queries import QueryTests
 from berth.testing.driver_conformance.reports import ReportTests
 from berth.testing.driver_conformance.rig import DriverRig, RigFixtures, clean, stub_instance
 from berth.testing.driver_conformance.sizes import SizeTests
@@ -51,5 +52,6 @@ class DriverConformance(
     MovingTests,
     DiskTests,
     HintTests,
+    QueryTests,
 ):
     """All conformance tests of a working driver."""

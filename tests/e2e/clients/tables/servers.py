@@ -176,7 +176,7 @@ ASIDE: tuple[Command, ...] = (
     refused("server add security group first sg", "network"),
     with_tokens(refused("server add floating ip first 1.2.3.4", "network")),
     usual(refused("console url show first", "consoles")),
-    refused("server show --diagnostics first", "diagnostics"),
+    usual(says("server show --diagnostics first", "memory")),
     usual(refused("network list", "network")),
     with_tokens(refused("volume list", "block-storage|volume")),
     usual(says("usage list", "RAM MB-Hours")),

@@ -11,7 +11,9 @@ from berth.adapters.gateway.host_key import HostKeyFile
 from berth.adapters.gateway.remote import Connect, RemoteGateway
 from berth.adapters.gateway.session import SessionList
 from berth.domain.compute.instance import Instance
+from berth.domain.errors import DriverError, UnsupportedFeatureError
 from berth.ports.gateway import HostView
+from berth.ports.virt import DiskCounters, GuestDiagnostics
 from berth.services.gateway.assignments import Assignments
 from berth.services.gateway.identities import HostIdentities
 from berth.services.gateway.sessions import SessionServices
@@ -19,6 +21,28 @@ from berth.services.replica.liveness import Liveness
 from berth.testing.builders import make_instance, make_uuid
 from tests.unit.adapters.gateway.pipe import connect_pipe
 from tests.unit.services.wiring import Desk, Fleet, open_desk, running
+
+DIAGNOSTICS = GuestDiagnostics(
+    "fake", (5,), memory_kb=8, memory_used_kb=7, disks=(DiskCounters("vda", 1, 2, 3, 4, 5),)
+)
+
+
+class KnownAnswers:
+    """Answers the queries about a host with fixed values."""
+
+    async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
+        """Return the arguments."""
+        return f"{instance_uuid} {bytes_max}"
+
+    async def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
+        """Return the same for each guest except a missing one."""
+        if instance_uuid == "missing":
+            raise DriverError("guest missing does not exist")
+        return DIAGNOSTICS
+
+    async def uptime(self) -> str:
+        """Raise the error of a driver without an uptime."""
+        raise UnsupportedFeatureError("the driver does not know the uptime")
 
 
 class Agent:
@@ -44,13 +68,9 @@ class Agent:
     async def _prepare(self) -> None:
         self.prepared += 1
 
-    @staticmethod
-    async def _console(instance_uuid: str, *, bytes_max: int) -> str:
-        return f"{instance_uuid} {bytes_max}"
-
     async def run(self) -> None:
         """Keep the session open."""
-        await self.gateway.run(self._prepare, self.views.append, self._console)
+        await self.gateway.run(self._prepare, self.views.append, KnownAnswers())
 
     @property
     def seen(self) -> dict[str, Instance]:

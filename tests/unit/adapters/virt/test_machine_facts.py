@@ -1,11 +1,13 @@
 """Facts about a machine, read from a tree of Linux's files."""
 
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from berth.adapters.virt.inventory import Hypervisor, InventorySettings, report_of, traits_of
-from berth.adapters.virt.machine_facts import Linux, cpu_info_of, parse_cpus
+from berth.adapters.virt.machine_facts import Linux, cpu_info_of, parse_cpus, uptime_text
 from berth.domain.hardware.numa import MemoryPages, check_cells
 from berth.domain.hardware.pci import DeviceType, PciPool, check_pools
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
@@ -182,3 +184,31 @@ def test_this_machine_can_be_read(tmp_path: Path) -> None:
     report = report_of("here", InventorySettings(tmp_path), QEMU, 0)
     assert report.provider.inventories[VCPU].capacity > 0
     check_cells(Linux().numa_cells())
+
+
+def test_an_uptime_has_time_users_and_load(tmp_path: Path) -> None:
+    """The uptime is that of the kernel, and the users are those in utmp."""
+    linux = write(
+        tmp_path, {"proc/uptime": "8076300.25 1.0\n", "proc/loadavg": "0.20 0.12 1.4 1/2 3"}
+    )
+    (tmp_path / "run").mkdir()
+    records = [kind.to_bytes(2, sys.byteorder).ljust(384, b"\0") for kind in (2, 7, 8, 7)]
+    (tmp_path / "run/utmp").write_bytes(b"".join(records))
+    assert linux.uptime()[9:] == " up 93 days, 11:25,  2 users,  load average: 0.20, 0.12, 1.4\n"
+
+
+@pytest.mark.parametrize(
+    ("up_s", "told"),
+    [(59, "0 min"), (3_599, "59 min"), (3_660, "1:01"), (86_400, "1 day, 0 min")],
+)
+def test_an_uptime_is_given_as_the_program_does(up_s: float, told: str) -> None:
+    """Hours are shown from one hour on, and days from one day on."""
+    text = uptime_text(time.gmtime(0), up_s, users=1, load=("0.00", "0.00", "0.00"))
+    assert text == f" 00:00:00 up {told},  1 user,  load average: 0.00, 0.00, 0.00\n"
+
+
+def test_a_machine_without_the_files_has_an_uptime(tmp_path: Path) -> None:
+    """Missing files count as no time, no users and no load."""
+    assert (
+        Linux(tmp_path).uptime().endswith("up 0 min,  0 users,  load average: 0.00, 0.00, 0.00\n")
+    )

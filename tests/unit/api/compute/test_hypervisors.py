@@ -4,6 +4,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.services.gateway.host_queries import serve_queries
 from tests.unit.api.cloud import Json, Stack
 
 PATH = "/v2.1/os-hypervisors"
@@ -117,3 +119,32 @@ async def test_a_silent_host_is_down(stack: Stack) -> None:
 async def test_a_name_is_no_id(stack: Stack) -> None:
     """A name as the id gets 404, which clients expect before they search by name."""
     assert (await stack.ask("GET", f"{PATH}/node-0", version="2.88")).status == 404
+
+
+async def test_the_uptime_is_read_from_the_agent(stack: Stack) -> None:
+    """It is at a path of its own before 2.88, and a field of the details from then on."""
+    answer = await stack.ask("GET", f"{PATH}/{UUID}/uptime", version="2.53")
+    assert answer.status == 400  # as in Nova when the agent does not answer
+    driver = FakeDriver(FakeHost("host-0"), stack.clock)
+    serve_queries(stack.bus, "host-0", driver)
+    stack.clock.seconds += 90_000
+    answer = await stack.ask("GET", f"{PATH}/{UUID}/uptime", version="2.87")
+    assert answer.status == 200
+    shown = answer.body["hypervisor"]
+    assert set(shown) == {"id", "hypervisor_hostname", "state", "status", "uptime"}
+    assert "up 1 day, 1:00,  0 users,  load average: 0.00, 0.00, 0.00" in shown["uptime"]
+    assert (await stack.ask("GET", f"{PATH}/{UUID}/uptime", version="2.88")).status == 404
+    assert (await stack.ask("GET", f"{PATH}/none/uptime", version="2.53")).status == 404
+
+
+async def test_a_list_has_the_uptimes_of_hosts_that_answer(stack: Stack) -> None:
+    """A host that is down or does not answer has the uptime null."""
+    for host in ("host-0", "host-1"):
+        serve_queries(stack.bus, host, FakeDriver(FakeHost(host), stack.clock))
+    services = (await stack.ask("GET", "/v2.1/os-services", version="2.53")).body["services"]
+    (down,) = (one["id"] for one in services if one["host"] == "host-1")
+    await stack.ask("PUT", f"/v2.1/os-services/{down}", {"forced_down": True}, version="2.53")
+    found = [one["uptime"] for one in await read(stack, "/detail", "2.88")]
+    assert found[0] is not None
+    assert found[1:] == [None, None]
+    assert all("uptime" not in one for one in await read(stack, "", "2.88"))

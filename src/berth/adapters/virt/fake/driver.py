@@ -1,23 +1,39 @@
 """The driver of a fake host; see the port `VirtDriver`."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from berth.adapters.virt.fake.host import FakeHost, report_of
 from berth.adapters.virt.fake.machine import FakeGuest, FakeMachine
 from berth.adapters.virt.fake.network import FakeNetwork
+from berth.adapters.virt.machine_facts import uptime_text
 from berth.adapters.virt.refusals import IS_TARGET
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance
-from berth.domain.errors import DriverError, MigrationError
+from berth.domain.errors import DriverError, MigrationError, UnsupportedFeatureError
 from berth.ports.clock import Clock
-from berth.ports.virt import DriverFeature, Guest, GuestEvent, HostReport, OrphanFiles, Power
+from berth.ports.virt import (
+    DiskCounters,
+    DriverFeature,
+    Guest,
+    GuestDiagnostics,
+    GuestEvent,
+    HostReport,
+    OrphanFiles,
+    Power,
+)
 
 _ALL = frozenset(DriverFeature)
 _WAITS = "waits for a live migration"
 _NETWORK: Final = FakeNetwork()
 _LIVE = (Power.RUNNING, Power.PAUSED)
+# A fake guest reads this much when it starts, then writes one request a second, and uses this share
+# of each CPU.
+_BOOT_BYTES: Final = 64 * 1024 * 1024
+_REQUEST_BYTES: Final = 4096
+_CPU_SHARE: Final = 0.05
 
 
 class FakeDriver:
@@ -44,6 +60,7 @@ class FakeDriver:
         self._clock = clock
         self._network = network
         self._calls = 0
+        self._began_s = clock.now_s()
         self.machine = machine or FakeMachine(fake.name)
 
     @property
@@ -165,6 +182,40 @@ class FakeDriver:
         lines = min(guest.boots, bytes_max // len(line) + 1)
         return (line * lines)[-bytes_max:] if bytes_max else ""
 
+    async def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
+        """See `VirtDriver.diagnostics`. The figures grow with the time since the guest's start."""
+        guest = await self._begin(DriverFeature.DIAGNOSTICS, instance_uuid, Power.RUNNING)
+        up_s = max(self._clock.now_s() - guest.started_s, 0.0) if guest.started_s else 0.0
+        flavor = guest.flavor
+        sizes = (flavor.root_gb, flavor.ephemeral_gb, flavor.swap_mb)
+        disks = tuple(
+            DiskCounters(
+                f"vd{letter}",
+                read_bytes=_BOOT_BYTES * (letter == "a"),
+                read_requests=_BOOT_BYTES // _REQUEST_BYTES * (letter == "a"),
+                write_bytes=int(up_s) * _REQUEST_BYTES,
+                write_requests=int(up_s),
+                errors=0,
+            )
+            for letter, _ in zip("abc", filter(None, sizes), strict=False)
+        )
+        memory_kb = flavor.memory_mb * 1024
+        return GuestDiagnostics(
+            hypervisor="fake",
+            cpu_times_ns=(int(up_s * _CPU_SHARE * 1e9),) * flavor.vcpus,
+            memory_kb=memory_kb,
+            memory_used_kb=memory_kb,
+            memory_rss_kb=memory_kb // 2,
+            disks=disks,
+        )
+
+    async def uptime(self) -> str:
+        """See `VirtDriver.uptime`. The host is up since the driver was created."""
+        await self._act("uptime")
+        now_s = self._clock.now_s()
+        load = ("0.00", "0.00", "0.00")
+        return uptime_text(time.localtime(now_s), now_s - self._began_s, users=0, load=load)
+
     async def take_in(self, instance: Instance) -> str:
         """See `VirtDriver.take_in`."""
         self._check(DriverFeature.LIVE_MIGRATION)
@@ -254,6 +305,7 @@ class FakeDriver:
 
     def _make(self, instance: Instance, power: Power, reason: str = "") -> FakeGuest:
         guest = FakeGuest(instance.flavor, instance.flavor, power, reason)
+        guest.started_s = self._clock.now_s()
         self.machine.guests[instance.uuid] = guest
         self.machine.set_power(instance.uuid, power, reason)
         return guest
@@ -262,6 +314,7 @@ class FakeDriver:
         """Start a guest from its disks, which other hosts can no longer fetch then."""
         self._withdraw(instance_uuid)
         self.machine.start(instance_uuid)
+        self.machine.guests[instance_uuid].started_s = self._clock.now_s()
 
     def _withdraw(self, instance_uuid: str) -> None:
         """End the offer of a guest's disks, if there is one."""
@@ -291,7 +344,8 @@ class FakeDriver:
 
     def _check(self, verb: DriverFeature) -> None:
         if verb not in self.verbs:
-            raise DriverError(f"the driver of {self._fake.name} does not support {verb}")
+            text = f"the driver of {self._fake.name} does not support {verb}"
+            raise UnsupportedFeatureError(text)
 
     def _guest(self, instance_uuid: str, *powers: Power) -> FakeGuest:
         self._network.receive(self.machine)

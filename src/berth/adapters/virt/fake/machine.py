@@ -27,6 +27,8 @@ class FakeGuest:
     waits: bool = False
     offered: bool = False
     is_orphan: bool = False
+    started_s: float = 0.0
+    """The Unix time of its last start on this machine."""
 
 
 class FakeMachine:

@@ -103,6 +103,10 @@ class Domain(Protocol):
         uri: str,
         flags: int,
     ) -> int: ...
+    def info(self) -> list[int]: ...  # noqa: D102
+    def vcpus(self) -> tuple[list[tuple[int, int, int, int]], list[tuple[bool, ...]]]: ...  # noqa: D102
+    def memoryStats(self) -> dict[str, int]: ...  # noqa: D102
+    def blockStats(self, path: str) -> tuple[int, int, int, int, int]: ...  # noqa: D102
     def create(self) -> int: ...  # noqa: D102
     def destroy(self) -> int: ...  # noqa: D102
     def undefineFlags(self, flags: int) -> int: ...  # noqa: D102

@@ -18,17 +18,27 @@ from berth.adapters.virt.inventory import InventorySettings, report_of
 from berth.adapters.virt.libvirt import binding, hardware, states
 from berth.adapters.virt.libvirt.builder import LibvirtBuilder
 from berth.adapters.virt.libvirt.connection import LibvirtConnection
+from berth.adapters.virt.libvirt.diagnostics import diagnostics_of
 from berth.adapters.virt.libvirt.guest_registry import LibvirtGuestRegistry, ObservedGuest
 from berth.adapters.virt.libvirt.host import LibvirtHost, hypervisor_of
 from berth.adapters.virt.libvirt.migration import LibvirtMigration, abort_job
 from berth.adapters.virt.libvirt.power_off import force_off, press_power_button
 from berth.adapters.virt.libvirt.record import GuestRecord
+from berth.adapters.virt.machine_facts import Linux
 from berth.adapters.virt.refusals import IS_TARGET
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
 from berth.ports.clock import Clock
-from berth.ports.virt import DriverFeature, Guest, GuestEvent, HostReport, OrphanFiles, Power
+from berth.ports.virt import (
+    DriverFeature,
+    Guest,
+    GuestDiagnostics,
+    GuestEvent,
+    HostReport,
+    OrphanFiles,
+    Power,
+)
 
 _T = TypeVar("_T")
 _LIVE = (Power.RUNNING, Power.PAUSED)
@@ -193,6 +203,15 @@ class LibvirtDriver:
             raise DriverError(f"guest {instance_uuid} does not exist on host {self._host.name}")
         folder = self._registry.folder(instance_uuid)
         return await asyncio.to_thread(tail, folder.console, bytes_max)
+
+    async def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
+        """See `VirtDriver.diagnostics`."""
+        async with self._locked_guest(instance_uuid, Power.RUNNING):
+            return await self._connection.on(instance_uuid, diagnostics_of)
+
+    async def uptime(self) -> str:
+        """See `VirtDriver.uptime`."""
+        return await asyncio.to_thread(Linux().uptime)
 
     async def take_in(self, instance: Instance) -> str:
         """See `VirtDriver.take_in`. The guest is a domain without a process, with blank disks."""

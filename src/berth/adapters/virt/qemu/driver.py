@@ -12,9 +12,11 @@ from berth.adapters.virt.guest_events import GuestEventHub
 from berth.adapters.virt.guest_folder import leftover_folders, os_errors_as_driver_errors, tail
 from berth.adapters.virt.images import Images
 from berth.adapters.virt.inventory import InventorySettings, report_of
+from berth.adapters.virt.machine_facts import Linux
 from berth.adapters.virt.qemu import migration
 from berth.adapters.virt.qemu.builder import QemuBuilder
 from berth.adapters.virt.qemu.command_line import QemuHost
+from berth.adapters.virt.qemu.diagnostics import diagnostics_of
 from berth.adapters.virt.qemu.guest_registry import QemuGuestRegistry
 from berth.adapters.virt.qemu.machine import ARRIVED, Machine
 from berth.adapters.virt.qemu.spec import SpecNotWrittenError
@@ -23,7 +25,15 @@ from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
 from berth.ports.clock import Clock
-from berth.ports.virt import DriverFeature, Guest, GuestEvent, HostReport, OrphanFiles, Power
+from berth.ports.virt import (
+    DriverFeature,
+    Guest,
+    GuestDiagnostics,
+    GuestEvent,
+    HostReport,
+    OrphanFiles,
+    Power,
+)
 
 _LIVE = (Power.RUNNING, Power.PAUSED)
 _VERBS = frozenset(DriverFeature) - {DriverFeature.RESIZE_LIVE}
@@ -188,6 +198,15 @@ class QemuDriver:
         if machine is None:
             raise DriverError(f"guest {instance_uuid} does not exist on host {self._host.name}")
         return await asyncio.to_thread(tail, machine.folder.console, bytes_max)
+
+    async def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
+        """See `VirtDriver.diagnostics`."""
+        async with self._locked_guest(instance_uuid, Power.RUNNING) as machine:
+            return await diagnostics_of(machine)
+
+    async def uptime(self) -> str:
+        """See `VirtDriver.uptime`."""
+        return await asyncio.to_thread(Linux().uptime)
 
     async def take_in(self, instance: Instance) -> str:
         """See `VirtDriver.take_in`. A QEMU process waits for the guest's memory and disks."""

@@ -196,6 +196,17 @@ class Machine:
             return Power.CRASHED, self.folder.last_error() or _GONE
         return self.spec.power, self.spec.reason
 
+    @property
+    def pid(self) -> int:
+        """The pid of the guest's process.
+
+        Raises:
+            DriverError: the guest has no process.
+        """
+        if self._process is None:
+            raise DriverError(f"guest {self.spec.uuid} has no process")
+        return self._process.pid
+
     async def press(self, grace_s: float) -> None:
         """Press the power button until the guest is off or the grace period is over."""
         now_ns = press_ns = self._clock.ticks_ns()

@@ -1,7 +1,7 @@
 """Handlers for hypervisors, the compute API's name for hosts."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from berth.api.codec import UNSET, UnsetType, encode_text
@@ -16,6 +16,7 @@ from berth.api.compute.schemas.hypervisors import (
     Statistics,
     StatisticsAnswer,
 )
+from berth.api.errors import HttpError
 from berth.api.fleet import host_uuids, page_after, views_of
 from berth.api.links import Link, limit_of, next_page
 from berth.api.microversion import Version
@@ -23,10 +24,17 @@ from berth.api.parts import ApiParts
 from berth.api.routing import Answer, Call
 from berth.api.values import flag, number_of
 from berth.domain.compute.host import Service
-from berth.domain.errors import InvalidInputError, NotFoundError
+from berth.domain.errors import (
+    DriverError,
+    InvalidInputError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedFeatureError,
+)
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU, Inventory
 from berth.ports.ledger import InstanceQuery
 from berth.services.fleet.hosts import HostView
+from berth.services.fleet.uptimes import read_uptime, read_uptimes
 
 # Microversions: 2.28 makes `cpu_info` an object instead of JSON text; 2.33 adds paging; 2.53
 # replaces integer ids with uuids and the search paths with query parameters; 2.75 shows `servers`
@@ -56,14 +64,42 @@ async def show_hypervisor(call: Call) -> Answer:
     """Show a hypervisor by its uuid, or before microversion 2.53 by its integer id."""
     query = call.query(HypervisorQuery)
     with_servers = call.version >= _UUIDS and flag(query.with_servers, "with_servers")
+    view = await _found(call)
+    (written,) = await _write(call, [view], _Form(detail=True, with_servers=with_servers))
+    return Answer(HypervisorAnswer(hypervisor=written))
+
+
+async def show_uptime(call: Call) -> Answer:
+    """Show how long a hypervisor has been up; only before microversion 2.88."""
+    view = await _found(call)
+    (written,) = await _write(call, [view], _Form())
+    name = view.host.name
+    try:
+        written.uptime = await read_uptime(call.parts.bus, name)
+    except UnsupportedFeatureError as error:
+        raise HttpError(501, f"The driver of host {name} does not know its uptime.") from error
+    except (UnavailableError, DriverError) as error:
+        # As in Nova, the status is 400 and not 503.
+        text = f"The agent of host {name} does not answer; check that it runs, and try again."
+        raise HttpError(400, text) from error
+    return Answer(HypervisorAnswer(hypervisor=written))
+
+
+async def _found(call: Call) -> HostView:
+    """Return the host with a service that the path names.
+
+    Raises:
+        NotFoundError: there is no such host.
+    """
     await call.parts.follower.catch_up()
     key = call.key("hypervisor_id")
     # An integer id is a hash of the uuid, so its host can only be found by a scan over all hosts.
     for uuid in host_uuids(call.parts):
         if key == (uuid if call.version >= _UUIDS else str(number_of(uuid))):
-            found = await _write(call, [uuid], _Form(detail=True, with_servers=with_servers))
-            if found:
-                return Answer(HypervisorAnswer(hypervisor=found[0]))
+            async for views in views_of(call.parts, [uuid]):
+                for view in views:
+                    if view.service is not None:
+                        return view
     raise NotFoundError("hypervisor", key)
 
 
@@ -117,7 +153,7 @@ async def _list(call: Call, *, detail: bool) -> Answer:
             last = page[-1] if is_new else str(number_of(page[-1]))
             links = next_page(call, last, limit)
         uuids = page
-    found = await _write(call, uuids, form)
+    found = await _write_all(call, uuids, form)
     return Answer(HypervisorsAnswer(hypervisors=found, hypervisors_links=links))
 
 
@@ -139,17 +175,31 @@ async def _search(call: Call, pattern: str, form: _Form) -> Answer:
     # As in Nova, the response to a search without a match is 404 and not an empty list.
     if not uuids:
         raise NotFoundError("hypervisor matching", pattern)
-    return Answer(HypervisorsAnswer(hypervisors=await _write(call, uuids, form)))
+    return Answer(HypervisorsAnswer(hypervisors=await _write_all(call, uuids, form)))
 
 
-async def _write(call: Call, uuids: Sequence[str], form: _Form) -> list[HypervisorView]:
+async def _write_all(call: Call, uuids: Sequence[str], form: _Form) -> list[HypervisorView]:
     written: list[HypervisorView] = []
     async for views in views_of(call.parts, uuids):
-        for view in views:
-            # As in Nova, a host without a service is skipped, because it has no state to show.
-            if view.service is not None:
-                servers = await _servers(call, view.host.name) if form.with_servers else UNSET
-                written.append(_view(call, view, view.service, form, servers))
+        written += await _write(call, views, form)
+    return written
+
+
+async def _write(call: Call, views: Sequence[HostView], form: _Form) -> list[HypervisorView]:
+    uptimes: Mapping[str, str] = {}
+    if form.detail and call.version >= _NO_USAGE:
+        up = [one.host.name for one in views if one.service and _is_up(call.parts, one.service)]
+        uptimes = await read_uptimes(call.parts.bus, up)
+    written: list[HypervisorView] = []
+    for view in views:
+        # As in Nova, a host without a service is skipped, because it has no state to show.
+        if view.service is None:
+            continue
+        servers = await _servers(call, view.host.name) if form.with_servers else UNSET
+        one = _view(call, view, view.service, form, servers)
+        if one.uptime is not UNSET:
+            one.uptime = uptimes.get(view.host.name)
+        written.append(one)
     return written
 
 
@@ -189,8 +239,11 @@ def _view(
 
 def state_of(parts: ApiParts, service: Service) -> str:
     """Return the state of a compute service: `up` or `down`."""
-    is_up = service.is_up(parts.clock.now_s(), parts.service_down_time_s)
-    return "up" if is_up else "down"
+    return "up" if _is_up(parts, service) else "down"
+
+
+def _is_up(parts: ApiParts, service: Service) -> bool:
+    return service.is_up(parts.clock.now_s(), parts.service_down_time_s)
 
 
 def _service(service: Service, *, is_new: bool) -> HypervisorService:
