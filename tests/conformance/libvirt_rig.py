@@ -22,9 +22,16 @@ from berth.adapters.virt.libvirt.domain_xml import NAME_PREFIX, name_of
 from berth.adapters.virt.libvirt.driver import LibvirtDriver
 from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.processes import HostProcess
-from berth.testing.driver_conformance.rig import HERE, THERE, eventually
+from berth.testing.driver_conformance.rig import HERE, RESCUE_IMAGE, THERE, eventually
 from berth.testing.private_libvirt import PrivateLibvirt, lacking, private_libvirt
-from tests.conformance.qemu_rig import STUB, read_byte, require_qemu, stub_image, write_byte
+from tests.conformance.qemu_rig import (
+    STUB,
+    read_byte,
+    require_qemu,
+    rescue_image,
+    stub_image,
+    write_byte,
+)
 
 _NUMBERS = itertools.count(1)
 _DEAF_S = 0.2
@@ -61,7 +68,7 @@ class LibvirtRig:
         number = f"{os.getpid()}-{next(_NUMBERS)}"
         self.folder = folder
         self.daemons = daemons
-        self.images = {STUB: stub_image(folder)}
+        self.images = {STUB: stub_image(folder), RESCUE_IMAGE.image_id: rescue_image(folder)}
         self.hosts = [
             LibvirtHost(
                 name=f"berth-test-{number}-{host}",

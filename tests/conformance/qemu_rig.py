@@ -24,7 +24,7 @@ from berth.adapters.virt.qemu.qmp import Qmp
 from berth.adapters.virt.qemu.spec import QemuFolder
 from berth.adapters.virt.stub_guest import stub_firmware
 from berth.ports.virt import Power
-from berth.testing.driver_conformance.rig import HERE, THERE, eventually, powers
+from berth.testing.driver_conformance.rig import HERE, RESCUE_IMAGE, THERE, eventually, powers
 
 PROGRAMS = ("qemu-system-x86_64", "qemu-img", "qemu-io", "qemu-storage-daemon")
 STUB = "stub"
@@ -47,13 +47,20 @@ def stub_image(folder: Path) -> ImageFile:
     return ImageFile(STUB, file, ImageFormat.FIRMWARE)
 
 
+def rescue_image(folder: Path) -> ImageFile:
+    """Write the image for rescues, an empty disk, to a folder and return its record."""
+    file = folder / "rescue.raw"
+    file.write_bytes(bytes(1024 * 1024))
+    return ImageFile(RESCUE_IMAGE.image_id, file, ImageFormat.RAW)
+
+
 class QemuRig:
     """See `DriverRig`."""
 
     def __init__(self, folder: Path) -> None:
         number = f"{os.getpid()}-{next(_NUMBERS)}"
         self.folder = folder
-        self.images = {STUB: stub_image(folder)}
+        self.images = {STUB: stub_image(folder), RESCUE_IMAGE.image_id: rescue_image(folder)}
         self.hosts = [
             QemuHost(
                 name=f"berth-test-{number}-{host}",

@@ -1,6 +1,7 @@
 """Guests that boot the kernel of a distribution."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from tests.e2e.guest_cloud import (
     BOOTS_BEFORE,
     KERNEL,
     KERNEL_WITH_DISK,
+    ComputeHost,
     GuestCloud,
     guest_cloud,
     require_kernel,
@@ -53,6 +55,32 @@ def test_a_kernel_beside_its_disk_boots_and_hears_the_power_button(cloud: GuestC
     cloud.settled(uuid, "SHUTOFF")
     assert host.console(uuid).count("BERTH-KERNEL off") == 2
     assert cloud.where(uuid) == []
+
+
+def test_a_rescued_kernel_meets_the_rescue_disk_first(cloud: GuestCloud) -> None:
+    """The rescue disk is new and comes first; the own disk is unchanged and boots afterwards."""
+    uuid = cloud.create("linux", flavor="kernel-disk", image=KERNEL_WITH_DISK)
+    host = cloud.host_of(uuid)
+    # The boots are counted on the first disk, so a fresh disk starts from `BOOTS_BEFORE` again.
+    cloud.act(uuid, "rescue")
+    cloud.settled(uuid, "RESCUE")
+    wait_until(lambda: host.starts(uuid) == 2)
+    assert starts_of(host.console(uuid))[-1].boots == BOOTS_BEFORE + 1
+    assert disks_of(host, uuid) == ["rescue", "root"]
+    rescue_disk = host.folder / "guests" / uuid / "rescue.qcow2"
+    assert rescue_disk.exists()
+    cloud.act(uuid, "unrescue")
+    cloud.settled(uuid)
+    wait_until(lambda: host.starts(uuid) == 3)
+    assert starts_of(host.console(uuid))[-1].boots == BOOTS_BEFORE + 2
+    assert disks_of(host, uuid) == ["root"]
+    assert not rescue_disk.exists()
+
+
+def disks_of(host: ComputeHost, uuid: str) -> list[str]:
+    """Return the serials of the disks of a running guest, in their order on its bus."""
+    words = Path(f"/proc/{host.running()[uuid].pid}/cmdline").read_text().split("\0")
+    return [word.rpartition("serial=")[2] for word in words if "virtio-blk" in word]
 
 
 def test_a_kernel_that_panics_is_started_again(cloud: GuestCloud) -> None:

@@ -34,6 +34,8 @@ _SIMPLE: Final = (
     lifecycle.SHELVE_OFFLOAD,
     lifecycle.UNSHELVE,
     lifecycle.LIVE_MIGRATE,
+    lifecycle.RESCUE,
+    lifecycle.UNRESCUE,
 )
 _POWER: Final = frozenset(step.task for step in _SIMPLE[:8])
 _GUESTS: Final = (Status.ACTIVE, Status.PAUSED, Status.SUSPENDED, Status.SHUTOFF)
@@ -62,6 +64,8 @@ def _builds() -> Iterator[tuple[State, State]]:
     for status, end in product((*_OFF_OR_ON, _BROKEN), (*_OFF_OR_ON, _BROKEN)):
         yield (status, Task.REBUILDING), (end, None)
     yield (Status.SHELVED_OFFLOADED, Task.UNSHELVING), (Status.ACTIVE, None)
+    for step in (lifecycle.RESCUE, lifecycle.UNRESCUE):
+        yield from (((status, step.task), ERROR) for status in sorted(step.begins))
     for status in sorted(lifecycle.SHELVE.begins):
         yield (status, Task.SHELVING), (Status.SHELVED, Task.SHELVING_OFFLOADING)
     # Guests that end by themselves are found to be off.

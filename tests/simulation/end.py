@@ -21,6 +21,7 @@ _POWERS: Final[Mapping[Status, frozenset[Power | None]]] = {
     Status.SUSPENDED: frozenset({Power.SUSPENDED}),
     Status.SHUTOFF: _OFF,
     Status.SHELVED: _OFF,
+    Status.RESCUED: frozenset({Power.RUNNING}),
     Status.ERROR: frozenset({None, *Power}),
 }
 """The power states that guests may have, by status; None means that there is no guest."""

@@ -30,6 +30,8 @@ _SIMPLE: Final = (
     lifecycle.RESUME,
     lifecycle.SHELVE,
     lifecycle.SHELVE_OFFLOAD,
+    lifecycle.RESCUE,
+    lifecycle.UNRESCUE,
 )
 
 

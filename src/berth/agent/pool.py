@@ -25,7 +25,7 @@ from berth.ports.virt import DriverFeature, VirtDriver
 _RETRY_S = 1.0
 _NS_PER_S = 1_000_000_000
 _NO_MORE_NEWS = sys.maxsize
-_RUNNING = frozenset({Status.ACTIVE, Status.RESIZED})
+_RUNNING = frozenset({Status.ACTIVE, Status.RESIZED, Status.RESCUED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ class ApiSettings:
     """The placement of the servers of one `POST /servers`."""
     # Nova's `enable_instance_password` has the same default.
     enable_instance_password: bool = True
-    """Return `adminPass` for new, rebuilt and evacuated servers, although no driver sets it."""
+    """Return `adminPass` for servers that get a new guest, although no driver sets it."""
     refusals: RefusalDetail = RefusalDetail.RELAXATIONS
     """What tenants read when no host is found; administrators read everything."""
     images: Path | None = None

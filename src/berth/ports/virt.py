@@ -196,7 +196,10 @@ class VirtDriver(Protocol):
     async def spawn(self, instance: Instance) -> None:
         """Start a guest: a new one, or one that is stopped, crashed or suspended.
 
-        A running guest keeps running, and a paused one stays paused.
+        A running guest keeps running, and a paused one stays paused. If the instance is rescued
+        (`rescue_image_of`), a new, stopped or crashed guest boots from the rescue image, whose disk
+        comes before its own disks; otherwise it boots from its own disks, and the rescue disk is
+        deleted.
 
         Raises:
             BuildError: the guest could not be started. Nothing remains of a guest that did not

@@ -39,6 +39,8 @@ BODIES = [
     ("unpause", 1, NEWEST, "pause_server.unpause"),
     ("suspend", 1, NEWEST, "suspend_server.suspend"),
     ("resume", 1, NEWEST, "suspend_server.resume"),
+    ("rescue", 1, NEWEST, "rescue.rescue"),
+    ("unrescue", 1, NEWEST, "rescue.unrescue"),
     ("rebuild", 1, 18, "servers.rebuild"),
     ("rebuild", 19, 53, "servers.rebuild_v219"),
     ("rebuild", 54, 56, "servers.rebuild_v254"),

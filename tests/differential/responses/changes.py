@@ -186,6 +186,7 @@ CHANGES = (
     _action("rebuild", {"imageRef": IMAGE})._replace(token=OWNER),
     _action("resize", {"flavorRef": "large"})._replace(prepares=resized),
     _action("os-stop"),
+    _action("rescue"),
     _action("reboot", {"type": "SOFT"}),
     _action("pause"),
     _action("suspend"),

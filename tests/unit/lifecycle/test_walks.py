@@ -18,6 +18,7 @@ from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.lifecycle import Transition
 from berth.domain.compute.request import Request, instance_uuid_of
+from berth.domain.compute.rescue import rescue_image_of
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import ConflictError, InstanceStateError, InvalidInputError, NotFoundError
 from berth.domain.inventory.resources import VCPU
@@ -49,6 +50,7 @@ _SIMPLE: Final[Mapping[str, Transition]] = {
     "unpause": lifecycle.UNPAUSE,
     "shelve": lifecycle.SHELVE,
     "offload": lifecycle.SHELVE_OFFLOAD,
+    "unrescue": lifecycle.UNRESCUE,
 }
 _WEIGHTS: Final[Mapping[str, int]] = {
     **dict.fromkeys(_SIMPLE, 2),
@@ -59,6 +61,7 @@ _WEIGHTS: Final[Mapping[str, int]] = {
     "revert": 6,
     "unshelve": 6,
     "rebuild": 3,
+    "rescue": 3,
     "evacuate": 9,
     "delete": 1,
     "reset": 1,
@@ -74,7 +77,9 @@ _POWERS: Final = {
     Status.PAUSED: Power.PAUSED,
     Status.SUSPENDED: Power.SUSPENDED,
     Status.SHELVED: Power.STOPPED,
+    Status.RESCUED: Power.RUNNING,
 }
+_RESCUE_IMAGE: Final = Image("rescue")
 
 
 def _uuid_of(host: str) -> str:
@@ -137,15 +142,16 @@ class Walk:
                 await operations.migrate(uuid, target, who)
             case "live-migration":
                 await operations.live_migrate(uuid, target, who)
-            case "confirm":
-                await operations.confirm(uuid, who, service_down_time_s=DOWN_S)
-            case "revert":
-                await operations.revert(uuid, who, service_down_time_s=DOWN_S)
+            case "confirm" | "revert":
+                settle = operations.confirm if name == "confirm" else operations.revert
+                await settle(uuid, who, service_down_time_s=DOWN_S)
             case "unshelve":
                 await operations.unshelve(uuid, MoveTarget(), who)
             case "rebuild":
                 await operations.rebuild(uuid, Image("image-1"), who)
                 self.rebuilt.add(uuid)
+            case "rescue":
+                await operations.rescue(uuid, _RESCUE_IMAGE, who)
             case "evacuate":
                 await operations.evacuate(uuid, target, who, service_down_time_s=DOWN_S)
             case "delete":
@@ -242,17 +248,19 @@ class Walk:
         assert report.discrepancies == ()
 
     def _check_guests(self, instances: Mapping[str, Instance]) -> None:
-        """Check that each instance has one guest, on its host, in the right power state."""
+        """Check that each instance has one guest, on its host, which runs what it should."""
         there = {
-            (name, uuid): guest.power
+            (name, uuid): guest
             for name, machine in self.town.machines.items()
             for uuid, guest in machine.guests.items()
         }
-        for (name, uuid), power in there.items():
+        for (name, uuid), guest in there.items():
             one = instances[uuid]
             assert (one.host, one.status is Status.DELETED) == (name, False), one
             if uuid not in self.told_otherwise and one.status is not Status.ERROR:
-                assert power is _POWERS[one.status], one
+                assert guest.power is _POWERS[one.status], one
+                if guest.power is Power.RUNNING:
+                    assert guest.rescue_image == rescue_image_of(one), one
         for one in instances.values():
             if one.status in _POWERS and (one.host, one.uuid) not in there:
                 # A failed rebuild leaves no guest; a later stop or shelve changes only the status.

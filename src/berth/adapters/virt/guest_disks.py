@@ -17,6 +17,8 @@ from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError
 
 ROOT = "root"
+RESCUE = "rescue"
+"""The disk from which a rescued guest boots, before its own disks; it never leaves the host."""
 _DISKS = (ROOT, disks.EPHEMERAL, disks.SWAP, CONFIG)
 
 
@@ -104,6 +106,34 @@ def _write_private(path: Path, content: bytes) -> None:
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
+
+
+async def make_rescue_disk(folder: GuestFolder, image: ImageFile) -> bool:
+    """Create the disk from which a rescued guest boots; return False if the image is no disk.
+
+    The disk is as large as the image. A rescue disk of an earlier rescue is replaced.
+
+    Raises:
+        DriverError: qemu-img failed.
+    """
+    remove_rescue_disk(folder)
+    return image.is_disk and await disks.make_root(folder.disk(RESCUE), image, 0)
+
+
+def remove_rescue_disk(folder: GuestFolder) -> None:
+    """Delete the rescue disk of a guest, if it has one."""
+    folder.disk(RESCUE).unlink(missing_ok=True)
+
+
+def disks_at_start(disks: tuple[str, ...], rescue_image: str, image: ImageFile) -> tuple[str, ...]:
+    """Return the names of a guest's disks in their order in the guest.
+
+    Args:
+        disks: the guest's own disks.
+        rescue_image: the id of the rescue image; empty if the guest boots from its own disks.
+        image: the image from which the guest boots.
+    """
+    return (RESCUE, *disks) if rescue_image and image.is_disk else disks
 
 
 async def copy_disks(folder: GuestFolder, sources: Mapping[str, str]) -> tuple[str, ...]:

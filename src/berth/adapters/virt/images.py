@@ -64,9 +64,18 @@ def image_of(instance: Instance, images: Images) -> ImageFile:
             f"cannot build instance {instance.uuid} without an image; create it from an image",
             blames_host=False,
         )
-    found = images.get(instance.image.image_id)
+    return bootable_image(instance.image.image_id, images)
+
+
+def bootable_image(image_id: str, images: Images) -> ImageFile:
+    """Return the image file with an id.
+
+    Raises:
+        BuildError: this host has no file for the image, or the file is an initrd.
+    """
+    found = images.get(image_id)
     if found is None or not found.file.is_file():
-        reason = f"this host has no file for image {instance.image.image_id!r}; check virt.images"
+        reason = f"this host has no file for image {image_id!r}; check virt.images"
         raise BuildError(reason, cause=FailureCause.IMAGE)
     if found.format is ImageFormat.RAMDISK:
         reason = f"image {found.image_id!r} is an initrd; boot an image that names it"

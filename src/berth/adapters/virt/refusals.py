@@ -6,3 +6,9 @@ IS_TARGET: Final = (
     "it is the target of a live migration that is not complete; wait for the migration or cancel it"
 )
 """The reason for refusing to start, stop or change a guest that waits for a live migration."""
+
+IS_RESCUED: Final = (
+    "it runs from its rescue image, whose disk never leaves the host; unrescue the instance, or "
+    "reboot it hard"
+)
+"""The reason for refusing the live migration of a guest that runs from its rescue image."""

@@ -147,6 +147,23 @@ def rebuild(
     _act_on(api, [server], act, wait=wait, timeout_s=timeout_s)
 
 
+@click.command("rescue")
+@click.argument("server", nargs=-1, required=True)
+@click.option("--image", help="Id of the rescue image; by default the server's own.")
+@wait_option
+@timeout_option
+@connected
+def rescue(
+    api: ApiConnection, *, server: tuple[str, ...], image: str | None, wait: bool, timeout_s: float
+) -> None:
+    """Restart servers from a rescue image, with their own disks attached."""
+
+    def act(api: ApiConnection, found: Json) -> None:
+        ask_for(api, found["id"], "rescue", {"rescue_image_ref": image} if image else None)
+
+    _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
+
+
 @click.command("migrate")
 @click.argument("server", nargs=-1, required=True)
 @click.option("--host", help="Target host; by default the scheduler chooses.")
@@ -381,6 +398,8 @@ ACTIONS: Final[tuple[click.Command, ...]] = (
     live_migrate,
     evacuate,
     rebuild,
+    rescue,
+    _plain("unrescue", "unrescue", "Restart rescued servers from their own disks."),
     _plain("shelve", "shelve", "Shelve servers, which frees their resources."),
     _plain("offload", "shelveOffload", "Remove shelved servers from their hosts."),
     unshelve,

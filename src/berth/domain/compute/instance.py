@@ -27,6 +27,8 @@ class Status(OpenName):
     SHELVED = "SHELVED"
     SHELVED_OFFLOADED = "SHELVED_OFFLOADED"
     """Shelved, and removed from its host."""
+    RESCUED = "RESCUE"
+    """Running from a rescue image, with its own disks attached (`rescue.py`)."""
     ERROR = "ERROR"
     DELETED = "DELETED"
 
@@ -63,6 +65,8 @@ class Task(OpenName):
     SHELVING = "shelving"
     SHELVING_OFFLOADING = "shelving_offloading"
     UNSHELVING = "unshelving"
+    RESCUING = "rescuing"
+    UNRESCUING = "unrescuing"
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,10 @@ UNSHELVE: Final = Transition(
     Task.UNSHELVING,
     Status.ACTIVE,
 )
+RESCUE: Final = Transition("rescue", _OFF_OR_ON | {Status.ERROR}, Task.RESCUING, Status.RESCUED)
+UNRESCUE: Final = Transition(
+    "unrescue", frozenset({Status.RESCUED}), Task.UNRESCUING, Status.ACTIVE
+)
 
 LOADING_TASKS: Final = frozenset(
     {
@@ -72,6 +76,7 @@ LOADING_TASKS: Final = frozenset(
         Task.RESIZE_PREP,
         Task.RESIZE_MIGRATING,
         Task.UNSHELVING,
+        Task.RESCUING,
     }
 )
 """Tasks that cause disk load on a host (nova-behaviour.md 5.3)."""
@@ -85,6 +90,8 @@ HOST_TASKS: Final = frozenset(
         Task.SHELVING,
         Task.SHELVING_OFFLOADING,
         Task.UNSHELVING,
+        Task.RESCUING,
+        Task.UNRESCUING,
         Task.DELETING,
     }
 )

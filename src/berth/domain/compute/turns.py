@@ -95,7 +95,7 @@ def should_run(instance: Instance, migration: Migration | None) -> bool:
         return False
     if instance.status is Status.RESIZED:
         return migration is not None and migration.was is Status.ACTIVE
-    return instance.status is Status.ACTIVE
+    return instance.status in {Status.ACTIVE, Status.RESCUED}
 
 
 def has_leftover(host: str, migration: Migration) -> bool:

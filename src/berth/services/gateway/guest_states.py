@@ -15,6 +15,7 @@ from berth.ports.virt import Power
 
 _OFF: Final = frozenset({Power.STOPPED, Power.CRASHED, None})
 _ON: Final = frozenset({Status.ACTIVE, Status.PAUSED, Status.SUSPENDED})
+_STARTED: Final = frozenset({Status.ACTIVE, Status.RESIZED, Status.RESCUED})
 _LIVE: Final = frozenset({Power.RUNNING, Power.PAUSED})
 _ENDED: Final = (Status.SHUTOFF, "has ended; the instance is now off")
 # Maps the power state of a guest that was suspended or resumed with the host's own tools to the new
@@ -35,14 +36,14 @@ GONE: Final = frozenset({Power.CRASHED, None})
 
 def is_restartable(instance: Instance, power: Power | None) -> bool:
     """Return whether the guest of an instance should run but is missing or has crashed."""
-    is_running = instance.status in {Status.ACTIVE, Status.RESIZED} and instance.task is None
-    return is_running and power in GONE
+    return instance.task is None and instance.status in _STARTED and power in GONE
 
 
 def differs(instance: Instance, power: Power | None) -> bool:
     """Return whether the guest of an idle instance contradicts the instance's status.
 
-    A missing or crashed guest that should run is not a contradiction: it is restarted.
+    A missing or crashed guest that should run is not a contradiction: it is restarted. Neither is a
+    rescued guest that has shut itself down, which stays off until the instance is unrescued.
     """
     if instance.task is not None or instance.migration_uuid is not None:
         return False

@@ -27,6 +27,7 @@ _VM_STATES: Final[Mapping[Status, str]] = {
     Status.BUILD: "building",
     Status.SHUTOFF: "stopped",
     Status.RESIZED: "resized",
+    Status.RESCUED: "rescued",
 }
 
 

@@ -14,6 +14,7 @@ from berth.domain.compute.instance_action import Action, Caller
 from berth.domain.compute.lifecycle import Transition
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.compute.request import Operation
+from berth.domain.compute.rescue import with_rescue_image
 from berth.domain.errors import (
     ConflictError,
     InstanceStateError,
@@ -124,6 +125,30 @@ class Operations:
             return [Put(fast_replace(instance, task=Task.REBUILDING, image=image, **fields))]
 
         return await self._begin(uuid, lifecycle.REBUILD, caller, change)
+
+    async def rescue(self, uuid: str, image: Image | None, caller: Caller) -> Instance:
+        """Have the guest restarted from a rescue image, with its own disks attached.
+
+        Args:
+            uuid: the instance.
+            image: the rescue image; None for the instance's own image.
+            caller: the caller of the operation.
+
+        Raises:
+            InvalidInputError: no image is given, and the instance has none.
+        """
+
+        async def change(instance: Instance) -> Sequence[Write]:
+            if image is None and instance.image is None:
+                raise InvalidInputError(
+                    "rescue.rescue_image_ref", "is required, because the server has no image"
+                )
+            if instance.launched_at_s is None:  # its build has failed, so it has no disks
+                raise InstanceStateError(lifecycle.RESCUE.action, uuid, "launched_at", "None")
+            extra = with_rescue_image(instance, image)
+            return [Put(fast_replace(instance, task=Task.RESCUING, extra=extra))]
+
+        return await self._begin(uuid, lifecycle.RESCUE, caller, change)
 
     async def resize(
         self,

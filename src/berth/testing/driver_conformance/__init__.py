@@ -15,7 +15,8 @@ cause events in their guests that no driver method triggers, such as a crash:
             return stub_instance(Image("the stub guest's, on these hosts"))
 
 The instances boot the stub guest (`berth.adapters.virt.stub_guest`), or another guest that writes
-the same lines to its serial console. Each test starts with no guests on either host. A test that
+the same lines to its serial console. The hosts also have the image `RESCUE_IMAGE`, a disk with any
+content. Each test starts with no guests on either host. A test that
 needs a feature that the driver lacks is skipped. The tests require pytest-asyncio in `auto` mode.
 """
 
@@ -28,11 +29,19 @@ from berth.testing.driver_conformance.moving import MovingTests
 from berth.testing.driver_conformance.power import PowerTests
 from berth.testing.driver_conformance.queries import QueryTests
 from berth.testing.driver_conformance.reports import ReportTests
-from berth.testing.driver_conformance.rig import DriverRig, RigFixtures, clean, stub_instance
+from berth.testing.driver_conformance.rescues import RescueTests
+from berth.testing.driver_conformance.rig import (
+    RESCUE_IMAGE,
+    DriverRig,
+    RigFixtures,
+    clean,
+    stub_instance,
+)
 from berth.testing.driver_conformance.sizes import SizeTests
 from berth.testing.driver_conformance.standing import StandingTests
 
 __all__ = [
+    "RESCUE_IMAGE",
     "DriverConformance",
     "DriverRig",
     "FailingDriverConformance",
@@ -51,6 +60,7 @@ class DriverConformance(
     AdoptingTests,
     MovingTests,
     DiskTests,
+    RescueTests,
     HintTests,
     QueryTests,
 ):

@@ -19,6 +19,8 @@ _PATIENCE_S = 30.0
 _POLL_S = 0.01
 _CONSOLE_BYTES = 10_000
 HERE, THERE = 0, 1
+RESCUE_IMAGE = Image("rescue")
+"""The image from which the suite rescues guests."""
 
 
 class DriverRig(Protocol):

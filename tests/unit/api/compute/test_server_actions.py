@@ -8,7 +8,7 @@ from berth.services.servers.consoles import serve_console
 from tests.unit.api.cloud import Json, Stack
 
 
-@pytest.mark.parametrize("action", ["createImage", "rescue", "addFloatingIp", "os-getVNCConsole"])
+@pytest.mark.parametrize("action", ["createImage", "addFloatingIp", "os-getVNCConsole"])
 async def test_what_nova_has_and_berth_has_not_is_501(stack: Stack, action: str) -> None:
     """An action of Nova that Berth lacks gets 501 with the reason."""
     body: Json = {action: None}

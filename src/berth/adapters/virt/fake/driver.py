@@ -9,9 +9,10 @@ from berth.adapters.virt.fake.host import FakeHost, report_of
 from berth.adapters.virt.fake.machine import FakeGuest, FakeMachine
 from berth.adapters.virt.fake.network import FakeNetwork
 from berth.adapters.virt.machine_facts import uptime_text
-from berth.adapters.virt.refusals import IS_TARGET
+from berth.adapters.virt.refusals import IS_RESCUED, IS_TARGET
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance
+from berth.domain.compute.rescue import rescue_image_of
 from berth.domain.errors import DriverError, MigrationError, UnsupportedFeatureError
 from berth.ports.clock import Clock
 from berth.ports.virt import (
@@ -110,6 +111,7 @@ class FakeDriver:
         elif guest.power is Power.SUSPENDED:
             self.machine.set_power(instance.uuid, Power.RUNNING)
         elif guest.power not in _LIVE:
+            guest.rescue_image = rescue_image_of(instance)
             self._start(instance.uuid)
 
     async def stop(self, instance_uuid: str, *, grace_s: float) -> None:
@@ -242,7 +244,7 @@ class FakeDriver:
         """See `VirtDriver.hand_over`."""
         try:
             self._check(DriverFeature.LIVE_MIGRATION)
-            guest = self._guest(instance_uuid, *_LIVE)
+            guest = self._movable_guest(instance_uuid)
             await self._travel(instance_uuid)
             await self._act("hand_over", delays=False)
             self._network.hand_over(instance_uuid, guest, address)
@@ -306,6 +308,7 @@ class FakeDriver:
     def _make(self, instance: Instance, power: Power, reason: str = "") -> FakeGuest:
         guest = FakeGuest(instance.flavor, instance.flavor, power, reason)
         guest.started_s = self._clock.now_s()
+        guest.rescue_image = rescue_image_of(instance)
         self.machine.guests[instance.uuid] = guest
         self.machine.set_power(instance.uuid, power, reason)
         return guest
@@ -357,6 +360,12 @@ class FakeDriver:
         if powers and guest.power not in powers:
             wanted = " or ".join(powers)
             raise DriverError(f"guest {instance_uuid} is {guest.power}; it must be {wanted}")
+        return guest
+
+    def _movable_guest(self, instance_uuid: str) -> FakeGuest:
+        guest = self._guest(instance_uuid, *_LIVE)
+        if guest.rescue_image:
+            raise DriverError(f"cannot move guest {instance_uuid}: {IS_RESCUED}")
         return guest
 
     async def _act(self, name: str, *, delays: bool = True) -> None:

@@ -29,6 +29,8 @@ class FakeGuest:
     is_orphan: bool = False
     started_s: float = 0.0
     """The Unix time of its last start on this machine."""
+    rescue_image: str = ""
+    """The image from which a rescued guest has booted; empty for a guest on its own disks."""
 
 
 class FakeMachine:

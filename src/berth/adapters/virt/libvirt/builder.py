@@ -9,7 +9,13 @@ from berth.adapters.virt import guest_disks, nbd_export
 from berth.adapters.virt.accelerator import Accelerator, accelerator_of
 from berth.adapters.virt.config_drive import CONFIG
 from berth.adapters.virt.guest_disks import GuestSize
-from berth.adapters.virt.images import ImageFile, ImageFormat, Images, image_of
+from berth.adapters.virt.images import (
+    ImageFile,
+    ImageFormat,
+    Images,
+    bootable_image,
+    image_of,
+)
 from berth.adapters.virt.libvirt import migration
 from berth.adapters.virt.libvirt.binding import Connect, Domain
 from berth.adapters.virt.libvirt.connection import LibvirtConnection
@@ -122,8 +128,14 @@ class LibvirtBuilder:
         folder.finish()
         return made
 
-    async def start(self, seen: ObservedGuest, known: GuestRecord) -> None:
+    async def start(self, seen: ObservedGuest, known: GuestRecord, rescue_image: str = "") -> None:
         """Start a guest that is off, from its saved memory if it is suspended.
+
+        Args:
+            seen: the guest.
+            known: its record.
+            rescue_image: the id of the image from which a rescued guest boots; empty for its own
+                disks. A suspended guest continues from what it had booted.
 
         Raises:
             BuildError: the host has no file for an image that the guest needs.
@@ -134,6 +146,7 @@ class LibvirtBuilder:
         folder.leave(leaves=False)
         known = await self.withdraw(known)
         if not seen.is_saved:
+            known = await self._settle_rescue(known, rescue_image)
             known = await self.settle_size(known)
             running = _changed(known, power=Power.RUNNING, reason="")
             # The domain is defined again at each start, so that the current settings apply.
@@ -158,6 +171,28 @@ class LibvirtBuilder:
             await nbd_export.withdraw(self._registry.folder(known.uuid))
             known = _changed(known, address="")
             await self._registry.write(known)
+        return known
+
+    async def _settle_rescue(self, known: GuestRecord, rescue_image: str) -> GuestRecord:
+        """Create or delete the rescue disk of a guest that is off; return the updated record.
+
+        Raises:
+            BuildError: the host has no file for the rescue image.
+            DriverError: qemu-img failed, or the record cannot be written.
+        """
+        if known.rescue_image == rescue_image:
+            return known
+        folder = self._registry.folder(known.uuid)
+        # The disk is recorded last and forgotten first, so a recorded one is always complete.
+        known = _changed(known, rescue_image="")
+        await self._registry.write(known)
+        guest_disks.remove_rescue_disk(folder)
+        if not rescue_image:
+            return known
+        if await guest_disks.make_rescue_disk(folder, bootable_image(rescue_image, self._images)):
+            folder.make_private((guest_disks.RESCUE,))
+        known = _changed(known, rescue_image=rescue_image)
+        await self._registry.write(known)
         return known
 
     async def settle_size(self, known: GuestRecord) -> GuestRecord:
@@ -189,6 +224,8 @@ class LibvirtBuilder:
         Raises:
             BuildError: the host has no file for the image, and the guest needs it.
         """
+        if known.rescue_image:
+            return bootable_image(known.rescue_image, self._images)
         image = self._images.get(known.image_id)
         if image is not None:
             return image

@@ -6,6 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from berth.adapters.virt.accelerator import Accelerator
+from berth.adapters.virt.guest_disks import disks_at_start
 from berth.adapters.virt.guest_folder import GuestFolder
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.libvirt.hardware import (
@@ -64,7 +65,8 @@ def domain_xml(
         _text(domain, f"on_{event}", action)
     devices = ET.SubElement(domain, "devices")
     _text(devices, "emulator", host.binary)
-    for name, letter in zip(record.disks, "abcdefgh", strict=False):
+    names = disks_at_start(record.disks, record.rescue_image, image)
+    for name, letter in zip(names, "abcdefgh", strict=False):
         devices.append(_disk(folder.disk(name), name, f"vd{letter}"))
     ET.SubElement(devices, "controller", {"type": "usb", "model": "none"})
     devices.append(_serial(folder))

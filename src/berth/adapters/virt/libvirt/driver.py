@@ -25,9 +25,10 @@ from berth.adapters.virt.libvirt.migration import LibvirtMigration, abort_job
 from berth.adapters.virt.libvirt.power_off import force_off, press_power_button
 from berth.adapters.virt.libvirt.record import GuestRecord
 from berth.adapters.virt.machine_facts import Linux
-from berth.adapters.virt.refusals import IS_TARGET
+from berth.adapters.virt.refusals import IS_RESCUED, IS_TARGET
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
+from berth.domain.compute.rescue import rescue_image_of
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
 from berth.ports.clock import Clock
 from berth.ports.virt import (
@@ -112,10 +113,10 @@ class LibvirtDriver:
             try:
                 seen = await self._registry.find(instance.uuid)
                 if seen is not None:
-                    await self._start(seen)
+                    await self._start(seen, rescue_image_of(instance))
                     return
                 made = await self._build(instance)
-                await self._start_new(made)
+                await self._start_new(made, rescue_image_of(instance))
             except BuildError:
                 raise
             except (DriverError, OSError) as error:
@@ -252,6 +253,8 @@ class LibvirtDriver:
                 raise UnavailableError(reason) from error
 
     async def _move(self, known: GuestRecord, address: str) -> None:
+        if known.rescue_image:
+            raise DriverError(f"cannot move guest {known.uuid}: {IS_RESCUED}")
         folder, move = (
             self._registry.folder(known.uuid),
             LibvirtMigration(self._connection, known, self._host.move_networks),
@@ -396,10 +399,12 @@ class LibvirtDriver:
             instance.uuid, lambda: self._builder.build(instance, waits=waits, disks_at=disks_at)
         )
 
-    async def _start_new(self, made: GuestRecord) -> None:
+    async def _start_new(self, made: GuestRecord, rescue_image: str) -> None:
         seen = await self._registry.lookup(made.uuid)
         if seen is not None:
-            await self._clear_on_failure(made.uuid, lambda: self._builder.start(seen, made))
+            await self._clear_on_failure(
+                made.uuid, lambda: self._builder.start(seen, made, rescue_image)
+            )
 
     async def _clear_on_failure(self, instance_uuid: str, work: Callable[[], Awaitable[_T]]) -> _T:
         """Run one step of a build; if it fails, remove the whole guest.
@@ -416,11 +421,11 @@ class LibvirtDriver:
                 raise BuildError(str(error)) from error
             raise
 
-    async def _start(self, seen: ObservedGuest) -> None:
+    async def _start(self, seen: ObservedGuest, rescue_image: str) -> None:
         if seen.record is None or seen.record.waits:
             raise BuildError(f"cannot start guest {seen.uuid}: {IS_TARGET}")
         if seen.power[0] not in _LIVE:
-            await self._builder.start(seen, seen.record)
+            await self._builder.start(seen, seen.record, rescue_image)
 
     def _lock(self, instance_uuid: str) -> asyncio.Lock:
         return self._locks.setdefault(instance_uuid, asyncio.Lock())

@@ -40,6 +40,8 @@ class GuestRecord(msgspec.Struct, frozen=True):
     """Whether the guest is the target of an unfinished live migration."""
     address: str = ""
     """The address of the live migration to this host, or of the export of its disks."""
+    rescue_image: str = ""
+    """The id of the image from which the guest boots while it is rescued."""
     cells: tuple[CellShare, ...] = ()
     """The guest's shares of the host's NUMA cells."""
     devices: tuple[str, ...] = ()

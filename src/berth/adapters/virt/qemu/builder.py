@@ -5,7 +5,13 @@ import os
 from berth.adapters.virt import guest_disks, nbd_export
 from berth.adapters.virt.accelerator import Accelerator, accelerator_of, version_of
 from berth.adapters.virt.guest_disks import GuestSize
-from berth.adapters.virt.images import ImageFile, ImageFormat, Images, image_of
+from berth.adapters.virt.images import (
+    ImageFile,
+    ImageFormat,
+    Images,
+    bootable_image,
+    image_of,
+)
 from berth.adapters.virt.inventory import Hypervisor
 from berth.adapters.virt.qemu import migration
 from berth.adapters.virt.qemu.command_line import QemuHost
@@ -13,6 +19,7 @@ from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.spec import GuestSpec
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance
+from berth.domain.compute.rescue import rescue_image_of
 from berth.domain.errors import DriverError
 from berth.ports.clock import Clock
 from berth.ports.virt import Power
@@ -111,7 +118,7 @@ class QemuBuilder:
         # deletes the guest; if it dies later, the repeated task finds the guest and starts it.
         machine.record(disks=names, waits=waits, is_built=True)
         if not waits:
-            await self.start(machine)
+            await self.start(machine, rescue_image_of(instance))
             return ""
         await machine.start(image, await self.accelerator())
         # The address is recorded, so that a repeated call returns it.
@@ -119,8 +126,13 @@ class QemuBuilder:
         machine.record(power=Power.RUNNING, address=address)
         return address
 
-    async def start(self, machine: Machine) -> None:
+    async def start(self, machine: Machine, rescue_image: str = "") -> None:
         """Start a guest without a process, from its saved memory if it is suspended.
+
+        Args:
+            machine: the guest.
+            rescue_image: the id of the image from which a rescued guest boots; empty for its own
+                disks. A suspended guest continues from what it had booted.
 
         Raises:
             BuildError: the host has no file for an image that the guest needs.
@@ -128,12 +140,12 @@ class QemuBuilder:
         """
         # The export ends first, since the guest must not write while another host reads the disks.
         await self.withdraw(machine)
-        image = self._image(machine.spec)
         if machine.spec.power is Power.SUSPENDED:
-            await self._wake(machine, image)
+            await self._wake(machine, self._image(machine.spec))
         else:
+            await self._settle_rescue(machine, rescue_image)
             await self.settle_size(machine)
-            await machine.start(image, await self.accelerator())
+            await machine.start(self._image(machine.spec), await self.accelerator())
         machine.set_power(Power.RUNNING)
 
     async def withdraw(self, machine: Machine) -> None:
@@ -145,6 +157,23 @@ class QemuBuilder:
         if machine.spec.address:
             await nbd_export.withdraw(machine.folder)
             machine.record(address="")
+
+    async def _settle_rescue(self, machine: Machine, rescue_image: str) -> None:
+        """Create or delete the rescue disk of a guest without a process.
+
+        Raises:
+            BuildError: the host has no file for the rescue image.
+            DriverError: qemu-img failed.
+        """
+        if machine.spec.rescue_image == rescue_image:
+            return
+        # The disk is recorded last and forgotten first, so a recorded one is always complete.
+        machine.record(rescue_image="")
+        guest_disks.remove_rescue_disk(machine.folder)
+        if rescue_image:
+            image = bootable_image(rescue_image, self._images)
+            await guest_disks.make_rescue_disk(machine.folder, image)
+            machine.record(rescue_image=rescue_image)
 
     async def settle_size(self, machine: Machine) -> None:
         """Apply the wanted size to a guest without a process."""
@@ -185,6 +214,8 @@ class QemuBuilder:
         Raises:
             BuildError: the host has no file for the image, and the guest needs it.
         """
+        if spec.rescue_image:
+            return bootable_image(spec.rescue_image, self._images)
         image = self._images.get(spec.image_id)
         if image is not None:
             return image

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from berth.adapters.virt.accelerator import Accelerator
+from berth.adapters.virt.guest_disks import disks_at_start
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.qemu.spec import GuestSpec, QemuFolder
 
@@ -76,7 +77,7 @@ def command_line(
         *("-chardev", _serial(sockets.serial, folder.console), "-serial", "chardev:serial"),
         *("-device", "pvpanic"),
         *_boot(image, accelerator),
-        *(word for name in spec.disks for word in _disk(folder.disk(name), name)),
+        *(word for name in _disks(spec, image) for word in _disk(folder.disk(name), name)),
         *_incoming(spec, sockets),
     ]
 
@@ -125,6 +126,10 @@ def _boot(image: ImageFile, accelerator: Accelerator) -> list[str]:
         words.append(_NO_TIMER_CHECK)
     append = ["-append", " ".join(words)] if words else []
     return ["-kernel", str(image.direct_kernel), *initrd, *append]
+
+
+def _disks(spec: GuestSpec, image: ImageFile) -> tuple[str, ...]:
+    return disks_at_start(spec.disks, spec.rescue_image, image)
 
 
 def _disk(path: Path, name: str) -> list[str]:

@@ -23,6 +23,7 @@ from berth.adapters.virt.qemu.spec import SpecNotWrittenError
 from berth.adapters.virt.refusals import IS_TARGET
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
+from berth.domain.compute.rescue import rescue_image_of
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
 from berth.ports.clock import Clock
 from berth.ports.virt import (
@@ -112,7 +113,7 @@ class QemuDriver:
                 if machine is None:
                     await self._build(instance)
                     return
-                await self._start(machine)
+                await self._start(machine, rescue_image_of(instance))
             except BuildError:
                 raise
             except (DriverError, OSError) as error:
@@ -354,12 +355,12 @@ class QemuDriver:
                 raise BuildError(str(error)) from error
             raise
 
-    async def _start(self, machine: Machine) -> None:
+    async def _start(self, machine: Machine, rescue_image: str) -> None:
         if machine.spec.waits:
             raise BuildError(f"cannot start guest {machine.spec.uuid}: {IS_TARGET}")
         if (await machine.power())[0] not in _LIVE:
             await machine.quit()
-            await self._builder.start(machine)
+            await self._builder.start(machine, rescue_image)
 
     async def _destroy(self, machine: Machine) -> None:
         # The removal is recorded first, so that after a crash the next agent completes it. On a

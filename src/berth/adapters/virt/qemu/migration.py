@@ -15,6 +15,7 @@ from berth.adapters.virt.nbd_export import wait_for_server
 from berth.adapters.virt.peer_addresses import Networks, checked_port, peer_address
 from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.qmp import QmpError
+from berth.adapters.virt.refusals import IS_RESCUED
 from berth.domain.errors import DriverError, MigrationError, UnavailableError
 from berth.ports.clock import Clock
 
@@ -113,6 +114,8 @@ class QemuMigration:
             raise MigrationError(f"guest {uuid} stays on this host: {error}") from error
 
     async def _begin(self, address: str) -> None:
+        if self._machine.spec.rescue_image:
+            raise DriverError(f"cannot move guest {self._machine.spec.uuid}: {IS_RESCUED}")
         peer = peer_address(address, _SCHEME, self._networks)
         if peer.port is None or peer.parts.path != f"/{self._machine.spec.uuid}":
             raise DriverError(

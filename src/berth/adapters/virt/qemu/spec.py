@@ -46,6 +46,8 @@ class GuestSpec(msgspec.Struct, frozen=True):
     """The address of the live migration to this host, or of the export of its disks."""
     accelerator: str = ""
     """The accelerator of the guest's last start."""
+    rescue_image: str = ""
+    """The id of the image from which the guest boots while it is rescued."""
     cpu_model: str = ""
     """The CPU model of the guest's last start; empty for the accelerator's default."""
 

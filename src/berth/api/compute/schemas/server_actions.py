@@ -93,6 +93,13 @@ class Rebuild(
     access_ipv6: ShortText | UnsetType = UNSET
 
 
+class Rescue(Model, rename={"admin_pass": "adminPass"}):
+    """Arguments of `rescue`."""
+
+    admin_pass: ShortText | UnsetType = UNSET
+    rescue_image_ref: Annotated[str, Meta(min_length=1, max_length=255)] | UnsetType = UNSET
+
+
 class Unshelve(Model):
     """Arguments of `unshelve` from microversion 2.77 on; 2.91 adds `host` and allows null."""
 

@@ -46,6 +46,7 @@ _NO_STATE = 0
 _POWER_STATES = {
     Status.ACTIVE: 1,
     Status.RESIZED: 1,
+    Status.RESCUED: 1,
     Status.PAUSED: 3,
     Status.SHUTOFF: 4,
     Status.SUSPENDED: 4,

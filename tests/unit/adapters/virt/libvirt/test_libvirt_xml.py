@@ -275,3 +275,13 @@ def test_a_guest_with_parts_of_its_host_does_not_move_live() -> None:
     with pytest.raises(DriverError, match="has 0 PCI devices but needs 2"):
         check_devices(instance, RECORD)
     check_devices(instance, msgspec.structs.replace(RECORD, devices=("a", "b")))
+
+
+def test_a_rescue_disk_comes_before_the_own_disks() -> None:
+    """The rescue disk is `vda`; a rescue image that is a kernel needs no disk."""
+    rescued = msgspec.structs.replace(RECORD, rescue_image="rescue")
+    disks = described(rescued).findall("devices/disk")
+    assert [disk.findtext("serial") for disk in disks] == ["rescue", "root", "swap"]
+    assert attributes(disks[0].find("target"))["dev"] == "vda"
+    disks = described(rescued, KERNEL).findall("devices/disk")
+    assert [disk.findtext("serial") for disk in disks] == ["root", "swap"]

@@ -115,3 +115,21 @@ def test_a_target_waits_and_a_suspended_guest_goes_on() -> None:
 def test_a_guest_that_turns_itself_off_leaves_its_process() -> None:
     """The process survives a shutdown of its guest, so an agent can tell it from a crash."""
     assert "-no-shutdown" in words_of()
+
+
+def test_a_rescue_disk_comes_before_the_own_disks() -> None:
+    """The firmware boots the first disk. A rescue image that is a kernel needs no disk."""
+    spec = msgspec.structs.replace(SPEC, disks=("root", "swap"), rescue_image="rescue")
+
+    def disks(image: ImageFile) -> list[str]:
+        words = words_of(spec, image)
+        return [word.rpartition("serial=")[2] for word in words if word.startswith("virtio-blk")]
+
+    assert disks(ImageFile("rescue", Path("/rescue.raw"), ImageFormat.RAW)) == [
+        "rescue",
+        "root",
+        "swap",
+    ]
+    kernel = ImageFile("rescue", Path("/vmlinuz"), ImageFormat.KERNEL)
+    assert disks(kernel) == ["root", "swap"]
+    assert after(words_of(spec, kernel), "-kernel") == "/vmlinuz"

@@ -22,6 +22,8 @@ SHOWN = [
     (Status.ACTIVE, Task.POWERING_OFF, "ACTIVE"),
     (Status.SHELVED, Task.UNSHELVING, "SHELVED"),
     (Status.SHELVED_OFFLOADED, None, "SHELVED_OFFLOADED"),
+    (Status.RESCUED, None, "RESCUE"),
+    (Status.ACTIVE, Task.RESCUING, "ACTIVE"),
 ]
 
 
@@ -38,5 +40,5 @@ async def test_what_is_shown_is_what_is_found(
         assert [one["id"] for one in answer.body["servers"]] == [uuid]
     answer = await cloud.ask("GET", f"/v2.1/servers?status={shown}&status=BUILD", token=OWNER)
     assert {one["id"] for one in answer.body["servers"]} == {uuid, other}
-    answer = await cloud.ask("GET", "/v2.1/servers?status=RESCUE", token=OWNER)
+    answer = await cloud.ask("GET", "/v2.1/servers?status=PASSWORD", token=OWNER)
     assert answer.body["servers"] == []

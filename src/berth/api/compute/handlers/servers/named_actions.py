@@ -14,7 +14,7 @@ from berth.api.compute.handlers.servers.action_arguments import read
 from berth.api.compute.handlers.servers.server_keys import STATED_KEY, key_called, stated_key
 from berth.api.compute.handlers.servers.server_orders import image_called
 from berth.api.compute.offers.orders import FLAVOR_ID, NAME, check_form
-from berth.api.compute.schemas.server_actions import Rebuild, Resize
+from berth.api.compute.schemas.server_actions import Rebuild, Rescue, Resize
 from berth.api.compute.schemas.servers import ServerAction
 from berth.api.routing import Call
 from berth.domain.compute.flavor import Flavor, Image
@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 _RESIZE: Final = "resize"
 _REBUILD: Final = "rebuild"
+_RESCUE: Final = "rescue"
+_RESCUE_IMAGE: Final = "rescue_image_ref"
 _FLAVOR: Final = "flavor"
 _IMAGE: Final = "image"
 
@@ -99,6 +101,21 @@ def stated_image(args: object) -> tuple[Image, dict[str, object]]:
     return image, {**rest, "imageRef": image.image_id}
 
 
+def stated_rescue_image(args: object) -> tuple[Image | None, object]:
+    """Return the image in a parent's `rescue`, and the arguments with its id.
+
+    The result has no image if the server is to be rescued with its own, which needs no name.
+
+    Raises:
+        InvalidInputError: the arguments name an image by its id only, or the image is invalid.
+    """
+    if not {_IMAGE, _RESCUE_IMAGE} & _names(args):
+        return None, args
+    image, rest = _stated(args, _IMAGE, Image, _RESCUE)
+    check_form(NAME, image.image_id, "rescue.image.image_id")
+    return image, {**rest, _RESCUE_IMAGE: image.image_id}
+
+
 async def body_below(call: Call) -> bytes:
     """Return the request's body for the child that has the server.
 
@@ -117,6 +134,8 @@ async def body_below(call: Call) -> bytes:
             stated_flavor(args)
         elif name == _REBUILD:
             stated_key(stated_image(args)[1])
+        elif name == _RESCUE:
+            stated_rescue_image(args)
         return call.raw_body
     if name == _RESIZE:
         flavor = await flavor_called(call, args)
@@ -129,6 +148,11 @@ async def body_below(call: Call) -> bytes:
             key = await key_called(call, arguments.key_name, "rebuild.key_name")
             args = {**cast("dict[str, object]", args), STATED_KEY: key}
         return _body(name, args, "imageRef", _IMAGE, image)
+    if name == _RESCUE and args is not None:
+        named = read(args, Rescue, name).rescue_image_ref
+        if isinstance(named, str):
+            image = image_called(call, named, "rescue.rescue_image_ref")
+            return _body(name, args, _RESCUE_IMAGE, _IMAGE, image)
     return call.raw_body
 
 
@@ -136,6 +160,11 @@ def _body(name: str, args: object, named: str, field: str, meant: object) -> byt
     """Return an action's body, in which `field` with the value `meant` replaces `named`."""
     rest = {key: one for key, one in cast("dict[str, object]", args).items() if key != named}
     return encode({name: {**rest, field: meant}})
+
+
+def _names(args: object) -> set[str]:
+    """Return the names of the arguments; none if the arguments are not an object."""
+    return set(cast("dict[str, object]", args)) if isinstance(args, dict) else set()
 
 
 def _stated(args: object, field: str, kind: type[T], action: str) -> tuple[T, dict[str, object]]:

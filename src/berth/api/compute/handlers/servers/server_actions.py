@@ -7,6 +7,7 @@ from berth.api.codec import Meta, Model
 from berth.api.compute.handlers.servers import server_moves
 from berth.api.compute.handlers.servers.action_arguments import caller_of, check_admin, read
 from berth.api.compute.handlers.servers.server_rebuilds import rebuild
+from berth.api.compute.handlers.servers.server_rescues import rescue
 from berth.api.compute.handlers.servers.servers import delete_server, server_of
 from berth.api.compute.schemas.server_actions import Lock, Reboot, ResetState
 from berth.api.compute.schemas.servers import ServerAction
@@ -144,6 +145,8 @@ ACTIONS: Final[Mapping[str, ActionHandler]] = {
     "os-migrateLive": ActionHandler(server_moves.migrate_live, is_admins=True),
     "evacuate": ActionHandler(server_moves.evacuate, is_admins=True),
     "rebuild": ActionHandler(rebuild),
+    "rescue": ActionHandler(rescue),
+    "unrescue": ActionHandler(_step(lifecycle.UNRESCUE)),
     "shelve": ActionHandler(_step(lifecycle.SHELVE)),
     "shelveOffload": ActionHandler(_step(lifecycle.SHELVE_OFFLOAD), is_admins=True),
     "unshelve": ActionHandler(server_moves.unshelve),
@@ -159,7 +162,6 @@ _NO_NETWORK: Final = "Berth has no networks"
 _NO_IMAGES: Final = "Berth creates no images; they are declared in its configuration"
 _NO_GUEST: Final = "Berth does not access guests"
 _NO_CONSOLE: Final = "Berth has no graphical consoles"
-_NOT_YET: Final = "Berth does not implement it yet"
 # Nova's actions that Berth does not have, and the reasons. The response is 501, so that clients can
 # tell an unsupported action from a misspelt one, which gets 400.
 _ABSENT: Final[Mapping[str, str]] = {
@@ -177,9 +179,7 @@ _ABSENT: Final[Mapping[str, str]] = {
     "removeFixedIp": _NO_NETWORK,
     "removeFloatingIp": _NO_NETWORK,
     "removeSecurityGroup": _NO_NETWORK,
-    "rescue": _NOT_YET,
     "resetNetwork": _NO_NETWORK,
     "restore": "Berth deletes servers immediately",
     "trigger_crash_dump": _NO_GUEST,
-    "unrescue": _NOT_YET,
 }

@@ -35,7 +35,7 @@ _FETCHED_AT_MOST = 5_000
 _STATUS_CHECKED = (2, 38)
 # All statuses that Berth or Nova may show.
 _SHOWN = frozenset(
-    {"PASSWORD", "RESCUE", "SOFT_DELETED"}
+    {"PASSWORD", "SOFT_DELETED"}
     | {status.value for status in Status}
     | {status_shown(status, task) for status in Status for task in Task}
 )
