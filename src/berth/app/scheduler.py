@@ -11,6 +11,8 @@ from berth.services.fleet.attestation import AttestationService
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.requests.orders import PLACE, PLACE_BEFORE, PlaceOrder, Placer, check_order
+from berth.services.servers.expirations import Expirations, ExpirationTimes
+from berth.services.servers.operations import Operations
 from berth.services.telemetry.notifications import ChangeNotifications, NotifyingPlacer
 from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
 
@@ -95,7 +97,8 @@ def scheduler_loops(
         backoff=backoff,
         withdrawn=withdrawn,
     )
-    return [*loops, ("pending", pending.run), *_attestation_loops(core)]
+    loops += [("pending", pending.run), *_attestation_loops(core), *_expiration_loops(core)]
+    return loops
 
 
 async def _place_checked(places: Placer, order: PlaceOrder) -> Decision:
@@ -125,3 +128,23 @@ def _attestation_loops(core: Core) -> list[Loop]:
         telemetry=core.telemetry,
     )
     return [("attestations", attestations.run)]
+
+
+def _expiration_loops(core: Core) -> list[Loop]:
+    times = ExpirationTimes(core.settings.scheduler.resize_confirm_window_s)
+    if times.pause_s is None:
+        return []
+    expirations = Expirations(
+        ledger=core.ledger,
+        operations=Operations(
+            ledger=core.ledger,
+            replica=core.replica,
+            clock=core.clock,
+            liveness=core.liveness,
+        ),
+        clock=core.clock,
+        telemetry=core.telemetry,
+        times=times,
+        service_down_time_s=lambda: core.policies.policy.service_down_time_s,
+    )
+    return [("expirations", expirations.run)]

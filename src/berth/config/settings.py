@@ -24,6 +24,8 @@ _ENDPOINT: Final = re.compile(r"https?://[^/@\s]+(/[^@\s]*)?")
 # Upper bounds catch slips such as milliseconds given as seconds; no deployment needs more.
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+# 0 means never; the maximum is about ten years.
+Expiration = Annotated[float, Meta(ge=0, le=315_360_000)]
 # A float, and so any JSON reader, represents every integer up to this one exactly.
 Amount = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 Ratio = Annotated[float, Meta(ge=0, le=10_000)]
@@ -263,6 +265,9 @@ class SchedulerSettings:
     # Nova's `max_attempts` has the same default (nova-behaviour.md 2.5).
     build_attempts_max: Count = 3
     """Maximum number of hosts on which one instance is tried when builds or moves fail."""
+    # Nova's `resize_confirm_window` has the same default.
+    resize_confirm_window_s: Expiration = 0.0
+    """Seconds after which an unconfirmed resize or cold migration is confirmed; 0 means never."""
     resize_in_place: bool = False
     """Let a resized instance stay on its host, where it holds both sizes until confirmation."""
 

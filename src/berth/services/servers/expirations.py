@@ -1,0 +1,133 @@
+"""Periodic work on servers: resizes that nobody has confirmed in time.
+
+Every scheduler does this work. The ledger accepts an operation for one revision of an instance
+only, so each operation is carried out once, however many schedulers there are.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.instance_action import Caller
+from berth.domain.compute.migration import Migration
+from berth.domain.errors import BerthError, ConflictError, NotFoundError
+from berth.domain.uuids import named_uuid
+from berth.ports.clock import Clock
+from berth.ports.ledger import Ledger, MigrationQuery
+from berth.ports.telemetry import Telemetry
+from berth.services.servers.operations import Operations
+
+# As in Nova, the work is done once a minute, or more often if a time is shorter than ten minutes.
+_PAUSE_MAX_S: Final = 60.0
+_PAUSE_MIN_S: Final = 1.0
+_PAUSES: Final = 10
+_ARRIVED: Final = "finished"
+_BATCH: Final = 1000
+
+
+class ExpirationTimes(NamedTuple):
+    """The times after which servers are changed, in seconds; 0 means never.
+
+    `confirm_resize_s` counts from the arrival of a resized or cold migrated instance.
+    """
+
+    confirm_resize_s: float = 0.0
+
+    @property
+    def pause_s(self) -> float | None:
+        """The seconds between two rounds; None if nothing is ever changed."""
+        shortest_s = min((one for one in self if one > 0), default=None)
+        if shortest_s is None:
+            return None
+        return max(_PAUSE_MIN_S, min(_PAUSE_MAX_S, shortest_s / _PAUSES))
+
+
+class Expirations:
+    """Confirms resizes whose time has passed.
+
+    Args:
+        ledger: finds them.
+        operations: confirms the resizes.
+        clock: provides the time.
+        telemetry: receives the number of changed servers, and failures.
+        times: the times.
+        service_down_time_s: returns the seconds without a heartbeat after which a service is down.
+    """
+
+    def __init__(
+        self,
+        *,
+        ledger: Ledger,
+        operations: Operations,
+        clock: Clock,
+        telemetry: Telemetry,
+        times: ExpirationTimes,
+        service_down_time_s: Callable[[], float],
+    ) -> None:
+        self._ledger = ledger
+        self._operations = operations
+        self._clock = clock
+        self._telemetry = telemetry
+        self._times = times
+        self._service_down_time_s = service_down_time_s
+
+    async def run(self) -> None:
+        """Do the work periodically; this returns only if there is none."""
+        while (pause_s := self._times.pause_s) is not None:
+            try:
+                await self.confirm_resizes()
+            except BerthError as error:
+                self._telemetry.failure("expirations_failed", error)
+            await self._clock.sleep(pause_s)
+
+    async def confirm_resizes(self) -> int:
+        """Confirm the resizes and cold migrations whose time has passed; return their number.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
+        window_s, count = self._times.confirm_resize_s, 0
+        if not window_s:
+            return 0
+        before_s, marker = self._clock.now_s() - window_s, None
+        while True:
+            batch = await self._ledger.migrations(
+                MigrationQuery(
+                    status=_ARRIVED,
+                    is_live=True,
+                    changed_before_s=before_s,
+                    limit=_BATCH,
+                    marker=marker,
+                )
+            )
+            for migration in batch:
+                count += await self._confirm(migration)
+            if len(batch) < _BATCH:
+                break
+            marker = batch[-1].uuid
+        if count:
+            self._telemetry.event("resizes_confirmed", instances=count)
+        return count
+
+    async def _confirm(self, migration: Migration) -> bool:
+        """Confirm a move; return False if the instance has changed or is being changed."""
+        instance = await self._ledger.get(Instance, migration.instance_uuid)
+        is_waiting = instance is not None and instance.migration_uuid == migration.uuid
+        if instance is None or not is_waiting or instance.task is not None:
+            return False
+        # Every process computes the same id.
+        request_id = f"req-{named_uuid(f'confirm:{migration.uuid}')}"
+        try:
+            await self._operations.confirm(
+                instance.uuid,
+                _system_caller(instance, request_id),
+                service_down_time_s=self._service_down_time_s(),
+            )
+        except (ConflictError, NotFoundError):
+            return False  # the owner or another process was faster
+        return True
+
+
+def _system_caller(instance: Instance, request_id: str) -> Caller:
+    """Return the caller of an operation that no user has requested; locks do not stop it."""
+    return Caller(request_id, instance.project_id, user_id="", is_admin=True)
