@@ -14,7 +14,14 @@ from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.config.zone_settings import ZoneSettings
 from berth.domain.compute.build_failure import HALF_LIFE_S
 from berth.domain.compute.decision import RefusalDetail
-from berth.domain.compute.quota import KEY_PAIRS_DEFAULT, METADATA_ITEMS_MAX, Limits
+from berth.domain.compute.quota import (
+    FILE_BYTES_MAX,
+    FILES_MAX,
+    KEY_PAIRS_DEFAULT,
+    METADATA_ITEMS_MAX,
+    PATH_BYTES_MAX,
+    Limits,
+)
 from berth.domain.errors import InvalidInputError
 
 _PORT_MAX = 65_535
@@ -32,6 +39,9 @@ Ratio = Annotated[float, Meta(ge=0, le=10_000)]
 # -1 is "no limit".
 QuotaLimit = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 MetadataLimit = Annotated[int, Meta(ge=-1, le=METADATA_ITEMS_MAX)]
+FilesLimit = Annotated[int, Meta(ge=-1, le=FILES_MAX)]
+FileBytesLimit = Annotated[int, Meta(ge=-1, le=FILE_BYTES_MAX)]
+PathBytesLimit = Annotated[int, Meta(ge=-1, le=PATH_BYTES_MAX)]
 
 
 class AuthMode(StrEnum):
@@ -285,6 +295,12 @@ class QuotaSettings:
     """Limit of key pairs for each user."""
     metadata_items: MetadataLimit = METADATA_ITEMS_MAX
     """Limit of metadata items for each server."""
+    injected_files: FilesLimit = Limits().injected_files
+    """Limit of files to inject into each server."""
+    injected_file_content_bytes: FileBytesLimit = Limits().injected_file_content_bytes
+    """Limit of the length in base64 of each file to inject."""
+    injected_file_path_bytes: PathBytesLimit = PATH_BYTES_MAX
+    """Limit of the length of the path of each file to inject."""
 
     @property
     def limits(self) -> Limits:
@@ -297,6 +313,9 @@ class QuotaSettings:
             group_members=self.server_group_members,
             key_pairs=self.key_pairs,
             metadata_items=self.metadata_items,
+            injected_files=self.injected_files,
+            injected_file_content_bytes=self.injected_file_content_bytes,
+            injected_file_path_bytes=self.injected_file_path_bytes,
         )
 
 

@@ -1,4 +1,4 @@
-"""The config drive: a small disk from which a guest reads its metadata, keys and user data.
+"""The config drive: a small disk with the metadata, keys, user data and files of a guest.
 
 Its format is that of OpenStack's config drives, which cloud-init reads: an ISO 9660 file system
 with the label `config-2`.
@@ -7,7 +7,9 @@ with the label `config-2`.
 import base64
 import binascii
 import json
-from typing import Final
+from collections.abc import Iterator
+from itertools import count
+from typing import Final, cast
 
 from berth.adapters.virt.iso9660 import iso_image
 from berth.domain.compute.build_failure import BuildError
@@ -38,10 +40,12 @@ def config_drive_of(instance: Instance) -> bytes | None:
     }
     if user_data := _user_data(instance):
         files[f"{_FOLDER}/user_data"] = user_data
+    for place, (_, content) in zip(_places(), _files(instance), strict=False):
+        files[f"openstack/{place}"] = content
     content = iso_image(_LABEL, files)
     if len(content) > SIZE_BYTES:
         reason = f"the config drive needs {len(content)} bytes, but has only {SIZE_BYTES}"
-        raise BuildError(f"{reason}; use less metadata or user data", blames_host=False)
+        raise BuildError(f"{reason}; use less metadata, user data or files", blames_host=False)
     return content.ljust(SIZE_BYTES, b"\0")
 
 
@@ -56,6 +60,11 @@ def _metadata(instance: Instance) -> dict[str, object]:
         "meta": dict(instance.metadata),
         "devices": [],
     }
+    if entries := _files(instance):
+        found["files"] = [
+            {"path": path, "content_path": f"/{place}"}
+            for place, (path, _) in zip(_places(), entries, strict=False)
+        ]
     key = instance.extra.get("key_data")
     if isinstance(key, str):
         name = str(instance.extra.get("key_name"))
@@ -65,14 +74,34 @@ def _metadata(instance: Instance) -> dict[str, object]:
     return found
 
 
+def _places() -> Iterator[str]:
+    """Yield the places of injected files on the drive, relative to the folder `openstack`."""
+    return (f"content/{number:04}" for number in count())
+
+
+def _files(instance: Instance) -> list[tuple[str, bytes]]:
+    """Return the path and the content of each file to inject.
+
+    Raises:
+        BuildError: a content is not valid base64.
+    """
+    found = instance.extra.get("files")
+    entries = cast("list[dict[str, str]]", found) if isinstance(found, list) else []
+    return [(one["path"], _decoded(one["contents"], "a file")) for one in entries]
+
+
 def _user_data(instance: Instance) -> bytes:
     text = instance.extra.get("user_data")
     if not isinstance(text, str):
         return b""
+    return _decoded(text, "the user data")
+
+
+def _decoded(text: str, what: str) -> bytes:
     try:
         return base64.b64decode(text)
     except (binascii.Error, ValueError) as error:
-        raise BuildError("the user data is not valid base64", blames_host=False) from error
+        raise BuildError(f"{what} is not valid base64", blames_host=False) from error
 
 
 def _json(document: dict[str, object]) -> bytes:

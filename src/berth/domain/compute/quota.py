@@ -29,6 +29,19 @@ _CLIENT_NAMES: Final = {
 _TEXTS: Final = {"key_pairs": "Quota exceeded, too many key pairs."}
 METADATA_ITEMS_MAX: Final = 128
 """Maximum number of metadata items of a server, and the quota by default, as in Nova."""
+FILES_MAX: Final = 10
+"""Maximum number of files to inject into a server, so that they fit into its config drive."""
+FILE_BYTES_MAX: Final = 16_384
+"""Maximum length in base64 of a file to inject."""
+PATH_BYTES_MAX: Final = 255
+"""Maximum length of the path of a file to inject, and the quota by default, as in Nova."""
+MAXIMA: Final = {
+    "metadata_items": METADATA_ITEMS_MAX,
+    "injected_files": FILES_MAX,
+    "injected_file_content_bytes": FILE_BYTES_MAX,
+    "injected_file_path_bytes": PATH_BYTES_MAX,
+}
+"""The largest values of limits that have one; they apply even where the limit is -1."""
 KEY_PAIRS_DEFAULT: Final = 100
 """The number of key pairs that a user may have by default, as in Nova."""
 
@@ -71,6 +84,12 @@ class Quota:
     """Maximum number of key pairs of one user of the project."""
     metadata_items: int | None = None
     """Maximum number of metadata items of one server."""
+    injected_files: int | None = None
+    """Maximum number of files to inject into one server."""
+    injected_file_content_bytes: int | None = None
+    """Maximum length in base64 of one such file."""
+    injected_file_path_bytes: int | None = None
+    """Maximum length of the path of one such file."""
 
 
 LIMITED: Final = tuple(field.name for field in fields(Quota) if field.name != "project_id")
@@ -87,6 +106,15 @@ class Limits(NamedTuple):
     group_members: int = UNLIMITED
     key_pairs: int = KEY_PAIRS_DEFAULT
     metadata_items: int = METADATA_ITEMS_MAX
+    # The following defaults are Nova's.
+    injected_files: int = 5
+    injected_file_content_bytes: int = 10_240
+    injected_file_path_bytes: int = PATH_BYTES_MAX
+
+    def bounded(self, name: str) -> int:
+        """Return a limit that has a largest value; -1 stands for that value."""
+        limit: int = getattr(self, name)
+        return MAXIMA[name] if limit == UNLIMITED else min(limit, MAXIMA[name])
 
     @property
     def footprint(self) -> Footprint:

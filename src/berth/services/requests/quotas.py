@@ -12,7 +12,7 @@ from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.quota import (
     CLASS_DEFAULT,
-    METADATA_ITEMS_MAX,
+    MAXIMA,
     UNLIMITED,
     Excess,
     Footprint,
@@ -42,6 +42,14 @@ class ProjectUsage(NamedTuple):
 
     footprint: Footprint
     server_groups: int
+
+
+class FileLimits(NamedTuple):
+    """The limits of the files to inject into a server; lengths of contents are in base64."""
+
+    files: int
+    content_bytes: int
+    path_bytes: int
 
 
 class QuotaLimits:
@@ -159,8 +167,16 @@ class Quotas:
 
         -1 stands for the maximum.
         """
-        limit = self._quota_limits.of_project(project_id).metadata_items
-        return METADATA_ITEMS_MAX if limit == UNLIMITED else min(limit, METADATA_ITEMS_MAX)
+        return self._quota_limits.of_project(project_id).bounded("metadata_items")
+
+    def of_files(self, project_id: str) -> FileLimits:
+        """Return the limits of the files to inject into a server, as known to this process."""
+        limits = self._quota_limits.of_project(project_id)
+        return FileLimits(
+            files=limits.bounded("injected_files"),
+            content_bytes=limits.bounded("injected_file_content_bytes"),
+            path_bytes=limits.bounded("injected_file_path_bytes"),
+        )
 
     async def used(self, project_id: str) -> ProjectUsage:
         """Return a project's usage: instances that are not deleted, and server groups.
@@ -194,7 +210,7 @@ class Quotas:
             UnavailableError: the ledger cannot be reached.
         """
         for name, limit in limits.items():
-            most = METADATA_ITEMS_MAX if name == "metadata_items" else LIMIT_MAX
+            most = MAXIMA.get(name, LIMIT_MAX)
             if not UNLIMITED <= limit <= most:
                 raise InvalidInputError(name, f"must be between -1 and {most}, not {limit}")
         if not force and project_id != CLASS_DEFAULT:

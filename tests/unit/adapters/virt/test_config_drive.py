@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from berth.adapters.virt.config_drive import SIZE_BYTES, config_drive_of
 from berth.adapters.virt.iso9660 import iso_image
 from berth.domain.compute.build_failure import BuildError
+from berth.domain.compute.quota import FILE_BYTES_MAX, FILES_MAX, PATH_BYTES_MAX
 from berth.testing.builders import make_instance
 from tests.iso_reader import files_of, label_of
 
@@ -83,6 +84,41 @@ def test_a_guest_without_the_mark_has_no_drive() -> None:
 def test_too_much_content_fails_the_build() -> None:
     """The error says what to do, and does not blame the host."""
     extra = {"has_config_drive": True, "user_data": base64.b64encode(bytes(SIZE_BYTES)).decode()}
-    with pytest.raises(BuildError, match="use less metadata or user data") as caught:
+    with pytest.raises(BuildError, match="use less metadata, user data or files") as caught:
         config_drive_of(replace(INSTANCE, extra=extra))
+    assert not caught.value.blames_host
+
+
+def test_a_guest_reads_its_files() -> None:
+    """The metadata names the path of each file, and where on the drive its content is."""
+    contents = [b"first", b"\0\xff"]
+    files = [
+        {"path": f"/etc/{number}", "contents": base64.b64encode(one).decode()}
+        for number, one in enumerate(contents)
+    ]
+    drive = config_drive_of(replace(INSTANCE, extra={"has_config_drive": True, "files": files}))
+    assert drive is not None
+    found = files_of(drive)
+    metadata = json.loads(found["openstack/latest/meta_data.json"])
+    assert metadata["files"] == [
+        {"path": "/etc/0", "content_path": "/content/0000"},
+        {"path": "/etc/1", "content_path": "/content/0001"},
+    ]
+    assert [found[f"openstack{one['content_path']}"] for one in metadata["files"]] == contents
+
+
+def test_the_largest_files_fit() -> None:
+    """A config drive has room for as many files as a quota can allow, each of the largest size."""
+    contents = base64.b64encode(b"x" * (FILE_BYTES_MAX // 4 * 3)).decode()
+    assert len(contents) == FILE_BYTES_MAX
+    files = [{"path": "p" * PATH_BYTES_MAX, "contents": contents}] * FILES_MAX
+    extra = {"has_config_drive": True, "files": files, "user_data": "YWFh" * 16_383}
+    assert config_drive_of(replace(INSTANCE, extra=extra)) is not None
+
+
+def test_a_file_that_is_not_base64_fails_the_build() -> None:
+    """The error does not blame the host."""
+    files = [{"path": "/a", "contents": "Y"}]
+    with pytest.raises(BuildError, match="a file is not valid base64") as caught:
+        config_drive_of(replace(INSTANCE, extra={"has_config_drive": True, "files": files}))
     assert not caught.value.blames_host

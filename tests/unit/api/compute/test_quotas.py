@@ -213,7 +213,8 @@ async def test_server_groups_and_their_members_are_limited(stack: Stack) -> None
 @pytest.mark.parametrize(
     ("path", "body", "version", "said"),
     [
-        (WEB, {"quota_set": {"injected_files": 7}}, "2.56", "is 0 for every project"),
+        (WEB, {"quota_set": {"injected_files": 11}}, "2.56", "between -1 and 10, not 11"),
+        (WEB, {"quota_set": {"injected_files": 1}}, "2.57", "does not exist in this microversion"),
         (WEB, {"quota_set": {"floating_ips": -1}}, "2.36", "does not exist in this microversion"),
         (WEB, {"quota_set": {"cores": -2}}, NEWEST, "cores"),
         (WEB, {"quota_set": {"cores": "-7"}}, NEWEST, "must be between -1 and"),
@@ -235,3 +236,24 @@ async def test_only_administrators_set_quotas(stack: Stack) -> None:
     """Other users cannot change or reset the quotas of their project."""
     for method, body in (("PUT", {"quota_set": {"cores": 1}}), ("DELETE", None)):
         assert (await stack.ask(method, WEB, body, token="alice:web")).status == 403
+
+
+async def test_files_to_inject_have_quotas(stack: Stack) -> None:
+    """They are set, enforced and shown before 2.57; -1 stands for the maximum."""
+    names = ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes")
+    shown = (await stack.ask("GET", WEB, version="2.56")).body["quota_set"]
+    assert [shown[name] for name in names] == [5, 10_240, 255]
+    assert not set(names) & set((await stack.ask("GET", WEB, version="2.57")).body["quota_set"])
+    body = {"quota_set": {"injected_files": -1, "injected_file_content_bytes": 3}}
+    assert (await stack.ask("PUT", WEB, body, version="2.56")).status == 200
+    limits = await stack.ask("GET", "/v2.1/limits", version="2.56", token="alice:web")
+    absolute = limits.body["limits"]["absolute"]
+    assert (absolute["maxPersonality"], absolute["maxPersonalitySize"]) == (-1, 3)
+
+    async def create(count: int, contents: str) -> int:
+        files = [{"path": "/a", "contents": contents}] * count
+        body = {"server": {"name": "vm", "flavorRef": "small", "personality": files}}
+        answer = await stack.ask("POST", "/v2.1/servers", body, version="2.36", token="alice:web")
+        return answer.status
+
+    assert [await create(1, "YQ=="), await create(11, ""), await create(10, "")] == [403, 403, 202]

@@ -241,16 +241,42 @@ async def test_networks_are_asked_for_from_2_37_on(stack: Stack) -> None:
 
 
 async def test_personality_is_gone(stack: Stack) -> None:
-    """Before 2.57, a file exceeds the limit of 0 files; later versions do not have the field."""
+    """Before 2.57, files are stored and need a config drive; later versions have no such field."""
     files = [{"path": "/etc/x", "contents": "aGk="}]
-    assert (await create(stack, "2.36", personality=files)).status == 403
-    assert (await create(stack, "2.36", personality=[])).status == 202
+    instance = await made(stack, await create(stack, "2.36", personality=files))
+    assert instance.extra["files"] == files
+    assert instance.extra["has_config_drive"] is True
+    instance = await made(stack, await create(stack, "2.36", personality=[]))
+    assert "files" not in instance.extra
+    assert "has_config_drive" not in instance.extra
     files[0]["contents"] = "This is a test file."
     assert reason(await create(stack, "2.36", personality=files)) == (
         "server.personality[0].contents: is not valid base64"
     )
     answer = await create(stack, "2.57", personality=files, networks="none")
     assert reason(answer).startswith("server.personality")
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ([("/a", "YQ==")] * 6, "Personality file limit exceeded: at most 5"),
+        ([("/" + "a" * 255, "YQ==")], "path exceeds maximum 255"),
+        ([("/" + "\N{LATIN SMALL LETTER E WITH ACUTE}" * 130, "YQ==")], "path exceeds maximum 255"),
+        ([("/a", "YWFh" * 2_561)], "Personality file content exceeds maximum 10240"),
+        ([("/a", "YWFh" * 2_560)] * 5, ""),
+    ],
+)
+async def test_files_have_limits(stack: Stack, files: list[tuple[str, str]], told: str) -> None:
+    """The number of files, and the lengths of each path and content, have Nova's limits."""
+    named = [{"path": path, "contents": contents} for path, contents in files]
+    answer = await create(stack, "2.36", personality=named)
+    if not told:
+        assert answer.status == 202
+        return
+    assert answer.status == 403
+    (fault,) = answer.body.values()
+    assert told in fault["message"]
 
 
 async def test_an_administrator_may_name_the_host(stack: Stack) -> None:

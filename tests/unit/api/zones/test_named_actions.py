@@ -116,6 +116,28 @@ async def test_a_key_pair_is_that_of_the_zone_that_was_asked(
     assert await act(deep, uuid, own, version="2.54") == 400
 
 
+async def test_files_reach_servers_in_child_zones(
+    net: Net, root: ZoneStack, deep: ZoneStack
+) -> None:
+    """Creates and rebuilds pass the files on to the child."""
+    first, second = ([{"path": path, "contents": "YQ=="}] for path in ("/a", "/b"))
+    net.away.add("west")
+    body = {"server": {"name": "vm", "flavorRef": "small", "personality": first}}
+    answer = await root.ask("POST", "/v2.1/servers", body, version="2.36", token="u:p")
+    assert answer.status == 202, answer.body
+    uuid = str(answer.body["server"]["id"])
+    net.away.clear()
+    await deep.activate(uuid)
+    stored = await deep.ledger.get(Instance, uuid)
+    assert stored is not None
+    assert stored.extra == {"files": first, "has_config_drive": True}
+    rebuild = {"rebuild": {"imageRef": IMAGE, "personality": second}}
+    assert await act(root, uuid, rebuild, version="2.54") == 202
+    stored = await deep.ledger.get(Instance, uuid)
+    assert stored is not None
+    assert stored.extra["files"] == second
+
+
 @pytest.mark.parametrize(
     "action",
     [

@@ -41,15 +41,15 @@ _FIELDS: Final[Mapping[str, str]] = {
     "server_group_members": "group_members",
     "key_pairs": "key_pairs",
     "metadata_items": "metadata_items",
+    "injected_files": "injected_files",
+    "injected_file_content_bytes": "injected_file_content_bytes",
+    "injected_file_path_bytes": "injected_file_path_bytes",
 }
 _NETWORKS: Final = ("fixed_ips", "floating_ips", "security_groups", "security_group_rules")
 _FILES: Final = ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes")
-# Limits with one value for every project, because Berth has no such resource or checks the limit in
-# each request. Clients read these fields, so they are shown; other values are refused.
-_FIXED: Final[Mapping[str, int]] = {
-    **dict.fromkeys(_NETWORKS, UNLIMITED),
-    **dict.fromkeys(_FILES, 0),
-}
+# Limits with one value for every project, because Berth has no such resource. Clients read these
+# fields, so they are shown; other values are refused.
+_FIXED: Final[Mapping[str, int]] = dict.fromkeys(_NETWORKS, UNLIMITED)
 
 
 async def show_quotas(call: Call) -> Answer:
@@ -156,8 +156,8 @@ async def _defaults(call: Call) -> Limits:
 def _shown(limits: Limits, version: Version) -> dict[str, Any]:
     """Return the limits that exist in the given microversion, by the names that clients use."""
     gone = (*(_NETWORKS if version >= NETWORKS_GONE else ()), *_gone_files(version))
-    fixed = {name: limit for name, limit in _FIXED.items() if name not in gone}
-    return fixed | {name: getattr(limits, field) for name, field in _FIELDS.items()}
+    shown = {**_FIXED, **{name: getattr(limits, field) for name, field in _FIELDS.items()}}
+    return {name: limit for name, limit in shown.items() if name not in gone}
 
 
 def _shown_of_class(limits: Limits, version: Version) -> dict[str, Any]:
@@ -228,8 +228,8 @@ async def show_limits(call: Call) -> Answer:
         ram_used=used.footprint.memory_mb,
         server_groups_used=used.server_groups,
         image_metadata_max=limits.metadata_items if call.version < _IMAGES_GONE else UNSET,
-        files_max=0 if has_files else UNSET,
-        file_bytes_max=0 if has_files else UNSET,
+        files_max=limits.injected_files if has_files else UNSET,
+        file_bytes_max=limits.injected_file_content_bytes if has_files else UNSET,
         security_groups_max=UNLIMITED if has_networks else UNSET,
         security_rules_max=UNLIMITED if has_networks else UNSET,
         floating_ips_max=UNLIMITED if has_networks else UNSET,

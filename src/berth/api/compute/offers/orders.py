@@ -25,6 +25,7 @@ from berth.api.routing import Call
 from berth.api.values import Text
 from berth.domain.compute.flavor import check_received
 from berth.domain.compute.key_pair import KeyType
+from berth.domain.compute.quota import FILE_BYTES_MAX, FILES_MAX
 from berth.domain.compute.request import COUNT_MAX
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import InvalidInputError
@@ -55,6 +56,13 @@ _SENT_MS_MAX: Final = 2**62
 _POSITION_MAX: Final = 2**31 - 1
 
 
+class AssertedFile(View):
+    """A file to inject into a server."""
+
+    path: ShortText
+    contents: Annotated[str, Meta(max_length=FILE_BYTES_MAX)]
+
+
 class AssertedExtra(View):
     """The fields of a server that no rule reads, with the limits of a client's request."""
 
@@ -63,6 +71,7 @@ class AssertedExtra(View):
     key_type: KeyType | UnsetType = UNSET
     key_data: PublicKey | UnsetType = UNSET
     user_data: Text | UnsetType | None = UNSET
+    files: Annotated[list[AssertedFile], Meta(max_length=FILES_MAX)] | UnsetType = UNSET
     config_drive: bool | UnsetType = UNSET
     has_config_drive: bool | UnsetType = UNSET
     tags: Annotated[list[Tag], Meta(max_length=50)] | UnsetType = UNSET

@@ -69,9 +69,9 @@ class BlockDevice(LegacyBlockDevice):
 
 
 class File(Model):
-    """A file to inject into the server, before microversion 2.57; Berth refuses it."""
+    """A file to inject into the server, before microversion 2.57."""
 
-    path: ShortText
+    path: Text
     contents: Text
 
 

@@ -89,6 +89,13 @@ def power_state(status: Status) -> int:
     return _POWER_STATES.get(status, _NO_STATE)
 
 
+class InjectedFile(TypedDict):
+    """A file of a server's config drive, with its contents in base64."""
+
+    path: str
+    contents: str
+
+
 class Extra(TypedDict, total=False):
     """The fields of `Instance.extra` that clients set; no rule reads them."""
 
@@ -97,6 +104,7 @@ class Extra(TypedDict, total=False):
     key_type: str
     key_data: str
     user_data: str | None
+    files: list[InjectedFile]
     config_drive: bool
     has_config_drive: bool
     tags: list[str]

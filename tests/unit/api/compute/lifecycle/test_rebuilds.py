@@ -81,12 +81,22 @@ async def test_a_rebuild_changes_the_key(cloud: Staffed) -> None:
         await cloud.work()
 
 
-@pytest.mark.parametrize(("version", "status"), [("2.56", 403), ("2.57", 400)])
-async def test_files_are_gone_since_2_57(cloud: Staffed, version: str, status: int) -> None:
-    """Before 2.57, a file exceeds the limit of 0 files; later ones do not have the field."""
+async def test_files_are_those_of_the_rebuild(cloud: Staffed) -> None:
+    """Before 2.57, a rebuild replaces the files, also by none; later ones do not have the field."""
     uuid = await cloud.built()
-    args = {**ARGS, "personality": [{"path": "/a", "contents": "YQ=="}]}
-    assert (await cloud.act(uuid, "rebuild", args, version=version)).status == status
+    files = [{"path": "/a", "contents": "YQ=="}]
+    args = {**ARGS, "personality": files}
+    assert (await cloud.act(uuid, "rebuild", args, version="2.57")).status == 400
+    assert (await cloud.act(uuid, "rebuild", args, version="2.56")).status == 202
+    assert (await cloud.parts.instances.get(uuid)).extra["files"] == files
+    await cloud.work()
+    assert (await cloud.act(uuid, "rebuild", ARGS, version="2.56")).status == 202
+    extra = (await cloud.parts.instances.get(uuid)).extra
+    assert "files" not in extra
+    assert "has_config_drive" not in extra
+    await cloud.work()
+    too_many = {**ARGS, "personality": files * 6}
+    assert (await cloud.act(uuid, "rebuild", too_many, version="2.56")).status == 403
 
 
 async def test_user_data_is_in_the_answer(cloud: Staffed) -> None:

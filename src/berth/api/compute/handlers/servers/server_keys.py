@@ -32,10 +32,10 @@ class StatedKey(View):
 def with_config_drive(extra: Extra) -> Extra:
     """Return the fields of a new server, with a config drive if its guest needs one.
 
-    There is no metadata service, so a config drive is the only way to give a guest a key or user
-    data.
+    There is no metadata service, so a config drive is the only way to give a guest a key, user
+    data or files.
     """
-    needs = bool(extra.get("config_drive") or extra.get("key_data") or extra.get("user_data"))
+    needs = any(extra.get(name) for name in ("config_drive", "key_data", "user_data", "files"))
     extra = {**extra}
     extra.pop("has_config_drive", None)
     if needs:

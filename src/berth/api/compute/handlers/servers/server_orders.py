@@ -9,14 +9,14 @@ from berth.api.compute.handlers.servers.server_keys import key_called, with_conf
 from berth.api.compute.handlers.servers.server_values import (
     check_attachments,
     check_disk_config,
-    check_files,
     check_metadata_quota,
     check_values,
+    files_of,
     is_partitioned,
     stored_values,
 )
 from berth.api.compute.schemas.servers import BlockDevice, NewServer, NewServerBody
-from berth.api.compute.views.servers import Extra
+from berth.api.compute.views.servers import Extra, InjectedFile
 from berth.api.errors import HttpError
 from berth.api.fleet import host_of_node
 from berth.api.microversion import Version, text_of
@@ -102,7 +102,7 @@ async def read_order(
     if server.metadata is not UNSET:
         check_metadata_quota(call, call.identity.project_id, len(server.metadata))
     check_attachments(server)
-    check_files(server.personality, "server.personality")
+    files = files_of(call, call.identity.project_id, server.personality, "server.personality")
     request_id, may_repeat = _request_id(call)
     hints, hint_fields = _hints(body)
     # As in Nova, a reference is an id or a link that ends in an id.
@@ -127,7 +127,11 @@ async def read_order(
         destination=_destination(call, server),
         may_repeat=may_repeat,
         metadata={} if server.metadata is UNSET else server.metadata,
-        extra={**with_config_drive({**_extra(server, image), **await _key(call, server)})},
+        extra={
+            **with_config_drive(
+                {**_extra(server, image), **_files(files), **await _key(call, server)}
+            )
+        },
     )
     return Asked(
         order=order,
@@ -377,6 +381,10 @@ async def _marked(call: Call, uuid: str) -> str:
     found = await ledger.get(Instance, uuid) or await ledger.get(RemoteInstance, uuid)
     is_foreign = found is not None and found.project_id != call.identity.project_id
     return f"{HIDDEN_ID}{uuid}" if is_foreign else uuid
+
+
+def _files(files: list[InjectedFile]) -> Extra:
+    return {"files": files} if files else {}
 
 
 def _extra(server: NewServer, image: Image | None) -> Extra:

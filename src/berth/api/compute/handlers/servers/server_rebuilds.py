@@ -16,14 +16,20 @@ from berth.api.compute.handlers.servers.server_keys import (
 from berth.api.compute.handlers.servers.server_orders import image_called
 from berth.api.compute.handlers.servers.server_values import (
     check_disk_config,
-    check_files,
     check_metadata_quota,
     check_values,
+    files_of,
     stored_values,
 )
 from berth.api.compute.schemas.server_actions import Rebuild
 from berth.api.compute.schemas.server_views import ServerAnswer
-from berth.api.compute.views.servers import Extra, ServerWriter, extra_of, reduced
+from berth.api.compute.views.servers import (
+    Extra,
+    InjectedFile,
+    ServerWriter,
+    extra_of,
+    reduced,
+)
 from berth.api.links import COMPUTE, linker_of
 from berth.api.microversion import Version
 from berth.api.routing import Answer, Call
@@ -62,7 +68,7 @@ async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
         raise InvalidInputError(
             "rebuild.personality", "was removed in microversion 2.57; leave it out"
         )
-    check_files(arguments.personality, "rebuild.personality")
+    files = files_of(call, instance.project_id, arguments.personality, "rebuild.personality")
     if arguments.preserve_ephemeral is not UNSET:
         flag(arguments.preserve_ephemeral, "rebuild.preserve_ephemeral")
     image = stated or image_called(call, arguments.image_ref, "rebuild.imageRef")
@@ -73,14 +79,20 @@ async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
     if arguments.metadata is not UNSET:
         count, had = len(arguments.metadata), len(instance.metadata)
         check_metadata_quota(call, instance.project_id, count, had)
-    fields = _fields(instance, arguments, key)
+    fields = _fields(instance, arguments, key, files)
     await call.parts.operations.rebuild(instance.uuid, image, caller_of(call), **fields)
     return await _answer(call, instance.uuid, arguments)
 
 
-def _fields(instance: Instance, arguments: Rebuild, key: StatedKey | None) -> dict[str, object]:
+def _fields(
+    instance: Instance, arguments: Rebuild, key: StatedKey | None, files: list[InjectedFile]
+) -> dict[str, object]:
     """Return the fields of the instance's record that the rebuild changes, besides the image."""
     extra = dict(extra_of(instance))
+    # As in Nova, the rebuilt server has only the files of this request.
+    extra.pop("files", None)
+    if files:
+        extra["files"] = files
     extra |= {
         name: getattr(arguments, name) for name in _KEPT if getattr(arguments, name) is not UNSET
     }

@@ -16,7 +16,7 @@ from berth.api.compute.schemas.servers import (
     NewServer,
     ServerChange,
 )
-from berth.api.compute.views.servers import Extra
+from berth.api.compute.views.servers import Extra, InjectedFile
 from berth.api.errors import HttpError
 from berth.api.microversion import Version
 from berth.api.routing import Call
@@ -133,22 +133,34 @@ def check_disk_config(value: str | UnsetType, image: Image | None, field: str) -
         )
 
 
-def check_files(files: Sequence[File] | UnsetType, field: str) -> None:
-    """Refuse files to inject, because no driver injects any.
+def files_of(
+    call: Call, project_id: str, files: Sequence[File] | UnsetType, field: str
+) -> list[InjectedFile]:
+    """Return the files to inject into a server as they are stored.
+
+    Args:
+        call: the request.
+        project_id: the project of the server.
+        files: the files in the request.
+        field: their place in the request.
 
     Raises:
         InvalidInputError: the contents of a file are not valid base64.
-        HttpError: 403 when there is a file; the limits of every project allow none.
+        HttpError: 403 when there are more or larger files than the quota allows.
     """
     if files is UNSET or not files:
-        return
+        return []
     for index, file in enumerate(files):
         _check_base64(file.contents, f"{field}[{index}].contents")
-    raise HttpError(
-        403,
-        f"{field} exceeds the limit of 0 injected files; leave it out, and send the files in "
-        "user_data",
-    )
+    limits = call.parts.quotas.of_files(project_id)
+    # The texts are Nova's. It checks all paths before the contents, which it measures in base64.
+    if len(files) > limits.files:
+        raise HttpError(403, f"Personality file limit exceeded: at most {limits.files} are allowed")
+    if max(len(file.path.encode()) for file in files) > limits.path_bytes:
+        raise HttpError(403, f"Personality file path exceeds maximum {limits.path_bytes}")
+    if max(len(file.contents) for file in files) > limits.content_bytes:
+        raise HttpError(403, f"Personality file content exceeds maximum {limits.content_bytes}")
+    return [InjectedFile(path=file.path, contents=file.contents) for file in files]
 
 
 def _canonical(text: str, kind: type[IPv4Address | IPv6Address]) -> str:
