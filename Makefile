@@ -196,11 +196,20 @@ placement-peer: ## make .venv-placement, with the real Placement, its suite and 
 	@$(MAKE) -s $(PLACEMENT)/.dependencies \
 		|| echo "No $(PLACEMENT), so Berth is not compared with Placement; see the error above." >&2
 
-$(CLIENTS)/.dependencies: tests/e2e/clients/requirements.lock
+# A collection of Ansible is not a package of its own; the wheel that has it has a hundred others.
+COLLECTION = 'from zipfile import ZipFile; from glob import glob; \
+	wheel = ZipFile(glob("$(CLIENTS)/wheels/ansible-*.whl")[0]); \
+	wheel.extractall("$(CLIENTS)/collections", [name for name in wheel.namelist() \
+		if name.startswith("ansible_collections/openstack/cloud/")])'
+
+$(CLIENTS)/.dependencies: tests/e2e/clients/requirements.lock tests/e2e/clients/ansible.lock
 	$(require_python)
 	$(say) venv "$(CLIENTS), with what $< names"
 	@$(PYTHON) -m venv --clear $(CLIENTS)
 	@$(CLIENTS)/bin/python $(INSTALL) --require-hashes --no-deps -r $< \
+		&& $(CLIENTS)/bin/python $(DOWNLOAD) --ignore-requires-python -d $(CLIENTS)/wheels \
+			-r tests/e2e/clients/ansible.lock \
+		&& $(CLIENTS)/bin/python -c $(COLLECTION) && rm -r $(CLIENTS)/wheels \
 		|| { rm -rf $(CLIENTS); exit 1; }
 	@touch $@
 

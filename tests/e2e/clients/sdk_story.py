@@ -74,6 +74,14 @@ def servers(cloud: Any, flavor: Any) -> None:  # noqa: ANN401
     compute.delete_server_group(group)
 
 
+def defaults(cloud: Any) -> None:  # noqa: ANN401
+    """Create a server with the default options, which require an address or at least a network."""
+    made = cloud.create_server("by-default", image="cirros", flavor="sdk", wait=True, timeout=60)
+    assert made.status == "ACTIVE"
+    assert cloud.get_server("by-default").addresses == {"auto_allocated_network": []}
+    assert cloud.delete_server("by-default", wait=True, timeout=60)
+
+
 def reservation(cloud: Any, flavor: Any) -> None:  # noqa: ANN401
     """Create servers with novaclient, find them by their reservation, and print its id."""
     options: dict[str, Any] = {"session": cloud.session}
@@ -118,6 +126,7 @@ def main(mode: str) -> None:
     cloud = openstack.connect(cloud="berth")
     flavor = fleet(cloud)
     servers(cloud, flavor)
+    defaults(cloud)
     reservation(cloud, flavor)
     if mode == "identity":
         identity(cloud)

@@ -18,6 +18,8 @@ from tests.e2e.clients.clouds import (
 )
 from tests.e2e.clients.programs import Programs
 
+PLAYBOOK = Path(__file__).with_name("server.yml")
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -43,7 +45,7 @@ def run(words: list[str], folder: Path, environment: Mapping[str, str]) -> str:
 
 @pytest.mark.parametrize("mode", SETTINGS)
 def test_the_settings_of_the_guide_work(mode: str, tmp_path: Path) -> None:
-    """The guide's clouds.yaml works with openstacksdk, its openrc with both programs."""
+    """The guide's clouds.yaml works with the SDK and Ansible, its openrc with both programs."""
     if not PYTHON.exists():
         pytest.skip(MISSING)
     with running(mode, tmp_path) as cloud:
@@ -57,6 +59,16 @@ def test_the_settings_of_the_guide_work(mode: str, tmp_path: Path) -> None:
         if mode in {"identity", "none"}:
             listed = run(nova, tmp_path, cloud.environment("nova"))
             assert listed.count("reserved-") == 2
+        if mode == "identity":
+            play = [str(ENVIRONMENT / "bin" / "ansible-playbook"), "-i", "localhost,"]
+            play += ["-e", f"ansible_python_interpreter={PYTHON}", str(PLAYBOOK)]
+            # Modules run in the folder of the playbook, so they do not find the file by themselves.
+            paths = {
+                "ANSIBLE_COLLECTIONS_PATH": ENVIRONMENT / "collections",
+                "ANSIBLE_HOME": tmp_path / "ansible",
+                "OS_CLIENT_CONFIG_FILE": tmp_path / "clouds.yaml",
+            }
+            run(play, tmp_path, {name: str(path) for name, path in paths.items()})
 
 
 @pytest.mark.parametrize("mode", ["identity", "http_basic"])

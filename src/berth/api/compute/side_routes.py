@@ -190,7 +190,7 @@ _REST = (
     ),
     ApiOperation("GET", f"{_SERVER}/ips", emptiness.list_addresses, answers=AddressesAnswer),
     ApiOperation(
-        "GET", _SERVER + "/ips/{network}", emptiness.show_addresses, answers=AddressesAnswer
+        "GET", _SERVER + "/ips/{network}", emptiness.show_addresses, answers=dict[str, list[str]]
     ),
     ApiOperation("GET", "/v2.1/extensions", emptiness.list_extensions, answers=ExtensionsAnswer),
     ApiOperation(

@@ -173,3 +173,29 @@ async def test_a_server_has_no_security_groups(stack: Stack) -> None:
     answer = await stack.ask("GET", path)
     assert (answer.status, answer.body) == (200, {"security_groups": []})
     assert (await stack.ask("GET", "/v2.1/servers/x/os-security-groups")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("asked", "version", "addresses"),
+    [
+        ({"networks": "none"}, NEWEST, {}),
+        ({"networks": "auto"}, NEWEST, {"auto_allocated_network": []}),
+        ({"networks": []}, NEWEST, {"auto_allocated_network": []}),
+        ({}, "2.36", {"auto_allocated_network": []}),
+    ],
+)
+async def test_a_launched_server_has_a_network_unless_it_requested_none(
+    stack: Stack, asked: dict[str, object], version: str, addresses: dict[str, object]
+) -> None:
+    """From its launch on, a server has a network without addresses; with `none` it has none."""
+    body = {"server": {"name": "vm", "flavorRef": "small", **asked}}
+    uuid = (await stack.ask("POST", "/v2.1/servers", body, version=version)).body["server"]["id"]
+    path = f"/v2.1/servers/{uuid}"
+    assert (await stack.ask("GET", path)).body["server"]["addresses"] == {}
+    await stack.activate(uuid)
+    assert (await stack.ask("GET", path)).body["server"]["addresses"] == addresses
+    assert (await stack.ask("GET", f"{path}/ips")).body == {"addresses": addresses}
+    for network in ("auto_allocated_network", "other"):
+        one = await stack.ask("GET", f"{path}/ips/{network}")
+        assert one.status == (200 if network in addresses else 404)
+        assert one.status == 404 or one.body == {network: []}

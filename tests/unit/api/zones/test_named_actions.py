@@ -103,6 +103,7 @@ async def test_a_key_pair_is_that_of_the_zone_that_was_asked(
         "key_type": "ssh",
         "key_data": KEY,
         "has_config_drive": True,
+        "networks": "none",
     }
     missing = {"rebuild": {"imageRef": IMAGE, "key_name": "three"}}
     assert await act(root, uuid, missing, version="2.54") == 400

@@ -14,6 +14,7 @@ from berth.api.compute.schemas.emptiness import (
     SecurityGroupsAnswer,
     VolumesAnswer,
 )
+from berth.api.compute.views.servers import addresses_of
 from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
 from berth.domain.errors import NotFoundError
@@ -83,15 +84,21 @@ async def list_volumes(call: Call) -> Answer:
 
 
 async def list_addresses(call: Call) -> Answer:
-    """List the addresses of a server; the list is always empty."""
-    await server_of(call)
-    return Answer(AddressesAnswer(addresses={}))
+    """List the addresses of a server by network; no network has any."""
+    return Answer(AddressesAnswer(addresses=addresses_of(await server_of(call))))
 
 
 async def show_addresses(call: Call) -> Answer:
-    """Respond with 404, because no server is attached to a network."""
-    await server_of(call)
-    raise NotFoundError("network", call.key("network"))
+    """List the addresses of a server on one of its networks; there are none.
+
+    Raises:
+        NotFoundError: the server is not attached to such a network.
+    """
+    network = call.key("network")
+    addresses = addresses_of(await server_of(call))
+    if network not in addresses:
+        raise NotFoundError("network", network)
+    return Answer({network: addresses[network]})
 
 
 async def show_password(call: Call) -> Answer:

@@ -7,7 +7,7 @@ cannot refer to anything in this zone that belongs to other projects.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from berth.api.assertions import zone_parts
 from berth.api.codec import UNSET, Meta, UnsetType, View, decode, encode
@@ -83,6 +83,7 @@ class AssertedExtra(View):
     access_ipv4: ShortText | UnsetType = UNSET
     access_ipv6: ShortText | UnsetType = UNSET
     disk_config: DiskConfig | UnsetType = UNSET
+    networks: Literal["none"] | UnsetType = UNSET
 
 
 class AssertedTexts(View):

@@ -39,9 +39,9 @@ class PasswordAnswer(View):
 
 
 class AddressesAnswer(View):
-    """The response with the empty map of a server's addresses."""
+    """The response with the networks of a server, each with an empty list of addresses."""
 
-    addresses: dict[str, str]
+    addresses: dict[str, list[str]]
 
 
 class InterfacesAnswer(View, rename={"attachments": "interfaceAttachments"}):

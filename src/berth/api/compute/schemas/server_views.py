@@ -116,6 +116,7 @@ class ServerView(
     access_ipv4: str
     access_ipv6: str
     disk_config: str
+    addresses: dict[str, list[str]]
     task_state: str | UnsetType | None = UNSET
     vm_state: str | UnsetType = UNSET
     power_state: int | UnsetType = UNSET
@@ -125,7 +126,6 @@ class ServerView(
     config_drive: str | UnsetType = UNSET
     key_name: str | UnsetType | None = UNSET
     security_groups: list[SecurityGroupView] | UnsetType = UNSET
-    addresses: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it
     volumes_attached: tuple[str, ...] | UnsetType = ()
     progress: int | UnsetType = UNSET
     fault: ServerFault | UnsetType = UNSET

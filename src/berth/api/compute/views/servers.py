@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Container, Mapping
-from typing import TypedDict, cast
+from typing import Final, Literal, TypedDict, cast
 
 from berth.api.codec import UNSET, UnsetType
 from berth.api.compute.schemas.server_views import (
@@ -80,6 +80,8 @@ _ADDED_TO_CHANGES = (
     "root_device_name",
     "host_status",
 )
+AUTO_NETWORK: Final = "auto_allocated_network"
+"""Neutron's name of the network that it allocates for servers with the networks `auto`."""
 _DEFAULT_GROUPS = [SecurityGroupView(name="default")]
 _SERVER_ERROR = 500
 
@@ -114,6 +116,8 @@ class Extra(TypedDict, total=False):
     access_ipv4: str
     access_ipv6: str
     disk_config: str
+    networks: Literal["none"]
+    """Present only if the owner requested no network."""
 
 
 class _Later(TypedDict, total=False):
@@ -197,6 +201,7 @@ class ServerWriter:
             security_groups=_security_groups(extra),
             access_ipv4=extra.get("access_ipv4", ""),
             access_ipv6=extra.get("access_ipv6", ""),
+            addresses=addresses_of(instance),
             disk_config=disk_config(extra),
             progress=0 if shown in _WITH_PROGRESS else UNSET,
             fault=self._fault(instance) if fault and status in _WITH_FAULT else UNSET,
@@ -304,6 +309,19 @@ def host_id(call: Call, project_id: str, host: str | None) -> str:
         return ""
     zone = "" if call.parts.zones is None else f"{call.parts.zones.name}\n"
     return hashlib.sha224(f"{zone}{project_id}{host}".encode()).hexdigest()
+
+
+def addresses_of(instance: Instance) -> dict[str, list[str]]:
+    """Return the networks of an instance, each with an empty list of addresses.
+
+    The guest has no network interface, because Berth has no networks. openstacksdk, and with it
+    Ansible, deletes a server that has become active without any network, unlike one whose network
+    has no addresses. So an instance that was launched has the network that Neutron allocates for
+    the networks `auto`, unless its owner requested `none`.
+    """
+    if instance.launched_at_s is None or "networks" in instance.extra:
+        return {}
+    return {AUTO_NETWORK: []}
 
 
 def _add_attributes(later: _Later, instance: Instance, extra: Extra, version: Version) -> None:

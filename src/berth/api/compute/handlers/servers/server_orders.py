@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from berth.api.codec import UNSET, UnsetType
 from berth.api.compute.handlers.servers.server_keys import key_called, with_config_drive
@@ -38,6 +38,7 @@ _OWN_HINTS = "_nova_"
 _SERVER_HINTS = frozenset({"same_host", "different_host"})
 _HINTS = "hints."
 _NETWORKS_REQUIRED = (2, 37)
+_NO_NETWORKS: Final = "none"
 _PERSONALITY_GONE = (2, 57)
 # Attributes of `NewServer`, the fields that they stand for, and the microversions that add these.
 _SINCE: tuple[tuple[str, str, Version], ...] = (
@@ -172,7 +173,7 @@ def _check_version(server: NewServer, version: Version) -> None:
         reason = "is required from microversion 2.37 on; use none, auto or a list"
         raise InvalidInputError("server.networks", reason)
     if isinstance(networks, str) and (
-        version < _NETWORKS_REQUIRED or networks not in {"none", "auto"}
+        version < _NETWORKS_REQUIRED or networks not in {_NO_NETWORKS, "auto"}
     ):
         raise InvalidInputError(
             "server.networks",
@@ -390,6 +391,8 @@ def _files(files: list[InjectedFile]) -> Extra:
 def _extra(server: NewServer, image: Image | None) -> Extra:
     """Return the fields that Berth stores for responses and drivers; no rule reads them."""
     extra: Extra = stored_values(server)
+    if server.networks == _NO_NETWORKS:
+        extra["networks"] = _NO_NETWORKS
     if "disk_config" not in extra and image is not None and is_partitioned(image):
         extra["disk_config"] = "AUTO"
     if server.description is not UNSET:
