@@ -307,7 +307,7 @@ lock: ## write requirements/*.lock again from pyproject.toml; UPGRADE=1 takes th
 	$(say) lock "requirements/runtime.lock"
 	@$(COMPILE) pyproject.toml -o requirements/runtime.lock
 	$(say) lock "requirements/dev.lock"
-	@$(COMPILE) --extra dev --extra rabbitmq --extra telemetry -c requirements/runtime.lock pyproject.toml -o requirements/dev.lock
+	@$(COMPILE) --extra dev --extra keystone --extra rabbitmq --extra telemetry -c requirements/runtime.lock pyproject.toml -o requirements/dev.lock
 	$(say) lock "requirements/libvirt.lock"
 	@$(COMPILE) requirements/libvirt.in -o requirements/libvirt.lock
 

@@ -7,7 +7,7 @@ import gc
 from importlib.metadata import entry_points
 
 from cliff import command as _command  # type: ignore[import-not-found] # the virtualenvs have them
-from stevedore import ExtensionManager  # type: ignore[import-not-found]
+from stevedore import ExtensionManager
 
 GROUPS = ("openstack.", "cliff.", "keystoneauth1.")
 """Prefixes of the groups of entry points that the program loads."""

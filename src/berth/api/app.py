@@ -1,5 +1,6 @@
 """The API as one ASGI application."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from starlette.routing import Mount, Route, Router
@@ -14,7 +15,7 @@ from berth.api.compute import lifecycle_routes, side_routes
 from berth.api.compute import routes as compute_room
 from berth.api.compute.gaps import not_here
 from berth.api.compute.handlers.servers.forwarding import over_tree
-from berth.api.errors import get_only
+from berth.api.errors import HttpError, get_only
 from berth.api.front import Front
 from berth.api.identity import routes as identity_room
 from berth.api.identity.errors import send_refusal as tell_by_identity
@@ -25,7 +26,7 @@ from berth.api.parts import ApiParts
 from berth.api.placement.app import Mounted, teller_of
 from berth.api.placement.parts import PlacementParts
 from berth.api.probes import METRICS
-from berth.api.routing import Microversions, Shortcuts, ends_of, not_found, routes_of
+from berth.api.routing import ApiOperation, Microversions, Shortcuts, ends_of, not_found, routes_of
 from berth.api.zones import routes as zone_room
 
 __all__ = ["ApiParts", "build_app"]
@@ -48,6 +49,10 @@ OPERATIONS = (
     *zone_room.OPERATIONS,
 )
 
+_WITHOUT_IDENTITY = tuple(
+    operation for operation in OPERATIONS if operation not in identity_room.OPERATIONS
+)
+
 
 def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIApp:
     """Build the ASGI application of the API.
@@ -66,18 +71,20 @@ def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIA
     compute = Router(compute_routes, redirect_slashes=False, default=not_here)
     berth = Router(berth_routes, redirect_slashes=False, default=not_found)
     public = routes_of(parts, versions.OPERATIONS)
-    rooms = (*zone_room.OPERATIONS, *identity_room.OPERATIONS, *image_room.OPERATIONS)
-    others = routes_of(parts, rooms)
+    serves_identity = parts.keystone_url is None
+    identity = identity_room.OPERATIONS if serves_identity else ()
+    others = routes_of(parts, (*zone_room.OPERATIONS, *identity, *image_room.OPERATIONS))
+    document = OPERATIONS if serves_identity else _WITHOUT_IDENTITY
     app: ASGIApp = Router(
         [
             *public,
             Mount(compute_room.PREFIX, Microversions(compute)),
             Mount(berth_room.PREFIX, berth),
             *others,
-            Route("/openapi.json", _Document()),
+            Route("/openapi.json", _Document(document)),
         ],
         redirect_slashes=False,
-        default=not_found,
+        default=not_found if parts.keystone_url is None else _Elsewhere(parts.keystone_url),
     )
     # `Shortcuts` finds an endpoint with one dict lookup; Starlette's router would try its routes in
     # turn.
@@ -98,14 +105,38 @@ def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIA
 
 def _teller_of(path: str) -> ErrorTeller | None:
     """Return the error format of a path, or None for the compute API's."""
-    is_identity = path.startswith(f"{identity_room.PREFIX}/") or path == identity_room.PREFIX
-    return tell_by_identity if is_identity else teller_of(path)
+    return tell_by_identity if _is_identity(path) else teller_of(path)
+
+
+def _is_identity(path: str) -> bool:
+    return path.startswith(f"{identity_room.PREFIX}/") or path == identity_room.PREFIX
+
+
+class _Elsewhere:
+    """Responds with 404 to paths that no route serves, and names Keystone to clients that need it.
+
+    Args:
+        keystone_url: the URL of the Keystone that serves the Identity API.
+    """
+
+    def __init__(self, keystone_url: str) -> None:
+        self._error = HttpError(
+            404, f"The Identity API is not served here but by Keystone, at {keystone_url}."
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the error."""
+        if scope["type"] == "http" and _is_identity(scope["path"]):
+            await send_error(scope, send, self._error)
+        else:
+            await not_found(scope, receive, send)
 
 
 class _Document:
     """Serves the OpenAPI document, generated on the first request."""
 
-    def __init__(self) -> None:
+    def __init__(self, operations: Sequence[ApiOperation]) -> None:
+        self._operations = operations
         self._body = b""
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
@@ -115,5 +146,5 @@ class _Document:
             await send_error(scope, send, error)
             return
         # Most processes never serve the document, so it is not generated at start-up.
-        self._body = self._body or encode(openapi_document(OPERATIONS, __version__))
+        self._body = self._body or encode(openapi_document(self._operations, __version__))
         await send_bytes(scope, send, 200, self._body)

@@ -97,9 +97,11 @@ class ApiParts:
     With `single_shot`, the servers of one request are placed one by one. `new_password` returns a
     password for `adminPass` in responses, or is None when responses have no such field.
     `refusal_detail` is the part of refusals that tenants may read. `tokens` is None when no tokens
-    are issued. `region` is the region of this deployment in the catalog. `started_ns` is the time
-    when the API was built, in clock ticks; `build_app` sets it. `checks` reports readiness, `page`
-    serves the metrics or is None, and spans are recorded only if there is a `tracer`.
+    are issued. `keystone_url` is the URL of the Keystone that validates tokens, or None when the
+    API serves the Identity API itself. `region` is the region of this deployment in the catalog.
+    `started_ns` is the time when the API was built, in clock ticks; `build_app` sets it. `checks`
+    reports readiness, `page` serves the metrics or is None, and spans are recorded only if there is
+    a `tracer`.
     `strangers_seen_s` keeps, from one audit to the next, the Unix time at which each unknown
     consumer was first seen. `zones` is None when this deployment is not a zone of a tree.
     """
@@ -134,6 +136,7 @@ class ApiParts:
     refusal_detail: RefusalDetail = RefusalDetail.RELAXATIONS
     directory: Directory = field(default_factory=OpenDirectory)
     tokens: Tokens | None = None
+    keystone_url: str | None = None
     region: str = "RegionOne"
     started_ns: int = 0
     checks: Checks = field(default_factory=AlwaysReady)

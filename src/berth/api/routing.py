@@ -38,7 +38,7 @@ class Role(StrEnum):
     """The callers that may use an operation.
 
     `PUBLIC` is every client, `KNOWN` an authenticated caller, `MEMBER` one with a project, and
-    `ADMIN` an administrator with a project.
+    `ADMIN` an administrator with a project or with system scope.
     """
 
     PUBLIC = "public"
@@ -278,10 +278,23 @@ def _check_query(call: Call) -> None:
 
 
 def _check_role(operation: ApiOperation, identity: Identity) -> None:
-    if not identity.project_id and operation.role is not Role.KNOWN:
+    if operation.role is Role.KNOWN:
+        return
+    is_about_system = operation.role is Role.ADMIN and identity.is_system and identity.is_admin
+    if not identity.project_id and not is_about_system:
         raise HttpError(403, "The caller has no project; use a token or an account that has one.")
     if operation.role is Role.ADMIN and not identity.is_admin:
         raise HttpError(403, "Only administrators may use this operation.")
+    if not identity.may_read:
+        raise HttpError(
+            403,
+            "None of your roles in this project gives access to this service; ask for the role "
+            "reader or member.",
+        )
+    if operation.method != "GET" and not identity.may_write:
+        raise HttpError(
+            403, "Your roles in this project allow reading only; ask for the role member."
+        )
 
 
 def routes_of(parts: ApiParts, operations: Iterable[ApiOperation], prefix: str = "") -> list[Route]:

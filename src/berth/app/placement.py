@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from berth.adapters.ledger import open_ledger
-from berth.adapters.system import LogTelemetry, RandomIds, SystemClock
+from berth.adapters.system import LogTelemetry, NoMetrics, RandomIds, SystemClock
 from berth.api.auth.authentication import Auth
 from berth.api.limits import RequestLimits
 from berth.api.placement.app import build_placement_app
@@ -75,7 +75,9 @@ def run_placement(settings: Settings) -> None:
         )
         try:
             follower = Follower(ledger, clock, [])
-            auth = authentication_of(settings, clock, telemetry).auth
+            metrics = observation.metrics or NoMetrics()
+            callers = authentication_of(settings, clock, telemetry, metrics)
+            auth = callers.auth
             replica = provider_replica(follower)
             process = PlacementProcess(ledger, follower, replica, auth, clock, telemetry)
             # This process has no host table and no broker whose health could be checked.
@@ -83,6 +85,8 @@ def run_placement(settings: Settings) -> None:
             health = ProcessHealth(
                 ledger=ledger, follower=follower, clock=clock, lag_s_max=lag_s_max
             )
+            if callers.keystone is not None:
+                health.further.append(callers.keystone.read)
             parts = replace(
                 placement_parts(settings, process),
                 checks=health,

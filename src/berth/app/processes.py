@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from berth.adapters.http_server import TlsFiles
+from berth.adapters.system import NoMetrics
 from berth.api.app import build_app
 from berth.api.limits import RequestLimits
 from berth.api.parts import ApiParts
@@ -191,7 +192,10 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         clock=core.clock,
         terms=CreateDefaults(settings.api.default_availability_zone, quota_limits),
     )
-    callers = authentication_of(settings, core.clock, core.telemetry)
+    metrics = core.observation.metrics or NoMetrics()
+    callers = authentication_of(settings, core.clock, core.telemetry, metrics)
+    if callers.keystone is not None:
+        core.health.further.append(callers.keystone.read)
     return ApiParts(
         instances=instances,
         operations=_operations(core, quota_limits),
@@ -211,6 +215,7 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         auth=callers.auth,
         directory=callers.directory,
         tokens=callers.tokens,
+        keystone_url=None if callers.keystone is None else callers.keystone.uri,
         region=settings.auth.region,
         clock=core.clock,
         ids=core.ids,

@@ -25,14 +25,16 @@ from berth.adapters.system import (
 )
 from berth.api.auth.authentication import Auth, HttpBasic, NoAuth, NoAuth2
 from berth.api.auth.directory import AccountDirectory, Directory, OpenDirectory
+from berth.api.auth.keystone import KeystoneAuth
 from berth.api.auth.tokens import NamedTokens, SealedTokens, Seals, TokenAuth, Tokens
+from berth.app.keystone import keystone_auth
 from berth.app.private_files import FOLDER_MODE, make_database_private, make_folder_private
 from berth.config.auth_file import AuthFile
 from berth.config.logging import set_up_logging
 from berth.config.settings import Address, AuthMode, LedgerSettings, LogSettings, Settings
 from berth.domain.errors import InvalidInputError
 from berth.ports.clock import Clock
-from berth.ports.telemetry import Telemetry
+from berth.ports.telemetry import Metrics, Telemetry
 
 Loop = tuple[str, Callable[[], Awaitable[None]]]
 
@@ -106,25 +108,30 @@ def make_folder(folder: Path) -> None:
 class Authentication(NamedTuple):
     """The authentication of requests: the authenticator, the user directory, and the token service.
 
-    `tokens` is None when the API issues none.
+    `tokens` is None when the API issues none. `keystone` is the authenticator if an external
+    Keystone validates tokens; the directory is then unused.
     """
 
     auth: Auth
     directory: Directory
     tokens: Tokens | None
+    keystone: KeystoneAuth | None = None
 
 
 def authentication_of(
-    settings: Settings, clock: SystemClock, telemetry: LogTelemetry
+    settings: Settings, clock: SystemClock, telemetry: LogTelemetry, metrics: Metrics
 ) -> Authentication:
     """Return the authentication of requests that the settings choose.
 
     Raises:
-        InvalidInputError: the file of users or the file of token keys is invalid, or the data
-            folder cannot be created.
+        InvalidInputError: the file of users, of token keys or of Berth's secret at Keystone is
+            invalid, a package is not installed, or the data folder cannot be created.
     """
     auth = settings.auth
     admins = frozenset(auth.admins)
+    if auth.mode is AuthMode.KEYSTONE:
+        keystone = keystone_auth(settings, clock, telemetry, metrics)
+        return Authentication(keystone, OpenDirectory(admins), None, keystone)
     if not auth.mode.has_passwords or auth.htpasswd is None:
         everybody = OpenDirectory(admins)
         tokens = NamedTokens(everybody, clock, lifetime_s=auth.token_lifetime_s)

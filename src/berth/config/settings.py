@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
+from berth.config.keystone_settings import KeystoneSettings
 from berth.config.urls import check_ledger_url, check_server_url
 from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.config.zone_settings import ZoneSettings
@@ -51,11 +52,17 @@ class AuthMode(StrEnum):
     NOAUTH2 = "noauth2"
     HTTP_BASIC = "http_basic"
     IDENTITY = "identity"
+    KEYSTONE = "keystone"
 
     @property
     def has_passwords(self) -> bool:
-        """Whether every caller needs a password."""
+        """Whether Berth itself checks passwords."""
         return self in {AuthMode.HTTP_BASIC, AuthMode.IDENTITY}
+
+    @property
+    def trusts_everyone(self) -> bool:
+        """Whether any caller can be an administrator."""
+        return self in {AuthMode.NOAUTH, AuthMode.NOAUTH2}
 
 
 class LogFormat(StrEnum):
@@ -488,6 +495,7 @@ class Settings:
 
     api: ApiSettings = ApiSettings()
     auth: AuthSettings = AuthSettings()
+    keystone: KeystoneSettings = field(default_factory=KeystoneSettings)
     placement: PlacementSettings = PlacementSettings()
     ledger: LedgerSettings = LedgerSettings()
     bus: BusSettings = field(default_factory=BusSettings)
@@ -517,12 +525,17 @@ class Settings:
                 "auth.htpasswd",
                 f"{auth.mode} requires a file of users; create one with `berth user add`",
             )
+        if auth.mode is AuthMode.KEYSTONE and self.keystone.auth_url is None:
+            raise InvalidInputError(
+                "keystone.auth_url",
+                "is missing; set the URL of the Keystone that validates tokens",
+            )
         if self.gateway.rabbitmq and self.bus.url is None:
             raise InvalidInputError("gateway.rabbitmq", "requires a broker; set bus.url")
         # Without passwords every caller is an administrator, so an address other than loopback must
         # be a deliberate choice.
         for key, listen in (("api", api.listen), ("placement", self.placement.listen)):
-            if auth.mode.has_passwords or api.insecure_listen or listen.is_loopback:
+            if not auth.mode.trusts_everyone or api.insecure_listen or listen.is_loopback:
                 continue
             raise InvalidInputError(
                 f"{key}.listen",

@@ -4,7 +4,7 @@ import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeGuard, cast, get_origin, get_type_hints
@@ -33,12 +33,14 @@ class _Given:
         folder: the folder from which relative paths start.
         strict: whether the type of the value must match. TOML has types; variables and options are
             strings, which are converted to numbers.
+        is_secret: whether error messages must not quote the value.
     """
 
     value: object
     source: str
     folder: Path
     strict: bool
+    is_secret: bool = False
 
 
 def read_settings(
@@ -66,8 +68,9 @@ def read_settings(
     sections: dict[str, object] = {}
     for name, section in _sections().items():
         hints = get_type_hints(section, include_extras=True)
+        secrets = _secrets_of(section)
         values = {
-            key: _convert(given.pop(f"{name}.{key}"), hints[key])
+            key: _convert(replace(given.pop(f"{name}.{key}"), is_secret=key in secrets), hints[key])
             for key in hints
             if f"{name}.{key}" in given
         }
@@ -80,6 +83,11 @@ def read_settings(
 
 def _sections() -> dict[str, Callable[..., object]]:
     return {name: cast("type", hint) for name, hint in get_type_hints(Settings).items()}
+
+
+def _secrets_of(section: Callable[..., object]) -> set[str]:
+    """Return the keys of a section that its representation leaves out."""
+    return {one.name for one in fields(cast("type[Settings]", section)) if not one.repr}
 
 
 def _keys() -> list[str]:
@@ -147,7 +155,8 @@ def _convert(one: _Given, hint: object) -> object:
         )
     except (msgspec.ValidationError, OverflowError) as error:
         names = f" (one of {', '.join(hint)})" if _is_enum(hint) else ""
-        reason = f"{error}{names}; the value is {f'{one.value!r}'[:80]}"
+        shown = "" if one.is_secret else f"; the value is {f'{one.value!r}'[:80]}"
+        reason = f"{error}{names}{shown}"
         raise InvalidInputError(one.source, reason) from error
     if isinstance(converted, float) and not math.isfinite(converted):
         raise InvalidInputError(one.source, f"{converted} must be a finite number")

@@ -81,6 +81,9 @@ BUS_REFUSALS: Final = _counter(
     "Messages on the broker that did not prove that they come from the control plane.",
     "reason",
 )
+TOKENS: Final = _counter(
+    "tokens", "Requests with a token of Keystone, by the result of its check.", "outcome"
+)
 
 INFO: Final = _gauge("info", "Always 1; the label is the version of Berth.", "version")
 UPTIME: Final = _gauge("uptime_seconds", "Time since the process started serving.")
@@ -92,6 +95,7 @@ GATEWAY_SESSIONS: Final = _gauge(
     "gateway_sessions", "Hosts with a session, in this agent process or at this gateway."
 )
 BROKER_UP: Final = _gauge("broker_up", "1 when the process is connected to its broker, else 0.")
+KEYSTONE_UP: Final = _gauge("keystone_up", "1 when Keystone validates tokens, else 0.")
 HOSTS: Final = _gauge("hosts", "Hosts by state of their service.", "state")
 HOSTS_UNCERTAIN: Final = _gauge(
     "hosts_uncertain", "1 when too many hosts fell silent at once to count as down, else 0."
@@ -134,6 +138,7 @@ COUNTED: Final = (
     AUDIT_LOOKS,
     AGENT_FINDINGS,
     BUS_REFUSALS,
+    TOKENS,
 )
 # The values of gauges are read at the time of a scrape; see `Reading`.
 GAUGES: Final = (
@@ -145,6 +150,7 @@ GAUGES: Final = (
     LEDGER_UP,
     BROKER_UP,
     GATEWAY_SESSIONS,
+    KEYSTONE_UP,
     HOSTS,
     HOSTS_UNCERTAIN,
     HEARTBEAT_AGE,

@@ -6,12 +6,13 @@ Usage: python -m tests.e2e.placement.nova_story URL
 import sys
 from typing import Any
 
-from keystoneauth1 import (  # type: ignore[import-not-found] # .venv-nova has it
-    adapter,
-    session,
-    token_endpoint,
+from keystoneauth1 import adapter, session, token_endpoint
+from nova import (  # type: ignore[import-not-found] # .venv-nova has it
+    conf,
+    context,
+    exception,
+    objects,
 )
-from nova import conf, context, exception, objects  # type: ignore[import-not-found]
 from nova.scheduler import utils  # type: ignore[import-not-found]
 from nova.scheduler.client import report  # type: ignore[import-not-found]
 

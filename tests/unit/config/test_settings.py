@@ -210,14 +210,14 @@ def test_the_machine_of_guests_has_a_version() -> None:
 def test_attestations_come_by_https() -> None:
     """The attestation URL must be HTTPS, and its secret is not in the repr."""
     assert refusal(attestation__url="http://attester/V1.0").field == "attestation.url"
-    found = settings(attestation__url="https://attester/V1.0", attestation__auth_blob="secret")
+    found = settings(attestation__url="https://attester/V1.0", attestation__auth_blob="hush-hush")
     assert (found.attestation.valid_s, found.attestation.timeout_s) == (60, 10)
-    assert "secret" not in repr(found)
+    assert "hush-hush" not in repr(found)
 
 
 def test_a_password_in_the_url_is_not_shown() -> None:
     """The repr of the settings does not contain the ledger's password."""
-    assert "secret" not in repr(settings(ledger__url="postgresql://u:secret@h/db"))
+    assert "hush-hush" not in repr(settings(ledger__url="postgresql://u:hush-hush@h/db"))
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,8 @@ class Identity:
     `project_id` is empty for a caller without a project. `roles` are in lower case, or None when
     the authentication mode has no roles. `is_system` is true when the caller requested system
     scope. `parent` is the parent zone that asserted this identity, or None for a caller that
-    authenticated here.
+    authenticated here. `may_read` and `may_write` are false when the caller's roles do not allow to
+    read or to change what its project has.
     """
 
     user_id: str
@@ -46,6 +47,8 @@ class Identity:
     roles: frozenset[str] | None = None
     is_system: bool = False
     parent: str | None = None
+    may_read: bool = True
+    may_write: bool = True
 
 
 class Credentials(NamedTuple):

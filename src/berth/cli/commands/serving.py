@@ -51,7 +51,7 @@ _AUTH = [
         "--htpasswd",
         "auth__htpasswd",
         type=_FILE,
-        help="File of users, for http_basic and identity.",
+        help="File of users, for http_basic and identity, and of parent zones, for keystone.",
     ),
 ]
 _API = [

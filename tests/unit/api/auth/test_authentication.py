@@ -236,7 +236,7 @@ def test_every_401_has_a_challenge() -> None:
             match node:
                 case ast.Call(ast.Name("HttpError"), [ast.Constant(401), *more], _):
                     found += 1
-                    named = "CHALLENGE" in ast.unparse(more[-1])
+                    named = "challenge" in ast.unparse(more[-1]).lower()
                     bare += [] if named else [f"{path.name}:{node.lineno}"]
                 case _:
                     pass

@@ -1,0 +1,77 @@
+"""A circuit breaker, which stops calls to a service that does not answer."""
+
+import math
+
+from berth.ports.clock import Clock
+from berth.ports.telemetry import Telemetry
+from berth.ports.token_validation import TokenServiceDownError, TokenServiceError
+
+_NS_PER_S = 1_000_000_000
+# Consecutive unusable answers, each about one token only, after which the service counts as down.
+_UNUSABLE_MAX = 5
+
+
+class CircuitBreaker:
+    """Admits calls to Keystone until it fails, and then one call after each pause.
+
+    An outage is logged once when it begins and once when it ends.
+
+    Args:
+        clock: measures the pauses.
+        telemetry: receives the beginning and the end of an outage.
+        pause_s: the time in seconds from a failure to the next attempt.
+
+    Attributes:
+        is_open: whether Keystone counts as down.
+    """
+
+    def __init__(self, clock: Clock, telemetry: Telemetry, *, pause_s: float = 5.0) -> None:
+        self._clock = clock
+        self._telemetry = telemetry
+        self._pause_s = pause_s
+        self._began_ns = 0
+        self._retry_at_ns = 0
+        self._is_probing = False
+        self._unusable = 0
+        self.is_open = False
+
+    @property
+    def retry_after_s(self) -> int:
+        """The time in whole seconds, at least 1, after which a client may try again."""
+        left_ns = self._retry_at_ns - self._clock.ticks_ns()
+        return max(1, math.ceil(left_ns / _NS_PER_S))
+
+    def admit(self) -> bool:
+        """Return whether a call may be made now; its outcome must be reported."""
+        if not self.is_open:
+            return True
+        if self._is_probing or self._clock.ticks_ns() < self._retry_at_ns:
+            return False
+        self._is_probing = True
+        return True
+
+    def succeed(self) -> None:
+        """Report an answer of Keystone, whatever it says about the token."""
+        self._is_probing, self._unusable = False, 0
+        if self.is_open:
+            self.is_open = False
+            lasted_s = (self._clock.ticks_ns() - self._began_ns) // _NS_PER_S
+            self._telemetry.event("keystone_answers_again", after_s=lasted_s)
+
+    def fail(self, error: TokenServiceError) -> None:
+        """Report a failed call.
+
+        One unusable answer may be due to the token, which a client chooses, so only several in
+        succession count as an outage.
+        """
+        self._is_probing = False
+        self._unusable += 1
+        pause_s = self._pause_s
+        if isinstance(error, TokenServiceDownError):
+            pause_s = max(pause_s, error.pause_s)
+        elif not self.is_open and self._unusable < _UNUSABLE_MAX:
+            return
+        if not self.is_open:
+            self.is_open, self._began_ns = True, self._clock.ticks_ns()
+            self._telemetry.failure("keystone_unavailable", error)
+        self._retry_at_ns = self._clock.ticks_ns() + int(pause_s * _NS_PER_S)

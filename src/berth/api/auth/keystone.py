@@ -1,0 +1,305 @@
+"""Authenticates callers by tokens that an external Keystone validates."""
+
+import asyncio
+import hashlib
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from berth.api.auth.authentication import Auth, Credentials, Identity, is_name
+from berth.api.auth.circuit_breaker import CircuitBreaker
+from berth.api.auth.role_mapping import RoleMapping
+from berth.api.errors import HttpError
+from berth.ports.clock import Clock
+from berth.ports.measures import KEYSTONE_UP, TOKENS
+from berth.ports.telemetry import Metrics, Reading
+from berth.ports.token_validation import (
+    TokenServiceDownError,
+    TokenServiceError,
+    TokenValidator,
+    ValidToken,
+)
+
+_NS_PER_S: Final = 1_000_000_000
+_DIGEST_BYTES: Final = 32
+# Fernet tokens have about 250 characters, and signed ones about 900.
+_TOKEN_MAX: Final = 8_192
+# Refused tokens rarely become valid: only when a user is enabled again, for example.
+_REFUSED_S: Final = 30.0
+_REFUSED_MAX: Final = 10_000
+_BUSY: Final = "Too many tokens are being validated. Try again in 1 s."
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCaching:
+    """The times for which validated tokens are used again, and the limits of validations.
+
+    Attributes:
+        fresh_s: seconds after which Keystone is asked again. A revoked token is refused after this
+            time at the latest.
+        grace_s: further seconds for which a token is valid while Keystone does not answer.
+        tokens_max: maximum number of tokens kept.
+        waiting_max: maximum number of unknown tokens that are being validated.
+        waiting_per_address: maximum number of those that one address sent.
+    """
+
+    fresh_s: float = 60.0
+    grace_s: float = 300.0
+    tokens_max: int = 10_000
+    waiting_max: int = 64
+    waiting_per_address: int = 16
+
+
+class _Known(NamedTuple):
+    """A validated token; the times are ticks, but `expires_at_s` is Unix time."""
+
+    identity: Identity
+    expires_at_s: float
+    fresh_until_ns: int
+    grace_until_ns: int
+
+
+class KeystoneAuth:
+    """Authenticates by `X-Auth-Token`, which Keystone validates; see `Auth`.
+
+    Valid tokens are kept under a MAC with a key of this process, never themselves. Concurrent
+    requests with one token share one validation. While Keystone does not answer, tokens that were
+    validated lately remain valid for a time, and all others get a 503 without waiting.
+
+    Args:
+        validator: asks Keystone.
+        mapping: maps roles to rights.
+        breaker: keeps track of Keystone's outages.
+        clock: provides the time.
+        metrics: counts tokens by outcome.
+        key: the key of the MAC: at most 64 random bytes, new in each process.
+        uri: URL of Keystone, which the challenge of a 401 names.
+        caching: times and limits.
+        accounts: authenticates parent zones by HTTP Basic; None refuses HTTP Basic.
+
+    Attributes:
+        uri: see above.
+    """
+
+    def __init__(  # noqa: PLR0913 - the collaborators
+        self,
+        validator: TokenValidator,
+        mapping: RoleMapping,
+        breaker: CircuitBreaker,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        key: bytes,
+        uri: str,
+        caching: TokenCaching | None = None,
+        accounts: Auth | None = None,
+    ) -> None:
+        self._validator = validator
+        self._mapping = mapping
+        self._breaker = breaker
+        self._clock = clock
+        self._metrics = metrics
+        self._key = key
+        self.uri = uri
+        self._challenge: Mapping[str, str] = {"WWW-Authenticate": f'Keystone uri="{uri}"'}
+        self._caching = caching or TokenCaching()
+        self._accounts = accounts
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._refused_until_ns: OrderedDict[bytes, int] = OrderedDict()
+        self._validating: dict[bytes, asyncio.Task[Identity | None]] = {}
+        self._unknown = 0
+        self._unknown_by_address: Counter[str] = Counter()
+
+    async def identify(self, credentials: Credentials) -> Identity:
+        """See `Auth.identify`.
+
+        Raises:
+            HttpError: Keystone does not answer (503).
+        """
+        token = credentials.token
+        if not token:
+            return await self._parent_zone(credentials)
+        if len(token) > _TOKEN_MAX or not (token.isascii() and token.isprintable()) or " " in token:
+            raise self._unauthorized(
+                f"X-Auth-Token must have 1 to {_TOKEN_MAX:,} printable characters and no spaces."
+            )
+        # Lookups compare MACs, so their timing reveals nothing about the tokens.
+        digest = hashlib.blake2b(token.encode(), digest_size=_DIGEST_BYTES, key=self._key).digest()
+        known = self._recall(digest)
+        if known is not None and self._clock.ticks_ns() < known.fresh_until_ns:
+            self._count("cached")
+            return known.identity
+        if self._is_refused(digest):
+            self._count("refused")
+            raise self._invalid()
+        if known is not None and self._breaker.is_open and self._is_in_grace(known):
+            # The attempt to reach Keystone must not delay requests that need no answer.
+            if digest not in self._validating and self._breaker.admit():
+                self._begin(digest, token)
+            self._count("grace")
+            return known.identity
+        return await self._ask(digest, token, known, credentials.address)
+
+    def read(self) -> Sequence[Reading]:
+        """Return the gauges."""
+        return [Reading(KEYSTONE_UP, 0.0 if self._breaker.is_open else 1.0)]
+
+    async def _parent_zone(self, credentials: Credentials) -> Identity:
+        if self._accounts is None or not credentials.authorization:
+            raise self._unauthorized(f"A token is required in X-Auth-Token; {self._remedy()}.")
+        identity = await self._accounts.identify(credentials)
+        if identity.project_id:
+            raise self._unauthorized(
+                "HTTP Basic is only for parent zones, whose accounts have no project. Send a "
+                f"token in X-Auth-Token; {self._remedy()}."
+            )
+        return identity
+
+    def _recall(self, digest: bytes) -> _Known | None:
+        """Return what is known of a token, unless it has expired or its grace is over."""
+        known = self._known.get(digest)
+        if known is None:
+            return None
+        if not self._is_in_grace(known):
+            del self._known[digest]
+            return None
+        self._known.move_to_end(digest)
+        return known
+
+    def _is_in_grace(self, known: _Known) -> bool:
+        """Return whether a token may be used without Keystone; it may have expired meanwhile."""
+        return (
+            self._clock.ticks_ns() < known.grace_until_ns
+            and self._clock.now_s() < known.expires_at_s
+        )
+
+    def _is_refused(self, digest: bytes) -> bool:
+        until_ns = self._refused_until_ns.get(digest)
+        if until_ns is None:
+            return False
+        if self._clock.ticks_ns() < until_ns:
+            return True
+        del self._refused_until_ns[digest]
+        return False
+
+    async def _ask(self, digest: bytes, token: str, known: _Known | None, address: str) -> Identity:
+        task = self._validating.get(digest)
+        # While Keystone is down, nothing waits but the one attempt to reach it.
+        if task is None or self._breaker.is_open:
+            task = self._admit(digest, token, is_unknown=known is None, address=address)
+        try:
+            # A client that disconnects must not cancel the validation for the others.
+            identity = await asyncio.shield(task)
+        except TokenServiceError as error:
+            if known is not None and self._is_in_grace(known) and digest in self._known:
+                self._count("grace")
+                return known.identity
+            self._count("unavailable")
+            raise self._unavailable() from error
+        if identity is None:
+            self._count("refused")
+            raise self._invalid()
+        self._count("accepted")
+        return identity
+
+    def _admit(
+        self, digest: bytes, token: str, *, is_unknown: bool, address: str
+    ) -> "asyncio.Task[Identity | None]":
+        # The limits come first: a refused request must not use up the attempt during an outage.
+        # Tokens that were valid lately are as many as the cache holds, so they need no limit.
+        if is_unknown and (
+            self._unknown >= self._caching.waiting_max
+            or self._unknown_by_address[address] >= self._caching.waiting_per_address
+        ):
+            self._count("busy")
+            raise HttpError(503, _BUSY, {"Retry-After": "1"})
+        if not self._breaker.admit():
+            self._count("unavailable")
+            raise self._unavailable()
+        task = self._begin(digest, token)
+        if is_unknown:
+            self._unknown += 1
+            self._unknown_by_address[address] += 1
+            task.add_done_callback(lambda _: self._leave(address))
+        return task
+
+    def _leave(self, address: str) -> None:
+        self._unknown -= 1
+        self._unknown_by_address[address] -= 1
+        if not self._unknown_by_address[address]:
+            del self._unknown_by_address[address]
+
+    def _begin(self, digest: bytes, token: str) -> "asyncio.Task[Identity | None]":
+        task = asyncio.create_task(self._validate(digest, token))
+        self._validating[digest] = task
+        task.add_done_callback(lambda done: self._end(digest, done))
+        return task
+
+    def _end(self, digest: bytes, task: "asyncio.Task[Identity | None]") -> None:
+        if self._validating.get(digest) is task:
+            del self._validating[digest]
+        if not task.cancelled():
+            task.exception()  # no request may be left to retrieve it
+
+    async def _validate(self, digest: bytes, token: str) -> Identity | None:
+        """Ask Keystone about a token, and remember the answer."""
+        try:
+            found = await self._validator.validate(token)
+            identity = None if found is None else self._identity_of(found)
+        except TokenServiceError as error:
+            self._breaker.fail(error)
+            raise
+        except BaseException:
+            # Otherwise an attempt during an outage would be the last one.
+            self._breaker.fail(TokenServiceDownError("the validation of a token was interrupted"))
+            raise
+        self._breaker.succeed()
+        if found is None or identity is None or self._clock.now_s() >= found.expires_at_s:
+            self._known.pop(digest, None)
+            self._refuse(digest)
+            return None
+        self._remember(digest, identity, found.expires_at_s)
+        return identity
+
+    def _identity_of(self, token: ValidToken) -> Identity:
+        names = (token.user_id, token.project_id or token.user_id)
+        if not all(is_name(name) for name in names):
+            raise TokenServiceError("Keystone sent an id with characters that are not printable")
+        return self._mapping.identity_of(token)
+
+    def _remember(self, digest: bytes, identity: Identity, expires_at_s: float) -> None:
+        now_ns = self._clock.ticks_ns()
+        fresh_until_ns = now_ns + int(self._caching.fresh_s * _NS_PER_S)
+        grace_until_ns = fresh_until_ns + int(self._caching.grace_s * _NS_PER_S)
+        self._known[digest] = _Known(identity, expires_at_s, fresh_until_ns, grace_until_ns)
+        self._known.move_to_end(digest)
+        if len(self._known) > self._caching.tokens_max:
+            self._known.popitem(last=False)
+
+    def _refuse(self, digest: bytes) -> None:
+        # Clients choose refused tokens, which therefore must not displace valid ones.
+        self._refused_until_ns[digest] = self._clock.ticks_ns() + int(_REFUSED_S * _NS_PER_S)
+        if len(self._refused_until_ns) > _REFUSED_MAX:
+            self._refused_until_ns.popitem(last=False)
+
+    def _count(self, outcome: str) -> None:
+        self._metrics.add(TOKENS, (outcome,))
+
+    def _remedy(self) -> str:
+        return f"log in at {self.uri} to get one"
+
+    def _invalid(self) -> HttpError:
+        return self._unauthorized("The token is invalid, expired or revoked. Log in again.")
+
+    def _unauthorized(self, message: str) -> HttpError:
+        return HttpError(401, message, self._challenge)
+
+    def _unavailable(self) -> HttpError:
+        after_s = self._breaker.retry_after_s
+        return HttpError(
+            503,
+            "The token cannot be checked, because Keystone, which validates tokens, does not "
+            f"answer. The token may still be valid. Try again in {after_s} s.",
+            {"Retry-After": f"{after_s}"},
+        )

@@ -1,0 +1,60 @@
+"""Validation of tokens by the identity service that issued them."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from berth.domain.errors import BerthError
+
+
+class TokenServiceError(BerthError):
+    """The identity service gave no usable answer about one token."""
+
+
+class TokenServiceDownError(TokenServiceError):
+    """The identity service cannot validate any token at present.
+
+    Args:
+        message: what failed, and what the operator can do.
+        pause_s: the least time in seconds before another attempt makes sense.
+    """
+
+    def __init__(self, message: str, pause_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.pause_s = pause_s
+
+
+@dataclass(frozen=True, slots=True)
+class ValidToken:
+    """What the identity service says about a valid token.
+
+    Attributes:
+        user_id: id of the user.
+        expires_at_s: Unix time at which the token expires.
+        roles: names of the roles in the token's scope, in lower case.
+        project_id: id of the project; empty if the token has no project scope.
+        project_domain: name and id of the project's domain; empty without a project.
+        is_system: whether the token has system scope.
+    """
+
+    user_id: str
+    expires_at_s: float
+    roles: frozenset[str] = frozenset()
+    project_id: str = ""
+    project_domain: frozenset[str] = frozenset()
+    is_system: bool = False
+
+
+class TokenValidator(Protocol):
+    """Validates tokens."""
+
+    async def validate(self, token: str) -> ValidToken | None:
+        """Return what a token stands for, or None if the identity service refuses it.
+
+        Args:
+            token: printable ASCII characters without spaces.
+
+        Raises:
+            TokenServiceError: there was no usable answer.
+            TokenServiceDownError: the service does not answer, or refuses its caller.
+        """
+        ...
