@@ -63,10 +63,14 @@ class PinnedCases:
 
 @dataclass(frozen=True, slots=True)
 class MemoryCases:
-    """Memory per host; `kinds` is how many kinds of requests are cached to measure one."""
+    """Memory per host and instance.
+
+    `kinds` is how many kinds of requests are cached to measure one.
+    """
 
     hosts: int
     kinds: int
+    instances: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from berth.domain.ledger.change import Snapshot
 from berth.scheduling.evaluation.policy import Policy
 from berth.services.decisions.decisions import DecisionService
 from berth.services.replica.replica import Replica
+from berth.tables.host.resident_columns import Attributes, ResidentColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class MemoryUse:
     `table` is everything that remains when the loaded records are dropped: columns, names, uuids,
     hosts and services. `varied` is the same for hosts that all differ (see `varied`). `columns` are
     the NumPy arrays alone, including unused rows. `cached_class` is one more kind of request in the
-    cache.
+    cache. `attributes` is in bytes per instance: the attributes of one of `instances` instances, of
+    which no two have equal names or metadata.
     """
 
     hosts: int
@@ -41,6 +43,8 @@ class MemoryUse:
     varied: float
     columns: float
     cached_class: float
+    instances: int
+    attributes: float
 
 
 def measure_memory(policy_name: str, cases: MemoryCases) -> MemoryUse:
@@ -64,6 +68,7 @@ def measure(policy: Policy, cases: MemoryCases) -> MemoryUse:
         replica, table = _loaded(texts[1])
         columns = _allocated_by_numpy()
         cached_class = _cached_class(replica, policy, cases.kinds)
+        attributes = _attributes(cases.instances)
     finally:
         tracemalloc.stop()
     return MemoryUse(
@@ -73,6 +78,8 @@ def measure(policy: Policy, cases: MemoryCases) -> MemoryUse:
         varied=round(varied_table / cases.hosts, 1),
         columns=round(columns / cases.hosts, 1),
         cached_class=round(cached_class / cases.hosts, 2),
+        instances=cases.instances,
+        attributes=round(attributes / cases.instances, 1),
     )
 
 
@@ -135,6 +142,25 @@ def _cached_class(replica: Replica, policy: Policy, kinds: int) -> float:
         for _ in range(2):  # a kind is cached for long only from its second decision on
             see(index)
     return (_allocated() - before) / kinds
+
+
+def _attributes(instances: int) -> int:
+    """Return the bytes of the attributes of instances, 20 on each host and 500 in each project."""
+    uuids = [str(uuid5(NAMESPACE_DNS, f"vm-{index}")) for index in range(instances)]
+    before = _allocated()
+    columns = ResidentColumns()
+    for index, uuid in enumerate(uuids):
+        attributes = Attributes(
+            project_id=f"{index // 500:032x}",
+            user_id=f"{index // 100:032x}",
+            image_id=str(uuid5(NAMESPACE_DNS, f"image-{index % 200}")),
+            name=f"shop-web-{index:06}",
+            metadata={"role": "web", "index": f"{index:06}"},
+            launched_at_s=1.7e9 + index,
+        )
+        columns.put(index // 20, uuid, attributes, flavor_id=f"m1.{index % 9}", counts=True)
+    columns.slots(0)  # a read gives all instances their slots
+    return _allocated() - before
 
 
 def _allocated() -> int:

@@ -172,7 +172,8 @@ def _memory(use: MemoryUse) -> str:
     return (
         f"Memory, {use.hosts:,} hosts with {', '.join(use.classes)}: {use.table:,.0f} bytes a host "
         f"in the table, {use.columns:,.0f} of them in numpy columns, {use.varied:,.0f} if all "
-        f"hosts differ; {use.cached_class} bytes a host for one more kind of request"
+        f"hosts differ; {use.cached_class} bytes a host for one more kind of request; "
+        f"{use.attributes} bytes for the attributes of one of {use.instances:,} instances"
     )
 
 

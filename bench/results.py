@@ -182,6 +182,7 @@ def _other_measures(results: Results) -> dict[str, float]:
         measures["memory.varied_bytes_a_host"] = results.memory.varied
         measures["memory.columns_bytes_a_host"] = results.memory.columns
         measures["memory.class_bytes_a_host"] = results.memory.cached_class
+        measures["memory.attributes_bytes_an_instance"] = results.memory.attributes
     return measures
 
 

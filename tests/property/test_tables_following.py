@@ -258,6 +258,7 @@ GROUP_OF = {
     "images": "instances",
     "metrics": "host",
     "flavors": "instances",
+    "attributes": "instances",
     "attested_until_s": "service",
     "num_instances": "instances",
     "num_io_ops": "instances",

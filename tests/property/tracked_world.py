@@ -17,6 +17,7 @@ from berth.ports.bus import Bus, Command
 from berth.ports.ledger import InstanceQuery
 from berth.services.decisions.decisions import DecisionService
 from berth.services.replica.follower import Follower
+from berth.services.replica.instance_overlay import with_attributes
 from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
 from berth.services.tracking.list_reload import read_list
 from berth.services.tracking.lists import list_digest
@@ -162,7 +163,8 @@ class World:
 
     async def digest(self, name: str) -> bytes:
         """Return the digest of a host's list in the ledger."""
-        return list_digest(one.resident for one in await read_list(self.desk.ledger, name))
+        read = await read_list(self.desk.ledger, name)
+        return list_digest((one.resident, one.attributes) for one in read)
 
     async def instances(self) -> list[Instance]:
         """Return the live instances that have a host."""
@@ -276,7 +278,8 @@ class World:
                 self.tracker._host_messages[name].version if name in view.overlay.hosts else told
             )
             here = view.overlay.residents_on(view.hosts, name, since)
-            assert list_digest(here.values()) in self._lists_since(name, told), name
+            here_now = list_digest(with_attributes(view.hosts, here))
+            assert here_now in self._lists_since(name, told), name
 
     spoilt = False
 

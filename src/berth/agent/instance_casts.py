@@ -193,7 +193,8 @@ class InstanceCaster:
             self._mark_changed(before, uuid)
         if located is not None and located.name in self._hosts:
             self._where[uuid] = located.name
-            if self._hosts[located.name].list.put(ReportedInstance(located.resident, located.node)):
+            told = ReportedInstance(located.resident, located.node, located.attributes)
+            if self._hosts[located.name].list.put(told):
                 self._mark_changed(located.name, uuid)
 
     def _mark_changed(self, host: str, uuid: str) -> None:

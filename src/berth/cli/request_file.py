@@ -81,6 +81,10 @@ class RequestDocument:
     stays_off: Annotated[
         bool, Meta(description="An evacuated instance is stopped on its new host.")
     ] = False
+    name: Annotated[str, Meta(description="Name of the instances.")] = ""
+    metadata: Annotated[Mapping[str, str], Meta(description="Metadata of the instances.")] = field(
+        default_factory=dict[str, str]
+    )
 
 
 def read_request(path: Path, state: Snapshot) -> Request:
@@ -122,6 +126,8 @@ def read_request(path: Path, state: Snapshot) -> Request:
             operation=document.operation,
             source_cell=document.source_cell,
             stays_off=document.stays_off,
+            name=document.name,
+            metadata=document.metadata,
         )
         # `needs` is computed lazily. It is evaluated here, so that invalid extra specs are
         # reported with the file's name.

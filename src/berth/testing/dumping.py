@@ -90,6 +90,7 @@ def _dump_row(hosts: HostTable, plain: _Plain, row: int) -> dict[str, object]:
         "attested_until_s": hosts.attestations.until_s(np.array([row])).item(),
         "aggregates": hosts.memberships.by_row.get(row),
         "occupants": [one.resident for one in occupants if one],
+        "attributes": [hosts.occupants.attributes(uuid) for uuid in uuids],
         "groups": {
             group: members[row]
             for group in {one.group_uuid for one in occupants if one}

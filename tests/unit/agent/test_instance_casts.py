@@ -19,7 +19,9 @@ from berth.services.tracking.messages import (
     InstancesUpdated,
     Message,
 )
-from berth.tables.host.feed import resident_of
+from berth.tables.host.feed import attributes_of, resident_of
+from berth.tables.host.occupants import Resident
+from berth.tables.host.resident_columns import Attributes
 from berth.testing.builders import make_flavor, make_instance, make_migration, make_uuid
 from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.wiring import Told, running
@@ -81,6 +83,11 @@ def running_on(number: int = 1, host: str = HOST) -> Instance:
     return replace(make_instance(number, host=host), task=None, status=Status.ACTIVE)
 
 
+def entry_of(instance: Instance) -> tuple[Resident, Attributes]:
+    """Return what the digest of a list covers of an instance."""
+    return resident_of(instance), attributes_of(instance)
+
+
 @pytest.fixture
 def rig() -> Rig:
     """Return a rig with one host."""
@@ -99,7 +106,7 @@ async def test_all_is_told_at_the_start(rig: Rig) -> None:
     assert [told.uuid for told in message.told] == [VM]
     head = message.head
     assert (head.host, head.session, head.sequence, head.version) == (HOST, "session", 1, 5)
-    assert (head.count, head.digest) == (1, list_digest([resident_of(one)]))
+    assert (head.count, head.digest) == (1, list_digest([entry_of(one)]))
 
 
 async def test_what_becomes_of_an_instance_is_told_as_it_is(rig: Rig) -> None:
@@ -165,7 +172,7 @@ async def test_changes_that_come_together_are_one_message(rig: Rig) -> None:
     (message,) = rig.air.take()
     assert isinstance(message, InstancesUpdated)
     assert (message.gone, message.head.version, message.head.sequence) == ((VM,), 8, 2)
-    assert message.head.digest == list_digest([resident_of(running_on(2))])
+    assert message.head.digest == list_digest([entry_of(running_on(2))])
 
 
 async def test_syncs_are_spread_over_hosts_and_time() -> None:
@@ -234,7 +241,7 @@ async def test_a_host_with_too_many_instances_is_told_by_its_digest(rig: Rig) ->
     assert isinstance(message, InstancesSynced)
     assert message.uuids is None
     assert message.head.count == 2000
-    assert message.head.digest == list_digest(map(resident_of, many))
+    assert message.head.digest == list_digest(map(entry_of, many))
 
 
 async def test_a_feed_that_begins_anew_has_all_told_anew(rig: Rig) -> None:

@@ -102,10 +102,11 @@ def test_members_are_spread_and_hosts_are_in_aggregates() -> None:
 
 def test_memory_counts_more_than_columns() -> None:
     """The measured memory includes host names and records and the cached request profiles."""
-    use = measure_memory(NOVA, MemoryCases(hosts=300, kinds=2))
+    use = measure_memory(NOVA, MemoryCases(hosts=300, kinds=2, instances=2_000))
     assert use.classes == ("VCPU", "MEMORY_MB", "DISK_GB")
     assert use.varied > use.table > use.columns > 0
     assert use.cached_class > 0
+    assert 40 < use.attributes <= 120
 
 
 def test_no_two_hosts_of_the_varied_fleet_are_alike() -> None:

@@ -62,7 +62,7 @@ def results() -> Results:
         ],
         grouped=GroupedTimes(10_000, _times(60), _times(90), _times(60), _times(120)),
         pinned=_pinned(),
-        memory=MemoryUse(25_000, ("VCPU",), 400.0, 450.0, 200.0, 11.0),
+        memory=MemoryUse(25_000, ("VCPU",), 400.0, 450.0, 200.0, 11.0, 1000, 90.0),
     )
 
 

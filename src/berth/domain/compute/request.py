@@ -96,7 +96,8 @@ class Request:
     `force_nodes` and `destination` are case-sensitive (nova-behaviour.md 2.2). `retried` are (host,
     node) pairs on which a build has failed. `alternates` are (host, node) pairs, best first: the
     first one that still passes every filter is chosen before any other host. `source_cell` is the
-    current cell of an instance that is moved and may leave that cell; empty otherwise.
+    current cell of an instance that is moved and may leave that cell; empty otherwise. `name` and
+    `metadata` are those of the instances; the names of several instances also end with a number.
     """
 
     request_id: str
@@ -118,6 +119,8 @@ class Request:
     source_cell: str = ""
     stays_off: bool = False
     """Whether an evacuated instance is stopped on its new host; rules do not read it."""
+    name: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         """Reject an empty list of instances, more than COUNT_MAX instances, and duplicate UUIDs.

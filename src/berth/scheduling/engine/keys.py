@@ -50,6 +50,8 @@ def _part_of(path: str) -> KeyPart:
         return lambda _, query: frozen(read(query.needs))
     if root == "hints" and rest:
         return lambda _, query: query.request.hints.get(rest)
+    if root == "metadata" and rest:
+        return lambda _, query: query.request.metadata.get(rest)
     if root == "image" and rest:
         of_image = attrgetter(rest)
         return lambda _, query: frozen(
@@ -97,7 +99,7 @@ def unknown_reads(rule: Filter | Weigher) -> tuple[str, ...]:
 
 def _exists(path: str) -> bool:
     head, _, tail = path.partition(".")
-    if path == _TIME or path in _SPECIAL or (head == "hints" and tail):
+    if path == _TIME or path in _SPECIAL or (head in {"hints", "metadata"} and tail):
         return True
     owner = _OWNERS.get(head) if tail else Request
     return owner is not None and (tail or head) in {one.name for one in fields(owner)}

@@ -9,6 +9,7 @@ from berth.domain.hardware.assignment import Assignment
 from berth.tables.host.holding import hold, release_hold
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
+from berth.tables.host.resident_columns import NO_ATTRIBUTES, Attributes
 from berth.tables.host.stock import UsageSavepoint
 
 
@@ -46,7 +47,7 @@ class Trial:
         for uuid in self._added:
             hosts.remove_resident(uuid)
 
-    def place(self, row: int, resident: Resident) -> None:
+    def place(self, row: int, resident: Resident, attributes: Attributes = NO_ATTRIBUTES) -> None:
         """Place an instance on a row; an instance that is on another host stays there as well.
 
         The instance holds the requested amounts, as far as its assignment does not replace them,
@@ -66,5 +67,5 @@ class Trial:
             # The assignment is now held, so the resident must not hold it a second time.
             resident = replace(resident, assignment=None)
         if hosts.occupants.by_uuid.get(resident.uuid) is None:
-            hosts.add_resident(row, resident)
+            hosts.add_resident(row, resident, attributes)
             self._added.append(resident.uuid)

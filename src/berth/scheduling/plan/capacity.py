@@ -200,7 +200,8 @@ class _TrialCounts:
     def _place(self, trial: Trial, row: int) -> None:
         self._number += 1
         one = self._query._replace(instance_uuid=f"{_TRIAL}-{self._number}")
-        trial.place(row, one.resident_with(self._assigner(self._hosts, one, row)))
+        resident = one.resident_with(self._assigner(self._hosts, one, row))
+        trial.place(row, resident, one.attributes)
 
     def _passes(self, rows: Rows) -> Mask:
         mask = np.ones(rows.size, dtype=np.bool_)

@@ -145,7 +145,8 @@ class _HostRoom:
                 one = query._replace(instance_uuid=uuid)
                 if number and not self._passes(one, here):
                     return number
-                trial.place(row, one.resident_with(self._assigner(hosts, one, row)))
+                resident = one.resident_with(self._assigner(hosts, one, row))
+                trial.place(row, resident, one.attributes)
         return self._asked
 
     def _passes(self, query: Query, here: Rows) -> bool:

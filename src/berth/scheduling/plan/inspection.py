@@ -183,7 +183,8 @@ def inspect(
             inspected.append(_inspect_instance(context, query, placement))
             row = None if placement is None else hosts.row_of(placement.provider_uuid)
             if placement is not None and row is not None:
-                trial.place(row, replace(query.resident, assignment=placement.assignment))
+                resident = query.resident_with(placement.assignment)
+                trial.place(row, resident, query.attributes)
     return Inspection(
         request_id=request.request_id,
         policy_name=policy.name,

@@ -120,7 +120,7 @@ def _plan(hosts: HostTable, first: Query, evaluator: Evaluator, run: _PlanRun) -
     uuids = first.request.instance_uuids
     choices: list[_Choice] = []
     evaluation: Evaluation | None = None
-    query = first
+    query, attributes = first, first.attributes
     with Trial(hosts, first.needs) as trial:
         for uuid in uuids:
             if uuid != query.instance_uuid:
@@ -133,7 +133,8 @@ def _plan(hosts: HostTable, first: Query, evaluator: Evaluator, run: _PlanRun) -
             choices.append(choice)
             # A single instance needs no trial placement, because no later instance depends on it.
             if len(uuids) > 1:
-                trial.place(choice.row, query.resident_with(choice.assignment))
+                resident = query.resident_with(choice.assignment)
+                trial.place(choice.row, resident, attributes)
         counts = () if evaluation is None else evaluation.counts()
         alternates = _alternates(
             hosts, query, evaluator, evaluation, [one.row for one in choices], run

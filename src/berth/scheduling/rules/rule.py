@@ -22,6 +22,7 @@ from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
+from berth.tables.host.resident_columns import Attributes
 
 Scores = NDArray[np.float64]
 
@@ -57,6 +58,11 @@ class Query(NamedTuple):
         """Return the instance as rules see it on its host, with its assignment."""
         return resident_of(self.request, self.instance_uuid, assignment)
 
+    @property
+    def attributes(self) -> Attributes:
+        """What rules may read about the instance, besides `resident`, once it is placed."""
+        return attributes_of(self.request)
+
 
 def resident_of(
     request: Request, instance_uuid: str, assignment: Assignment | None = None
@@ -72,17 +78,32 @@ def resident_of(
     )
 
 
+def attributes_of(request: Request) -> Attributes:
+    """Return what rules may read about an instance of a request, besides its `Resident`.
+
+    The name is that of the request, without the number that the name of one of several instances
+    ends with.
+    """
+    return Attributes(
+        request.project_id,
+        request.user_id,
+        request.image.image_id if request.image else "",
+        request.name,
+        request.metadata,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Reads:
     """The inputs of a rule, from which the engine knows when the rule's verdict can change.
 
     Args:
         request: the parts of the query that the rule reads: paths of attributes of Request
-            (`flavor.extra_specs`, `image.properties`, `hints.NAME`), `needs.` with a field of
-            Needs, or `now_s`, `group`, `instance_uuid`, `group_rows` (the rows with members of an
-            affinity group), `project_aggregates`, `zone_aggregates` (the aggregates that the
-            project or the availability zone is restricted to). A path covers all longer paths that
-            begin with it.
+            (`flavor.extra_specs`, `image.properties`, `hints.NAME`, `metadata.KEY`), `needs.` with
+            a field of Needs, or `now_s`, `group`, `instance_uuid`, `group_rows` (the rows with
+            members of an affinity group), `project_aggregates`, `zone_aggregates` (the aggregates
+            that the project or the availability zone is restricted to). A path covers all longer
+            paths that begin with it.
         columns: the groups of table columns that the rule reads (`journal.GROUPS`).
         row_local: True if the verdict on a row depends only on that row and the query.
     """

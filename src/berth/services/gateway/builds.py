@@ -95,6 +95,8 @@ def _retry_of(instance: Instance) -> Request:
         retried=instance.retried,
         alternates=tuple(one for one in instance.alternates if one not in instance.retried),
         operation=Operation.RETRY,
+        name=instance.name,
+        metadata=instance.metadata,
     )
 
 

@@ -19,7 +19,7 @@ from berth.domain.compute.decision import (
     Verdict,
 )
 from berth.domain.compute.instance import Fault, Instance, Status, Task
-from berth.domain.compute.request import Operation
+from berth.domain.compute.request import Operation, Request
 from berth.domain.compute.server_group import GroupPolicy
 from berth.domain.errors import ConflictError, UnavailableError, UncertainFleetError
 from berth.domain.fast_replace import fast_replace
@@ -48,6 +48,7 @@ from berth.services.servers.moves import (
     start_move,
 )
 from berth.services.tracking import InstanceTracker
+from berth.tables.host.feed import attributes_of
 
 _HARD = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
 # The maximum number of attempts for one order under a guard. Each lost attempt means that another
@@ -245,7 +246,11 @@ class PlacementService:
         The holds end even when the outcome of the commit is unknown, because nothing else would
         end them. If the claim was committed after all, the change feed delivers it.
         """
-        holds = [_hold_of(one, decision, order) for one in decision.placements]
+        instances = {one.uuid: one for one in order.instances}
+        holds = [
+            _hold_of(one, decision, order.request, instances[one.instance_uuid])
+            for one in decision.placements
+        ]
         uuids = [hold.instance_uuid for hold in holds]
         settled = False
         try:
@@ -366,12 +371,14 @@ def _as_offered(order: PlaceOrder, decision: Decision) -> Decision:
     return replace(decision, placements=(shown,))
 
 
-def _hold_of(placement: Placement, decision: Decision, order: PlaceOrder) -> Hold:
-    request = order.request
+def _hold_of(
+    placement: Placement, decision: Decision, request: Request, instance: Instance
+) -> Hold:
     if is_move(request):
-        return hold_of_move(placement, decision, request, order.instances[0])
-    resident = resident_of(request, placement.instance_uuid, placement.assignment)
-    return Hold(resident, placement.provider_uuid, decision.amounts)
+        return hold_of_move(placement, decision, request, instance)
+    resident = resident_of(request, instance.uuid, placement.assignment)
+    # The attributes are those that the feed will report, so the table keeps them.
+    return Hold(resident, placement.provider_uuid, decision.amounts, attributes_of(instance))
 
 
 def _new_instance_writes(order: PlaceOrder, decision: Decision) -> list[Write]:

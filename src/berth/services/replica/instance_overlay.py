@@ -5,12 +5,13 @@ events about instances, only those of this process's own claims matter: such an 
 the table as *expected* until an agent reports it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from berth.tables.host.feed import put_located
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
 from berth.tables.host.orphans import LocatedResident
+from berth.tables.host.resident_columns import Attributes
 
 
 class InstanceOverlay:
@@ -131,6 +132,16 @@ def place_of(hosts: HostTable, uuid: str) -> str | None:
         return hosts.name(occupant.row)
     located = hosts.orphans.by_uuid.get(uuid)
     return None if located is None else located.name
+
+
+def with_attributes(
+    hosts: HostTable, residents: Mapping[str, Resident]
+) -> Iterator[tuple[Resident, Attributes]]:
+    """Return each of these residents, given by uuid, with its attributes in the table."""
+    for uuid, resident in residents.items():
+        located = hosts.orphans.by_uuid.get(uuid)
+        known = hosts.occupants.attributes(uuid) if located is None else located.attributes
+        yield resident, known
 
 
 def _residents(hosts: HostTable, name: str) -> Iterator[Resident]:

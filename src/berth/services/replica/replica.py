@@ -14,10 +14,17 @@ from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.change import Change, Event, RecordRemoved, Snapshot, Usage
 from berth.domain.ledger.record import Kind, PendingRequest
 from berth.services.replica.instance_overlay import InstanceOverlay
-from berth.tables.host.feed import apply_event, located_resident, resident_of, table_of
-from berth.tables.host.holding import hold, release_hold
+from berth.tables.host.feed import (
+    apply_event,
+    attributes_of,
+    located_resident,
+    resident_of,
+    table_of,
+)
+from berth.tables.host.holding import hold, release_hold, set_attributes
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
+from berth.tables.host.resident_columns import NO_ATTRIBUTES, Attributes
 
 # At most this many look-ups of hosts by name are cached. Many instances go to few hosts.
 _FOUND_MAX = 1_024
@@ -36,6 +43,7 @@ class Hold:
     resident: Resident
     host_uuid: str
     amounts: Mapping[str, int]
+    attributes: Attributes = NO_ATTRIBUTES
 
     @property
     def instance_uuid(self) -> str:
@@ -348,6 +356,9 @@ class Replica:
         # change.
         if row is None or not is_here or own_hold.resident.assignment is not None:
             return False
+        attributes = attributes_of(instance)
+        if own_hold.attributes != attributes:
+            set_attributes(self.hosts, instance.uuid, attributes)
         self.hosts.confirm_hold(row, own_hold.amounts)
         self._handed_over.setdefault(own_hold.host_uuid, []).append(own_hold)
         del self._held[instance.uuid]
@@ -397,7 +408,7 @@ class Replica:
             resident = own_hold.resident
             if resident.assignment is not None:
                 resident = replace(resident, assignment=None)
-            self.hosts.put_instance(own_hold.host_uuid, resident)
+            self.hosts.put_instance(own_hold.host_uuid, resident, own_hold.attributes)
             held.occupies = True
 
     def _forget(self, held: _Held) -> None:

@@ -337,6 +337,8 @@ class Instances:
             destination=destination,
             force_hosts=(host,) if host else (),
             force_nodes=(node,) if node else (),
+            name=order.name,
+            metadata=order.metadata,
         )
         return request, instances
 

@@ -24,6 +24,7 @@ from berth.domain.uuids import named_uuid
 from berth.scheduling.rules.rule import resident_of
 from berth.services.replica.replica import Hold
 from berth.tables.host.hosts import HostTable
+from berth.tables.host.resident_columns import Attributes
 
 NO_VALID_HOST: Final = 500
 """The code in the fault of an instance for which no host was found, as in Nova's API."""
@@ -125,6 +126,8 @@ def request_to_move(
         force_hosts=(wanted,) if wanted and target.forced else (),
         ignore_hosts=() if may_stay or source is None else (source,),
         operation=operation,
+        name=instance.name,
+        metadata=instance.metadata,
     )
     _ = request.needs  # raises for specs that the scheduler could not parse
     return request
@@ -149,7 +152,8 @@ def hold_of_move(
     resident = replace(resident, image_properties={}, is_move=True)
     if (instance.host, instance.node) == (placement.host, placement.node):
         resident = replace(resident, group_uuid=None, building=False, counts=False)
-    return Hold(resident, placement.provider_uuid, decision.amounts)
+    attributes = Attributes(instance.project_id, instance.user_id)
+    return Hold(resident, placement.provider_uuid, decision.amounts, attributes)
 
 
 def start_move(
@@ -298,8 +302,9 @@ def outside_server_group(hosts: HostTable, instance_uuid: str) -> Generator[None
         yield
         return
     host_uuid = hosts.host(occupant.row).uuid
-    hosts.put_instance(host_uuid, replace(occupant.resident, group_uuid=None))
+    attributes = hosts.occupants.attributes(instance_uuid)
+    hosts.put_instance(host_uuid, replace(occupant.resident, group_uuid=None), attributes)
     try:
         yield
     finally:
-        hosts.put_instance(host_uuid, occupant.resident)
+        hosts.put_instance(host_uuid, occupant.resident, attributes)

@@ -11,7 +11,7 @@ from berth.domain.compute.migration import Migration
 from berth.domain.errors import ConflictError
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.services.replica.follower import Follower
-from berth.services.replica.instance_overlay import InstanceOverlay, place_of
+from berth.services.replica.instance_overlay import InstanceOverlay, place_of, with_attributes
 from berth.services.replica.replica import Replica
 from berth.services.tracking.doubtful_lists import NEWEST
 from berth.services.tracking.lists import list_digest
@@ -113,17 +113,21 @@ class ListReloader:
 
     def _is_right(self, host: str, read: Sequence[LocatedResident]) -> bool:
         wanted = [
-            one.resident for one in read if not self._view.replica.is_placed_by_hold(one.uuid)
+            (one.resident, one.attributes)
+            for one in read
+            if not self._view.replica.is_placed_by_hold(one.uuid)
         ]
-        return list_digest(self._list(host).values()) == list_digest(wanted)
+        here = with_attributes(self._view.hosts, self._list(host))
+        return list_digest(here) == list_digest(wanted)
 
     def _write(self, host: str, read: Sequence[LocatedResident]) -> None:
         """Set the table's list to the list that was read, except for own claims in progress."""
         view, here = self._view, self._list(host)
+        known = dict(zip(here, with_attributes(view.hosts, here), strict=True))
         for uuid in here.keys() - {one.uuid for one in read}:
             view.overlay.remove(view.hosts, uuid, host, NEWEST)
         for located in read:
-            if here.get(located.uuid) != located.resident:
+            if known.get(located.uuid) != (located.resident, located.attributes):
                 view.overlay.put(view.hosts, located, NEWEST)
 
     def _list(self, host: str) -> dict[str, Resident]:

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from berth.tables.host.occupants import Resident
+from berth.tables.host.resident_columns import NO_ATTRIBUTES, Attributes
 
 DIGEST_BYTES: Final = 16
 # The sum is taken modulo 2^128. Its terms are hashes, so differences practically never cancel out.
@@ -26,6 +27,7 @@ class ReportedInstance:
 
     resident: Resident
     node: str | None
+    attributes: Attributes = NO_ATTRIBUTES
 
     @property
     def uuid(self) -> str:
@@ -33,12 +35,13 @@ class ReportedInstance:
         return self.resident.uuid
 
 
-def resident_digest(resident: Resident) -> int:
+def resident_digest(resident: Resident, attributes: Attributes = NO_ATTRIBUTES) -> int:
     """Return the contribution of one instance to the digest of its list, a 128-bit number.
 
-    It covers everything that rules read of the instance, so a resize changes it. It does not cover
-    the node, because a record may lack it and a list belongs to a host name. Schedulers compute the
-    same value, so a change of this function requires a new `FORMAT` of the messages.
+    It covers everything that rules read of the instance, so a resize or a new name changes it. It
+    does not cover the node, because a record may lack it and a list belongs to a host name.
+    Schedulers compute the same value, so a change of this function requires a new `FORMAT` of the
+    messages.
     """
     fields = (
         resident.uuid,
@@ -48,13 +51,14 @@ def resident_digest(resident: Resident) -> int:
         resident.image_properties,
         resident.assignment,
         resident.is_move,
+        attributes,
     )
     return int.from_bytes(blake2b(_ENCODER.encode(fields), digest_size=DIGEST_BYTES).digest())
 
 
-def list_digest(residents: Iterable[Resident]) -> bytes:
+def list_digest(entries: Iterable[tuple[Resident, Attributes]]) -> bytes:
     """Return the digest of a list; the order of its entries does not matter."""
-    return _digest(sum(map(resident_digest, residents)))
+    return _digest(sum(resident_digest(*entry) for entry in entries))
 
 
 def encoded_size(told: ReportedInstance) -> int:
@@ -97,9 +101,9 @@ class HostList:
         if old == told:
             return False
         if old is not None:
-            self._total -= resident_digest(old.resident)
+            self._total -= resident_digest(old.resident, old.attributes)
         self.entries[told.uuid] = told
-        self._total += resident_digest(told.resident)
+        self._total += resident_digest(told.resident, told.attributes)
         return True
 
     def remove(self, uuid: str) -> bool:
@@ -107,5 +111,5 @@ class HostList:
         old = self.entries.pop(uuid, None)
         if old is None:
             return False
-        self._total -= resident_digest(old.resident)
+        self._total -= resident_digest(old.resident, old.attributes)
         return True

@@ -13,7 +13,7 @@ from berth.ports.bus import Bus, Command
 from berth.services.tracking.lists import ReportedInstance
 
 # The version of the format of the messages and of the digest's input.
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from berth.ports.telemetry import Metrics, Reading, Telemetry
 from berth.scheduling.plan.instance_rules import reads_instances
 from berth.services.decisions.decisions import PolicyInForce
 from berth.services.decisions.device_locks import hosts_with_choices
-from berth.services.replica.instance_overlay import place_of
+from berth.services.replica.instance_overlay import place_of, with_attributes
 from berth.services.tracking.doubtful_lists import (
     NEWEST,
     NOTHING_LEFT_OUT,
@@ -188,7 +188,10 @@ class InstanceTracker:
         """Compare the table's list of a host with its agent's digest; doubt a list that differs."""
         head = message.head
         here = self._view.overlay.residents_on(self._view.hosts, head.host, head.version)
-        if len(here) != head.count or list_digest(here.values()) != head.digest:
+        if (
+            len(here) != head.count
+            or list_digest(with_attributes(self._view.hosts, here)) != head.digest
+        ):
             self._count("differed")
             self._doubt(head.host, head.version)
             return
@@ -201,7 +204,7 @@ class InstanceTracker:
         gone: Iterable[str] = ()
         if isinstance(message, InstancesUpdated):
             for one in message.told:
-                located = LocatedResident(one.resident, head.host, one.node)
+                located = LocatedResident(one.resident, head.host, one.node, one.attributes)
                 if not self._is_elsewhere(located, head.version):
                     view.overlay.put(view.hosts, located, head.version)
             gone = message.gone

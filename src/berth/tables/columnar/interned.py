@@ -39,6 +39,10 @@ class Interned(Generic[_T]):
         self._row_counts[number] += 1
         return number
 
+    def find(self, value: _T) -> int | None:
+        """Return the id of a value, or None if it occurs in no row."""
+        return self._number_of.get(value)
+
     def release(self, number: int) -> None:
         """Undo one `take`; the value is dropped with its last row."""
         self._row_counts[number] -= 1

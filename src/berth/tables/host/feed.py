@@ -12,6 +12,7 @@ from berth.domain.ledger.record import Kind
 from berth.tables.host.hosts import HostTable
 from berth.tables.host.occupants import Resident
 from berth.tables.host.orphans import LocatedResident
+from berth.tables.host.resident_columns import Attributes
 
 
 def table_of(snapshot: Snapshot) -> HostTable:
@@ -69,10 +70,11 @@ def located_resident(record: Instance | Migration) -> LocatedResident | None:
         place = record.elsewhere
         if place is None:
             return None
-        return LocatedResident(resident_of_move(record, place), place.host, place.node)
+        resident, attributes = resident_of_move(record, place), attributes_of(record)
+        return LocatedResident(resident, place.host, place.node, attributes)
     if record.host is None or record.status is Status.DELETED:
         return None
-    return LocatedResident(resident_of(record), record.host, record.node)
+    return LocatedResident(resident_of(record), record.host, record.node, attributes_of(record))
 
 
 def put_located(hosts: HostTable, located: LocatedResident) -> None:
@@ -81,7 +83,7 @@ def put_located(hosts: HostTable, located: LocatedResident) -> None:
     if host_uuid is None:
         hosts.put_orphan(located)
     else:
-        hosts.put_instance(host_uuid, located.resident)
+        hosts.put_instance(host_uuid, located.resident, located.attributes)
 
 
 def _apply_instance(hosts: HostTable, instance: Instance) -> None:
@@ -91,9 +93,11 @@ def _apply_instance(hosts: HostTable, instance: Instance) -> None:
         return
     host_uuid = hosts.find(name, node)
     if host_uuid is None:
-        hosts.put_orphan(LocatedResident(resident_of(instance), name, node))
+        hosts.put_orphan(
+            LocatedResident(resident_of(instance), name, node, attributes_of(instance))
+        )
     else:
-        hosts.put_instance(host_uuid, resident_of(instance))
+        hosts.put_instance(host_uuid, resident_of(instance), attributes_of(instance))
 
 
 def _apply_migration(hosts: HostTable, migration: Migration) -> None:
@@ -138,6 +142,23 @@ def resident_of(instance: Instance) -> Resident:
         flavor_id=instance.flavor.flavor_id,
         image_properties=instance.image.properties if instance.image else {},
         assignment=instance.assignment,
+    )
+
+
+def attributes_of(record: Instance | Migration) -> Attributes:
+    """Return what rules may read about an instance besides its `Resident`.
+
+    A migration knows only the owner of its instance.
+    """
+    if isinstance(record, Migration):
+        return Attributes(record.project_id, record.user_id)
+    return Attributes(
+        record.project_id,
+        record.user_id,
+        record.image.image_id if record.image else "",
+        record.name,
+        record.metadata,
+        record.launched_at_s or 0.0,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from berth.domain.hardware.assignment import Assignment, amounts_on_root
 from berth.tables.host.hosts import HostTable
+from berth.tables.host.resident_columns import Attributes
 
 
 def hold(
@@ -29,6 +30,14 @@ def hold(
             hosts.trees.hold(provider_uuid, more)
         hosts.numa.take(row, assignment.numa)
         hosts.pci.take(row, assignment.devices)
+
+
+def set_attributes(hosts: HostTable, uuid: str, attributes: Attributes) -> None:
+    """Set the attributes of an instance whose hold has other ones; one on no row is ignored."""
+    occupant = hosts.occupants.by_uuid.get(uuid)
+    if occupant is not None:
+        hosts.residents.replace(occupant.row, uuid, attributes)
+        hosts.journal.record(occupant.row, "instances")
 
 
 def release_hold(

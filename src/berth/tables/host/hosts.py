@@ -30,6 +30,7 @@ from berth.tables.host.occupants import Occupant, Occupants, Resident
 from berth.tables.host.orphans import LocatedResident, Orphans
 from berth.tables.host.pci import PciDevices
 from berth.tables.host.profiles import Profiles
+from berth.tables.host.resident_columns import NO_ATTRIBUTES, Attributes
 from berth.tables.host.stock import Stock, UsageSavepoint
 from berth.tables.host.trees import Trees
 
@@ -70,6 +71,7 @@ class HostTable:
         host_names: the service host name and node of each row, and the rows of each name and node.
         memberships: the aggregates of each host, and their metadata.
         occupants: the instances on each host.
+        residents: the attributes of these instances: project, user, metadata and so on.
         server_groups: the server groups by uuid.
         orphans: instances and providers whose host is not in the table.
         trees: the child providers of hosts.
@@ -84,6 +86,7 @@ class HostTable:
         self.journal = Journal()
         self.traits = Bitset()
         self.occupants = Occupants()
+        self.residents = self.occupants.columns
         self.orphans = Orphans()
         self.server_groups: dict[str, ServerGroup] = {}
         self._columns = HostColumns(_FIRST_ROWS)
@@ -546,7 +549,9 @@ class HostTable:
         """Remove an aggregate; an unknown id is ignored."""
         self.journal.record_rows(self.memberships.remove(aggregate_id), "aggregates")
 
-    def put_instance(self, host_uuid: str, resident: Resident) -> None:
+    def put_instance(
+        self, host_uuid: str, resident: Resident, attributes: Attributes = NO_ATTRIBUTES
+    ) -> None:
         """Move an instance to a host; if the host is not in the table, only remove the instance.
 
         The amounts that the instance uses are not counted, because the ledger reports them by
@@ -555,7 +560,7 @@ class HostTable:
         self.remove_instance(resident.uuid)
         row = self.row_of(host_uuid)
         if row is not None:
-            self._add_occupant(Occupant(resident, row))
+            self.add_resident(row, resident, attributes)
 
     def put_orphan(self, located: LocatedResident) -> None:
         """Record an instance whose host is not in the table, until that host is added."""
@@ -569,9 +574,13 @@ class HostTable:
 
     # ---- write: decisions of this process ---------------------------------------------------
 
-    def add_resident(self, row: int, resident: Resident) -> None:
+    def add_resident(self, row: int, resident: Resident, attributes: Attributes) -> None:
         """Put an instance on a row; it must not be on any row yet."""
-        self._add_occupant(Occupant(resident, row))
+        self.occupants.put(Occupant(resident, row), attributes)
+        self._columns.num_instances[row] += resident.counts
+        self._columns.take(row, resident.assignment)
+        self._columns.num_io_ops[row] += resident.building
+        self.journal.record(row, "instances")
 
     def remove_resident(self, uuid: str) -> None:
         """Remove an instance from its row, if it is on one."""
@@ -640,7 +649,7 @@ class HostTable:
         self.membership_epoch += 1
         self.memberships.put_row(row, host.name)
         for located in self.orphans.take(host.name, host.node):
-            self._add_occupant(Occupant(located.resident, row))
+            self.add_resident(row, located.resident, located.attributes)
         self.journal.record_all(row)
 
     def _detach_name(self, row: int) -> None:
@@ -651,9 +660,9 @@ class HostTable:
         self._is_ranked = False
         self.membership_epoch += 1
         for uuid in self.occupants.on_row(row):
-            occupant = self.occupants.by_uuid.get(uuid)
-            if occupant is not None:
-                self.put_orphan(LocatedResident(occupant.resident, name, node))
+            resident = self.occupants.by_uuid[uuid].resident
+            attributes = self.occupants.attributes(uuid)
+            self.put_orphan(LocatedResident(resident, name, node, attributes))
 
     def _provider(self, row: int, uuid: str) -> Provider:
         """Release the holds of a row, and return its provider as the ledger reports it."""
@@ -662,14 +671,6 @@ class HostTable:
         return Provider(
             uuid, name="", inventories=inventories, used=used, traits=self.traits.get(row)
         )
-
-    def _add_occupant(self, occupant: Occupant) -> None:
-        resident, row = occupant
-        self.occupants.put(occupant)
-        self._columns.num_instances[row] += resident.counts
-        self._columns.take(row, resident.assignment)
-        self._columns.num_io_ops[row] += resident.building
-        self.journal.record(row, "instances")
 
     def _forget(self, row: int) -> None:
         """Drop the cached record and identity of a row that is about to change."""

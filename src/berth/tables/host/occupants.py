@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from berth.domain.hardware.assignment import Assignment
 from berth.tables.host.image_counts import ImageCounts
+from berth.tables.host.resident_columns import NO_ATTRIBUTES, Attributes, ResidentColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +79,13 @@ class Occupants:
 
     Attributes:
         by_uuid: the instances.
+        columns: the attributes of the instances.
         groups: the number of members of each server group on each row.
     """
 
     def __init__(self) -> None:
         self.by_uuid: dict[str, Occupant] = {}
-        self._by_row: dict[int, set[str]] = {}
+        self.columns = ResidentColumns()
         self.groups = RowCounts()
         self._moving: Counter[str] = Counter()
         self._images = ImageCounts()
@@ -91,7 +93,12 @@ class Occupants:
 
     def on_row(self, row: int) -> frozenset[str]:
         """Return the uuids of the instances on a row."""
-        return frozenset(self._by_row.get(row, ()))
+        return self.columns.uuids(row)
+
+    def attributes(self, uuid: str) -> Attributes:
+        """Return the attributes of an instance as they were put; none of an unknown instance."""
+        occupant = self.by_uuid.get(uuid)
+        return NO_ATTRIBUTES if occupant is None else self.columns.attributes(occupant.row, uuid)
 
     def group_rows(self, group_uuid: str) -> dict[int, int]:
         """Deprecated: use `groups.rows`."""
@@ -129,11 +136,17 @@ class Occupants:
             )
         return self._images
 
-    def put(self, occupant: Occupant) -> None:
+    def put(self, occupant: Occupant, attributes: Attributes = NO_ATTRIBUTES) -> None:
         """Add an instance, which must not be present yet."""
         resident, row = occupant
         self.by_uuid[resident.uuid] = occupant
-        self._by_row.setdefault(row, set()).add(resident.uuid)
+        self.columns.put(
+            row,
+            resident.uuid,
+            attributes,
+            flavor_id=resident.flavor_id,
+            counts=resident.counts,
+        )
         if resident.group_uuid is not None:
             self.groups.add(resident.group_uuid, row)
             if resident.is_move:
@@ -150,10 +163,7 @@ class Occupants:
         occupant = self.by_uuid.pop(uuid, None)
         if occupant is None:
             return None
-        here = self._by_row[occupant.row]
-        here.discard(uuid)
-        if not here:
-            del self._by_row[occupant.row]
+        self.columns.remove(occupant.row, uuid)
         if occupant.group_uuid is not None:
             self.groups.add(occupant.group_uuid, occupant.row, by=-1)
             if occupant.resident.is_move:

@@ -10,15 +10,17 @@ from dataclasses import dataclass
 
 from berth.domain.inventory.provider import Provider
 from berth.tables.host.occupants import Resident
+from berth.tables.host.resident_columns import NO_ATTRIBUTES, Attributes
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedResident:
-    """A resident, the name of its host, and its node (None if unknown)."""
+    """A resident, the name of its host, its node (None if unknown), and its attributes."""
 
     resident: Resident
     name: str
     node: str | None
+    attributes: Attributes = NO_ATTRIBUTES
 
     @property
     def uuid(self) -> str:

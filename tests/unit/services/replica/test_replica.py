@@ -12,8 +12,9 @@ from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.change import Change, Event, HostsAlive, RecordRemoved, Snapshot, Usage
 from berth.domain.ledger.record import Kind, Record
 from berth.services.replica.replica import Hold, Replica
-from berth.tables.host.feed import resident_of
+from berth.tables.host.feed import attributes_of, resident_of
 from berth.tables.host.occupants import Resident
+from berth.tables.host.resident_columns import NO_ATTRIBUTES
 from berth.testing.builders import (
     make_flavor,
     make_host,
@@ -47,7 +48,7 @@ def placed(host: str = "host-1", task: Task | None = Task.SPAWNING) -> Instance:
     return replace(make_instance(1, host=host), task=task, group_uuid="group")
 
 
-EXACT = Hold(resident_of(placed()), HOST_1, {VCPU: 3})
+EXACT = Hold(resident_of(placed()), HOST_1, {VCPU: 3}, attributes_of(placed()))
 """A hold that equals what the ledger will report."""
 
 OTHER = Hold(Resident(make_uuid("instance", 2), building=True), HOST_1, {VCPU: 1})
@@ -111,6 +112,15 @@ def test_a_hold_ends_in_the_step_that_reports_the_instance(replica: Replica) -> 
     assert replica.held == 0
     apply_version(replica, 7, placed(task=None))
     assert counts(replica) == (3, 1, 0)
+
+
+def test_a_report_with_other_attributes_than_the_hold_changes_them(replica: Replica) -> None:
+    """A report that equals the hold except for the attributes ends it and sets those."""
+    replica.hold(replace(EXACT, attributes=NO_ATTRIBUTES))
+    assert replica.hosts.occupants.attributes(VM) == NO_ATTRIBUTES
+    apply_version(replica, 6, placed(), Usage(HOST_1, {VCPU: 3}))
+    assert replica.hosts.occupants.attributes(VM) == attributes_of(placed())
+    assert replica.held == 0
 
 
 def test_a_report_equal_to_the_hold_changes_nothing(replica: Replica) -> None:

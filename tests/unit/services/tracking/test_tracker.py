@@ -12,7 +12,8 @@ from berth.domain.compute.migration import Place, Stage
 from berth.domain.ledger.write import Guard, Put
 from berth.services.tracking.lists import HostList, ReportedInstance, list_digest
 from berth.services.tracking.messages import FORMAT, SYNC, InstancesSynced
-from berth.tables.host.feed import resident_of
+from berth.tables.host.feed import attributes_of, resident_of
+from berth.tables.host.resident_columns import NO_ATTRIBUTES, Attributes
 from berth.testing.builders import (
     make_flavor,
     make_instance,
@@ -201,8 +202,9 @@ async def test_a_host_whose_agent_never_reported_is_read_for_each_request() -> N
     assert rig.here("host-2") == set()
     await rig.tracker.settle(make_request(3))
     assert rig.here("host-2") == {VM}
-    one = resident_of(make_instance(1, host="host-2"))
-    listed = list_digest([replace(one, building=False)])
+    record = make_instance(1, host="host-2")
+    here = replace(resident_of(record), building=False)
+    listed = list_digest([(here, attributes_of(record))])
     rig.hear(relabelled(await rig.synced(), host="host-2", sequence=1, count=1, digest=listed))
     assert rig.tracker.unheard() == frozenset()
     await rig.put(2, host="host-2")
@@ -410,12 +412,23 @@ def test_marks_are_of_all_that_rules_read() -> None:
         replace(one, image_properties={"os": "linux"}),
         replace(one, is_move=True),
     ]
-    digests = {list_digest([each]) for each in (one, *others)}
-    assert len(digests) == len(others) + 1
+    known = Attributes("p", "u", "i", "n", {"a": "1", "b": "2"}, 5.0)
+    more = [
+        replace(known, project_id="q"),
+        replace(known, user_id="v"),
+        replace(known, image_id="j"),
+        replace(known, name="m"),
+        replace(known, metadata={"a": "2", "b": "1"}),
+        replace(known, launched_at_s=6.0),
+    ]
+    entries = [(each, known) for each in (one, *others)] + [(one, each) for each in more]
+    assert len({list_digest([entry]) for entry in entries}) == len(entries)
+    backwards = replace(known, metadata={"b": "2", "a": "1"})
+    assert list_digest([(one, backwards)]) == list_digest([(one, known)])
     rng, listed = Random(1), HostList()
     for each in rng.sample([one, others[0]], 2):
         listed.put(ReportedInstance(each, HOST))
-    assert listed.digest == list_digest([others[0], one])
+    assert listed.digest == list_digest([(others[0], NO_ATTRIBUTES), (one, NO_ATTRIBUTES)])
     listed.put(ReportedInstance(others[3], HOST))
     listed.remove(OTHER)
-    assert listed.digest == list_digest([others[3]])
+    assert listed.digest == list_digest([(others[3], NO_ATTRIBUTES)])

@@ -86,10 +86,15 @@ class AssertedExtra(View):
     networks: Literal["none"] | UnsetType = UNSET
 
 
-class AssertedTexts(View):
-    """The strings of a tenant that a parent passes on, with the limits of a client's request."""
+class AssertedMetadata(View):
+    """The metadata of a tenant's servers, with the limits of a client's request."""
 
     metadata: Annotated[Metadata, Meta(max_length=METADATA_MAX)]
+
+
+class AssertedTexts(AssertedMetadata):
+    """The strings of a tenant that a parent passes on, with the limits of a client's request."""
+
     extra: AssertedExtra
     hints: Annotated[
         dict[ShortText, Annotated[list[ShortText], Meta(max_length=128)]], Meta(max_length=64)
@@ -182,6 +187,10 @@ async def _check_request(call: Call, request: RequestMessage, group: GroupMessag
     check_form(FLAVOR_ID, request.flavor.flavor_id or "-", "request.flavor.flavor_id")
     if request.availability_zone is not None:
         check_form(NAME, request.availability_zone, "request.availability_zone")
+    if request.name:
+        check_form(NAME, request.name, "request.name")
+    if request.metadata:
+        decode(encode({"metadata": request.metadata}), AssertedMetadata)
     if request.group_uuid != (None if group is None else group.uuid):
         raise InvalidInputError(
             "group", "must be the group of request.group_uuid, or null if that is null"

@@ -17,7 +17,7 @@ NAMES_MAX = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RequestMessage:
-    """A request as a child sees it: flavor, image, hints and tenant, but no host of the sender."""
+    """A request as a child sees it: what its instances are, but no host of the sender."""
 
     request_id: str
     flavor: Flavor
@@ -27,6 +27,8 @@ class RequestMessage:
     availability_zone: str | None = None
     hints: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     group_uuid: str | None = None
+    name: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def of(cls, request: Request) -> "RequestMessage":
@@ -40,6 +42,8 @@ class RequestMessage:
             availability_zone=request.availability_zone,
             hints=request.hints,
             group_uuid=request.group_uuid,
+            name=request.name,
+            metadata=request.metadata,
         )
 
     def request(self, instance_uuids: tuple[str, ...]) -> Request:
@@ -54,6 +58,8 @@ class RequestMessage:
             availability_zone=self.availability_zone,
             hints=self.hints,
             group_uuid=self.group_uuid,
+            name=self.name,
+            metadata=self.metadata,
         )
 
 

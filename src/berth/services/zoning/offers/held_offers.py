@@ -19,7 +19,7 @@ from berth.domain.zones.offer import OfferKey
 from berth.ports.clock import Clock
 from berth.ports.measures import OFFERS_HELD
 from berth.ports.telemetry import Reading
-from berth.scheduling.rules.rule import resident_of
+from berth.scheduling.rules.rule import attributes_of, resident_of
 from berth.services.replica.replica import Hold, Replica
 
 # Holds that expire within 10 ms of each other are ended in one pass.
@@ -101,7 +101,9 @@ class HeldOffers:
         for place, placement in enumerate(placements[:count]):
             uuid = named_uuid(OfferKey(select_id, place).claim_key)
             resident = resident_of(request, uuid, placement.assignment)
-            hold = select.holds[place] = Hold(resident, placement.provider_uuid, amounts)
+            hold = select.holds[place] = Hold(
+                resident, placement.provider_uuid, amounts, attributes_of(request)
+            )
             self._replica.hold(hold)
         self._selects[select_id] = select
         heapq.heappush(self._ends, (ends_s, select_id))

@@ -143,6 +143,8 @@ def _check_image(call: Call, instance: Instance, image: Image) -> None:
         hints={CHECK_TYPE: REBUILD},
         force_hosts=(instance.host,),
         operation=Operation.REBUILD,
+        name=instance.name,
+        metadata=instance.metadata,
     )
     refusal = call.parts.decision_service.decide(request).refusal
     if refusal is not None:
