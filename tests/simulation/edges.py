@@ -36,6 +36,8 @@ _SIMPLE: Final = (
     lifecycle.LIVE_MIGRATE,
     lifecycle.RESCUE,
     lifecycle.UNRESCUE,
+    lifecycle.SOFT_DELETE,
+    lifecycle.RESTORE,
 )
 _POWER: Final = frozenset(step.task for step in _SIMPLE[:8])
 _GUESTS: Final = (Status.ACTIVE, Status.PAUSED, Status.SUSPENDED, Status.SHUTOFF)
@@ -106,6 +108,9 @@ def _cut_short() -> Iterator[tuple[State, State]]:
             continue
         yield (status, task), DELETED
         yield (status, task), (status, Task.DELETING)
+        if status in lifecycle.SOFT_DELETE.begins and task is not Task.DELETING:
+            yield (status, task), (status, Task.SOFT_DELETING)
+            yield (status, task), (Status.SOFT_DELETED, None)  # on a host that is down
         if status in {*_OFF_OR_ON, _BROKEN} and task is not Task.DELETING:
             yield (status, task), (status, Task.REBUILDING)
             yield (status, task), (Status.SHUTOFF, Task.REBUILDING)

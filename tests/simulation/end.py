@@ -22,6 +22,7 @@ _POWERS: Final[Mapping[Status, frozenset[Power | None]]] = {
     Status.SHUTOFF: _OFF,
     Status.SHELVED: _OFF,
     Status.RESCUED: frozenset({Power.RUNNING}),
+    Status.SOFT_DELETED: _OFF,
     Status.ERROR: frozenset({None, *Power}),
 }
 """The power states that guests may have, by status; None means that there is no guest."""
@@ -119,7 +120,8 @@ async def _check_process(world: World, process: Process) -> None:
         there_too = [
             one
             for one in world.books.moves.values()
-            if one.elsewhere is not None and one.elsewhere.host == host
+            # An instance that was resized on its host counts once.
+            if one.elsewhere is not None and one.elsewhere.host == host and not one.is_in_place
         ]
         count = int(replica.hosts.num_instances[row])
         should = len(there) + len(there_too)

@@ -69,6 +69,16 @@ def _unshelve(uuid: str) -> Ask:
     return lambda process, caller: process.operations.unshelve(uuid, MoveTarget(), caller)
 
 
+def _soft_delete(uuid: str) -> Ask:
+    return lambda process, caller: process.operations.soft_delete(
+        uuid, caller, service_down_time_s=_DOWN_S
+    )
+
+
+def _restore(uuid: str) -> Ask:
+    return lambda process, caller: process.operations.restore(uuid, caller)
+
+
 def _settle(uuid: str, *, confirms: bool) -> Ask:
     async def ask(process: Process, caller: Caller) -> None:
         does = process.operations.confirm if confirms else process.operations.revert
@@ -88,12 +98,16 @@ def _draw(world: World, uuid: str, rng: Random) -> Ask:
         _resize(uuid, rng.randrange(3)),
         _settle(uuid, confirms=rng.random() < 0.5),
         _unshelve(uuid),
+        _soft_delete(uuid),
+        _restore(uuid),
     ]
-    weights = [6, 1, 2, 2, 1, 1]
+    weights = [12, 2, 4, 4, 2, 2, 1, 1]
     if instance.status in lifecycle.CONFIRM.begins:
-        weights = [1, 0, 0, 0, 9, 0]
+        weights = [2, 0, 0, 0, 18, 0, 1, 0]
     elif instance.status in lifecycle.UNSHELVE.begins:
-        weights = [1, 0, 0, 0, 0, 4]
+        weights = [2, 0, 0, 0, 0, 8, 1, 0]
+    elif instance.status in lifecycle.RESTORE.begins:
+        weights = [2, 0, 0, 0, 0, 0, 1, 8]
     (deed,) = rng.choices(deeds, weights=weights)
     return deed
 

@@ -94,8 +94,9 @@ class ApiParts:
     `identities` has the keys of hosts, or is None when the process serves no agents. `control_keys`
     returns the public keys of the control plane, which hosts pin. When `images` is empty, any image
     id is accepted. `default_zone` is the availability zone of hosts whose aggregates name no zone.
-    With `single_shot`, the servers of one request are placed one by one. `new_password` returns a
-    password for `adminPass` in responses, or is None when responses have no such field.
+    With `soft_deletes`, deleted servers can be restored for a while. With `single_shot`, the
+    servers of one request are placed one by one. `new_password` returns a password for `adminPass`
+    in responses, or is None when responses have no such field.
     `refusal_detail` is the part of refusals that tenants may read. `tokens` is None when no tokens
     are issued. `keystone_url` is the URL of the Keystone that validates tokens, or None when the
     API serves the Identity API itself. `region` is the region of this deployment in the catalog.
@@ -131,6 +132,7 @@ class ApiParts:
     images: Mapping[str, Image] = field(default_factory=dict[str, Image])
     limits: RequestLimits = field(default_factory=RequestLimits)
     default_zone: str = "nova"
+    soft_deletes: bool = False
     single_shot: bool = False
     new_password: Callable[[], str] | None = None
     refusal_detail: RefusalDetail = RefusalDetail.RELAXATIONS

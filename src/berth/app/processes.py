@@ -224,6 +224,7 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         limits=RequestLimits(body_bytes_max=settings.api.body_bytes_max),
         images=read_images(settings.api.images),
         default_zone=settings.api.default_availability_zone,
+        soft_deletes=settings.scheduler.reclaim_instance_interval_s > 0,
         single_shot=settings.api.create is CreateMode.SINGLE_SHOT,
         new_password=_new_password(settings.api),
         refusal_detail=settings.api.refusals,

@@ -12,6 +12,7 @@ from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.requests.orders import PLACE, PLACE_BEFORE, PlaceOrder, Placer, check_order
 from berth.services.servers.expirations import Expirations, ExpirationTimes
+from berth.services.servers.instances import Instances
 from berth.services.servers.operations import Operations
 from berth.services.telemetry.notifications import ChangeNotifications, NotifyingPlacer
 from berth.services.tracking import InstanceTracker, LedgerView, TrackingPace
@@ -131,7 +132,8 @@ def _attestation_loops(core: Core) -> list[Loop]:
 
 
 def _expiration_loops(core: Core) -> list[Loop]:
-    times = ExpirationTimes(core.settings.scheduler.resize_confirm_window_s)
+    settings = core.settings.scheduler
+    times = ExpirationTimes(settings.resize_confirm_window_s, settings.reclaim_instance_interval_s)
     if times.pause_s is None:
         return []
     expirations = Expirations(
@@ -141,6 +143,13 @@ def _expiration_loops(core: Core) -> list[Loop]:
             replica=core.replica,
             clock=core.clock,
             liveness=core.liveness,
+        ),
+        instances=Instances(
+            ledger=core.ledger,
+            follower=core.follower,
+            replica=core.replica,
+            bus=core.messaging.bus,
+            clock=core.clock,
         ),
         clock=core.clock,
         telemetry=core.telemetry,

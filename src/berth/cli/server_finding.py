@@ -33,8 +33,10 @@ def find_servers(api: ApiConnection, **filters: object) -> list[Json]:
     return api.pages(f"{PATH}/detail", "servers", **filters)
 
 
-def find_server(api: ApiConnection, server: str) -> Json:
+def find_server(api: ApiConnection, server: str, *, deleted_too: bool = False) -> Json:
     """Return a server by its uuid, or by its name if that is unique.
+
+    With `deleted_too`, a name also finds servers that are deleted but can still be restored.
 
     Raises:
         CommandError: no server or several servers match.
@@ -44,6 +46,8 @@ def find_server(api: ApiConnection, server: str) -> Json:
         return found
     # The API's `name` filter is a regular expression that matches anywhere in the name.
     named = find_servers(api, name=f"^{re.escape(server)}$")
+    if deleted_too:
+        named += find_servers(api, name=f"^{re.escape(server)}$", status="SOFT_DELETED")
     if not named:
         reason = f"no server {server!r} in your project; see `berth server list`"
         raise CommandError(reason, ExitCode.NOT_FOUND)

@@ -285,6 +285,9 @@ class SchedulerSettings:
     # Nova's `resize_confirm_window` has the same default.
     resize_confirm_window_s: Expiration = 0.0
     """Seconds after which an unconfirmed resize or cold migration is confirmed; 0 means never."""
+    # Nova's `reclaim_instance_interval` has the same default.
+    reclaim_instance_interval_s: Expiration = 0.0
+    """Seconds for which deleted servers can be restored; 0 deletes them immediately."""
     resize_in_place: bool = False
     """Let a resized instance stay on its host, where it holds both sizes until confirmation."""
 

@@ -32,9 +32,10 @@ class InstanceQuery:
     """A filter for listing instances, newest first; None matches any value.
 
     `name` must match the whole name. `deleted` selects instances that are or are not deleted; None
-    selects both. At most `limit` instances are returned, after the instance with the UUID `marker`,
-    which must belong to `project_id` if that is set. `changed_since_s` selects instances that have
-    changed at or after that Unix time in seconds.
+    selects both. With `soft_too`, soft-deleted instances count as deleted. At most `limit`
+    instances are returned, after the instance with the UUID `marker`, which must belong to
+    `project_id` if that is set. `changed_since_s` selects instances that have changed at or after
+    that Unix time in seconds.
     """
 
     project_id: str | None = None
@@ -45,6 +46,7 @@ class InstanceQuery:
     request_id: str | None = None
     group_uuid: str | None = None
     deleted: bool | None = False
+    soft_too: bool = False
     changed_since_s: float | None = None
     # A list is bounded by default, so that no caller loads a whole cloud by accident.
     limit: int = 1000

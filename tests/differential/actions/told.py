@@ -41,6 +41,8 @@ BODIES = [
     ("resume", 1, NEWEST, "suspend_server.resume"),
     ("rescue", 1, NEWEST, "rescue.rescue"),
     ("unrescue", 1, NEWEST, "rescue.unrescue"),
+    ("restore", 1, NEWEST, "deferred_delete.restore"),
+    ("forceDelete", 1, NEWEST, "deferred_delete.force_delete"),
     ("rebuild", 1, 18, "servers.rebuild"),
     ("rebuild", 19, 53, "servers.rebuild_v219"),
     ("rebuild", 54, 56, "servers.rebuild_v254"),

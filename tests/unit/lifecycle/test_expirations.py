@@ -1,4 +1,7 @@
-"""Tests for resizes that are confirmed because their time has passed."""
+"""Tests for resizes that are confirmed because their time has passed.
+
+`test_soft_deletions` tests that soft-deleted instances are reclaimed.
+"""
 
 import asyncio
 
@@ -18,6 +21,7 @@ def expirations(town: Town, **times: float) -> Expirations:
     return Expirations(
         ledger=town.ledger,
         operations=town.operations,
+        instances=town.desk.instances,
         clock=town.desk.clock,
         telemetry=town.desk.told,
         times=ExpirationTimes(**times),

@@ -62,6 +62,8 @@ _WEIGHTS: Final[Mapping[str, int]] = {
     "unshelve": 6,
     "rebuild": 3,
     "rescue": 3,
+    "soft-delete": 2,
+    "restore": 6,
     "evacuate": 9,
     "delete": 1,
     "reset": 1,
@@ -78,6 +80,7 @@ _POWERS: Final = {
     Status.SUSPENDED: Power.SUSPENDED,
     Status.SHELVED: Power.STOPPED,
     Status.RESCUED: Power.RUNNING,
+    Status.SOFT_DELETED: Power.STOPPED,
 }
 _RESCUE_IMAGE: Final = Image("rescue")
 
@@ -132,7 +135,7 @@ class Walk:
             self.done[name] += 1
             return
 
-    async def _ask(self, name: str, uuid: str) -> None:
+    async def _ask(self, name: str, uuid: str) -> None:  # noqa: C901, PLR0912 - one case per action
         operations, who = self.town.operations, caller(self.asked)
         target = MoveTarget(self.rng.choice((None, None, *_HOSTS)))
         match name:
@@ -152,6 +155,10 @@ class Walk:
                 self.rebuilt.add(uuid)
             case "rescue":
                 await operations.rescue(uuid, _RESCUE_IMAGE, who)
+            case "restore":
+                await operations.restore(uuid, who)
+            case "soft-delete":
+                await operations.soft_delete(uuid, who, service_down_time_s=DOWN_S)
             case "evacuate":
                 await operations.evacuate(uuid, target, who, service_down_time_s=DOWN_S)
             case "delete":
@@ -264,7 +271,7 @@ class Walk:
         for one in instances.values():
             if one.status in _POWERS and (one.host, one.uuid) not in there:
                 # A failed rebuild leaves no guest; a later stop or shelve changes only the status.
-                assert one.status in {Status.SHUTOFF, Status.SHELVED}, one
+                assert one.status in {Status.SHUTOFF, Status.SHELVED, Status.SOFT_DELETED}, one
                 assert one.uuid in self.rebuilt, one
 
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from berth.agent.executor import builds, cold_moves, live_moves, rescues
+from berth.agent.executor import builds, cold_moves, live_moves, rescues, soft_deletions
 from berth.agent.executor.host_context import HostContext, StepEnd
 from berth.agent.executor.leftovers import HostFinding
 from berth.agent.executor.power import POWER_TASKS, change_power
@@ -39,6 +39,8 @@ _TASK_HANDLERS: Final[Mapping[Task, _TaskHandler]] = {
     Task.UNSHELVING: builds.unshelve,
     Task.RESCUING: rescues.rescue,
     Task.UNRESCUING: rescues.unrescue,
+    Task.SOFT_DELETING: soft_deletions.soft_delete,
+    Task.RESTORING: soft_deletions.restore,
 }
 
 _STORING_TASKS: Final = frozenset({Task.SHELVING, Task.SHELVING_OFFLOADING})

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 from berth.agent.executor.host_context import HostContext
 from berth.agent.executor.leftovers import HostFinding, clear_leftover
-from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance import Instance
 from berth.domain.compute.step import LEFTOVER_AGE_S, UNKNOWN
 from berth.ports.virt import OrphanFiles, Power
-from berth.services.gateway.guest_states import differs, is_restartable
+from berth.services.gateway.guest_states import KEPT_OFF, differs, is_restartable
 
 ORPHAN: Final = "orphan_guest"
 ENDED: Final = "guest_ended"
@@ -140,7 +140,7 @@ async def _repair_here(
 ) -> HostFinding | None:
     if not differs(instance, power):
         return None
-    if instance.status is Status.SHUTOFF:
+    if instance.status in KEPT_OFF:
         await context.driver.stop(instance.uuid, grace_s=context.stop_grace_s)
         return HostFinding(
             REMOVED,

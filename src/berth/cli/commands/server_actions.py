@@ -60,10 +60,11 @@ def _act_on(
     *,
     wait: bool,
     timeout_s: float,
+    deleted_too: bool = False,
 ) -> None:
     """Request an action on several servers; with `wait`, print their status when it is done."""
     # All names are resolved first, so that a misspelt one stops the command before any action.
-    found = [find_server(api, name) for name in names]
+    found = [find_server(api, name, deleted_too=deleted_too) for name in names]
     # All actions are requested before the first wait, so that they run simultaneously.
     for server in found:
         act(api, server)
@@ -75,7 +76,9 @@ def _act_on(
         print_line(f"{now['id']} {now.get('name')} is {now['status']}{where}")
 
 
-def _plain(name: str, action: str, text: str, args: object = None) -> click.Command:
+def _plain(
+    name: str, action: str, text: str, args: object = None, *, deleted_too: bool = False
+) -> click.Command:
     """Return a command for an action with fixed arguments."""
 
     @click.command(name, help=text)
@@ -89,7 +92,7 @@ def _plain(name: str, action: str, text: str, args: object = None) -> click.Comm
         def act(api: ApiConnection, found: Json) -> None:
             ask_for(api, found["id"], action, args)
 
-        _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
+        _act_on(api, server, act, wait=wait, timeout_s=timeout_s, deleted_too=deleted_too)
 
     return command
 
@@ -400,6 +403,9 @@ ACTIONS: Final[tuple[click.Command, ...]] = (
     rebuild,
     rescue,
     _plain("unrescue", "unrescue", "Restart rescued servers from their own disks."),
+    _plain(
+        "restore", "restore", "Restore deleted servers that the cloud still has.", deleted_too=True
+    ),
     _plain("shelve", "shelve", "Shelve servers, which frees their resources."),
     _plain("offload", "shelveOffload", "Remove shelved servers from their hosts."),
     unshelve,

@@ -7,7 +7,7 @@ import click
 
 from berth.cli.commands.decisions import try_out
 from berth.cli.commands.flavors import find_flavor
-from berth.cli.commands.server_actions import ACTIONS
+from berth.cli.commands.server_actions import ACTIONS, ask_for
 from berth.cli.connection import ApiConnection, Json, connected, part, segment
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
@@ -170,25 +170,32 @@ def show(api: ApiConnection, *, server: str, as_json: bool) -> None:
 
 @servers.command("delete")
 @click.argument("server", nargs=-1, required=True)
+@click.option("--force", is_flag=True, help="Delete even what the cloud would keep for a while.")
 @wait_option
 @timeout_option
 @connected
-def delete(api: ApiConnection, *, server: Sequence[str], wait: bool, timeout_s: float) -> None:
-    """Delete servers; with --wait, return when their resources are free."""
+def delete(
+    api: ApiConnection, *, server: Sequence[str], force: bool, wait: bool, timeout_s: float
+) -> None:
+    """Delete servers; with --wait, return when they are deleted or kept to be restored."""
     # All names are resolved first, so that a misspelt one stops the command before any deletion.
-    uuids = [find_server(api, one)["id"] for one in server]
+    uuids = [find_server(api, one, deleted_too=force)["id"] for one in server]
     for uuid in uuids:
-        api.delete(f"{PATH}/{segment(uuid)}")
+        if force:
+            ask_for(api, uuid, "forceDelete")
+        else:
+            api.delete(f"{PATH}/{segment(uuid)}")
     ends_s = time.monotonic() + timeout_s
     for uuid in uuids if wait else ():
         pause_s = FIRST_POLL_S
-        while _is_there(api, uuid):
+        while _is_there(api, uuid, force=force):
             pause_s = pause(pause_s, ends_s, f"server {uuid} is not deleted yet")
 
 
-def _is_there(api: ApiConnection, uuid: str) -> bool:
+def _is_there(api: ApiConnection, uuid: str, *, force: bool) -> bool:
     answer = api.find(f"{PATH}/{segment(uuid)}")
-    return answer is not None and part(answer, "server").get("status") != "DELETED"
+    gone = {"DELETED"} if force else {"DELETED", "SOFT_DELETED"}
+    return answer is not None and part(answer, "server").get("status") not in gone
 
 
 def _group_uuid(api: ApiConnection, group: str) -> str:

@@ -29,6 +29,8 @@ class Status(OpenName):
     """Shelved, and removed from its host."""
     RESCUED = "RESCUE"
     """Running from a rescue image, with its own disks attached (`rescue.py`)."""
+    SOFT_DELETED = "SOFT_DELETED"
+    """Deleted by its owner and off, but kept for a while (`soft_deletion.py`)."""
     ERROR = "ERROR"
     DELETED = "DELETED"
 
@@ -67,6 +69,8 @@ class Task(OpenName):
     UNSHELVING = "unshelving"
     RESCUING = "rescuing"
     UNRESCUING = "unrescuing"
+    SOFT_DELETING = "soft-deleting"
+    RESTORING = "restoring"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from berth.domain.compute.instance import Status, Task
+from berth.domain.compute.instance_action import DELETE
 
 _RUNS: Final = frozenset({Status.ACTIVE})
 _OFF_OR_ON: Final = frozenset({Status.ACTIVE, Status.SHUTOFF})
@@ -68,6 +69,14 @@ RESCUE: Final = Transition("rescue", _OFF_OR_ON | {Status.ERROR}, Task.RESCUING,
 UNRESCUE: Final = Transition(
     "unrescue", frozenset({Status.RESCUED}), Task.UNRESCUING, Status.ACTIVE
 )
+# In these statuses an instance has never run, or is on no host; it is deleted immediately.
+_NOT_KEPT: Final = frozenset({Status.BUILD, Status.DELETED})
+SOFT_DELETE: Final = Transition(
+    DELETE, frozenset(Status) - _NOT_KEPT, Task.SOFT_DELETING, Status.SOFT_DELETED
+)
+RESTORE: Final = Transition(
+    "restore", frozenset({Status.SOFT_DELETED}), Task.RESTORING, Status.ACTIVE
+)
 
 LOADING_TASKS: Final = frozenset(
     {
@@ -92,6 +101,8 @@ HOST_TASKS: Final = frozenset(
         Task.UNSHELVING,
         Task.RESCUING,
         Task.UNRESCUING,
+        Task.SOFT_DELETING,
+        Task.RESTORING,
         Task.DELETING,
     }
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Final, NamedTuple, Self
 
-from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import BerthError
 
 UNLIMITED: Final = -1
@@ -130,12 +130,15 @@ class Limits(NamedTuple):
 
 
 def footprint_of(instance: Instance) -> Footprint | None:
-    """Return the footprint of an instance; None once the instance is deleted.
+    """Return the footprint of an instance; None once the instance is deleted or soft-deleted.
 
     An instance has a footprint from the moment its request is accepted. During a resize the larger
     of both sizes is charged, so neither confirming nor reverting the resize can exceed the quota.
+    A restored instance counts again from the request on.
     """
     if instance.status is Status.DELETED:
+        return None
+    if instance.status is Status.SOFT_DELETED and instance.task is not Task.RESTORING:
         return None
     flavor = instance.flavor
     return Footprint(1, *(instance.counts_as or (flavor.vcpus, flavor.memory_mb)))

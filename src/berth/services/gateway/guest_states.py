@@ -30,6 +30,9 @@ _CHANGED: Final[Mapping[Power | None, tuple[Status, str]]] = {
 _SERVER_ERROR: Final = 500
 _COUNT_MAX: Final = 1_000_000
 
+KEPT_OFF: Final = frozenset({Status.SHUTOFF, Status.SOFT_DELETED})
+"""The statuses in which a guest that runs is stopped."""
+
 GONE: Final = frozenset({Power.CRASHED, None})
 """The power states in which a guest that should run has to be restarted; None means no guest."""
 
@@ -52,7 +55,7 @@ def differs(instance: Instance, power: Power | None) -> bool:
     if instance.status in _ON:
         has_changed = (power is Power.SUSPENDED) != (instance.status is Status.SUSPENDED)
         return power in _OFF or (has_changed and power in _CHANGED)
-    return instance.status is Status.SHUTOFF and power in _LIVE
+    return instance.status in KEPT_OFF and power in _LIVE
 
 
 class GuestStates:
@@ -86,7 +89,7 @@ class GuestStates:
             UnavailableError: the ledger cannot be reached.
         """
         instance = await self._here(host, instance_uuid, revision)
-        if instance is None or instance.status is Status.SHUTOFF or not differs(instance, power):
+        if instance is None or instance.status in KEPT_OFF or not differs(instance, power):
             return None
         status, text = _CHANGED.get(power, _ENDED)
         now = replace(instance, status=status, updated_at_s=self._clock.now_s())

@@ -21,7 +21,7 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.write import Committed, Unit
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
-from berth.services.gateway import builds, cold_moves, live_moves, rescues
+from berth.services.gateway import builds, cold_moves, live_moves, rescues, soft_deletions
 from berth.services.gateway.alternates import Alternates
 from berth.services.gateway.in_progress import InstancesInProgress
 from berth.services.gateway.power import POWER_TRANSITIONS, change_power
@@ -50,6 +50,8 @@ _TASKS: Final[Mapping[Task, _TaskRecorder]] = {
     Task.UNSHELVING: builds.unshelve,
     Task.RESCUING: rescues.rescue,
     Task.UNRESCUING: rescues.unrescue,
+    Task.SOFT_DELETING: soft_deletions.soft_delete,
+    Task.RESTORING: soft_deletions.restore,
 }
 _USUAL: Final = frozenset({StepResult.DONE, StepResult.FAILED})
 # Further results that the step of a task or stage may have. The unusual ones change what is

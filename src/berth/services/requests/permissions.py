@@ -28,6 +28,7 @@ _VM_STATES: Final[Mapping[Status, str]] = {
     Status.SHUTOFF: "stopped",
     Status.RESIZED: "resized",
     Status.RESCUED: "rescued",
+    Status.SOFT_DELETED: "soft-delete",
 }
 
 

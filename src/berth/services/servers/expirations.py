@@ -1,4 +1,4 @@
-"""Periodic work on servers: resizes that nobody has confirmed in time.
+"""Periodic work on servers: unconfirmed resizes and soft-deleted servers whose time has passed.
 
 Every scheduler does this work. The ledger accepts an operation for one revision of an instance
 only, so each operation is carried out once, however many schedulers there are.
@@ -7,14 +7,16 @@ only, so each operation is carried out once, however many schedulers there are.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from berth.domain.compute.instance import Instance
+from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.instance_action import Caller
 from berth.domain.compute.migration import Migration
+from berth.domain.compute.soft_deletion import is_reclaimable
 from berth.domain.errors import BerthError, ConflictError, NotFoundError
 from berth.domain.uuids import named_uuid
 from berth.ports.clock import Clock
-from berth.ports.ledger import Ledger, MigrationQuery
+from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.ports.telemetry import Telemetry
+from berth.services.servers.instances import Instances
 from berth.services.servers.operations import Operations
 
 # As in Nova, the work is done once a minute, or more often if a time is shorter than ten minutes.
@@ -28,10 +30,12 @@ _BATCH: Final = 1000
 class ExpirationTimes(NamedTuple):
     """The times after which servers are changed, in seconds; 0 means never.
 
-    `confirm_resize_s` counts from the arrival of a resized or cold migrated instance.
+    `confirm_resize_s` counts from the arrival of a resized or cold migrated instance, `reclaim_s`
+    from the request for a soft deletion.
     """
 
     confirm_resize_s: float = 0.0
+    reclaim_s: float = 0.0
 
     @property
     def pause_s(self) -> float | None:
@@ -43,22 +47,24 @@ class ExpirationTimes(NamedTuple):
 
 
 class Expirations:
-    """Confirms resizes whose time has passed.
+    """Confirms resizes, and deletes soft-deleted instances, whose time has passed.
 
     Args:
         ledger: finds them.
         operations: confirms the resizes.
+        instances: deletes the instances.
         clock: provides the time.
         telemetry: receives the number of changed servers, and failures.
         times: the times.
         service_down_time_s: returns the seconds without a heartbeat after which a service is down.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that change servers
         self,
         *,
         ledger: Ledger,
         operations: Operations,
+        instances: Instances,
         clock: Clock,
         telemetry: Telemetry,
         times: ExpirationTimes,
@@ -66,6 +72,7 @@ class Expirations:
     ) -> None:
         self._ledger = ledger
         self._operations = operations
+        self._instances = instances
         self._clock = clock
         self._telemetry = telemetry
         self._times = times
@@ -76,6 +83,7 @@ class Expirations:
         while (pause_s := self._times.pause_s) is not None:
             try:
                 await self.confirm_resizes()
+                await self.reclaim()
             except BerthError as error:
                 self._telemetry.failure("expirations_failed", error)
             await self._clock.sleep(pause_s)
@@ -126,6 +134,43 @@ class Expirations:
         except (ConflictError, NotFoundError):
             return False  # the owner or another process was faster
         return True
+
+    async def reclaim(self) -> int:
+        """Delete the soft-deleted instances whose time has passed; return their number.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
+        interval_s, count = self._times.reclaim_s, 0
+        if not interval_s:
+            return 0
+        before_s, marker = self._clock.now_s() - interval_s, None
+        while True:
+            batch = await self._ledger.instances(
+                InstanceQuery(status=Status.SOFT_DELETED, limit=_BATCH, marker=marker)
+            )
+            for instance in batch:
+                if is_reclaimable(instance, before_s):
+                    count += await self._delete(instance, before_s)
+            if len(batch) < _BATCH:
+                break
+            marker = batch[-1].uuid
+        if count:
+            self._telemetry.event("instances_reclaimed", instances=count)
+        return count
+
+    async def _delete(self, instance: Instance, before_s: float) -> bool:
+        """Delete an instance, unless it is being restored or deleted by now."""
+        caller = _system_caller(instance, f"req-{named_uuid(f'reclaim:{instance.uuid}')}")
+        try:
+            return await self._instances.delete(
+                instance.uuid,
+                caller,
+                service_down_time_s=self._service_down_time_s(),
+                may_delete=lambda found: is_reclaimable(found, before_s),
+            )
+        except (ConflictError, NotFoundError):
+            return False
 
 
 def _system_caller(instance: Instance, request_id: str) -> Caller:

@@ -1,7 +1,7 @@
 """Creates instances through a scheduler, and reads and deletes them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from berth.domain.compute.decision import ZONE_AWARE_DRIVER, Decision
@@ -41,6 +41,10 @@ from berth.services.servers.teardown import (
 # request.
 _PLACE_TIMEOUT_S = 60.0
 _DELETE_TRIES = 5
+
+
+def _always(_: Instance) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +192,13 @@ class Instances:
         return instance
 
     async def delete(
-        self, uuid: str, caller: Caller | None = None, *, service_down_time_s: float = math.inf
-    ) -> None:
+        self,
+        uuid: str,
+        caller: Caller | None = None,
+        *,
+        service_down_time_s: float = math.inf,
+        may_delete: Callable[[Instance], bool] = _always,
+    ) -> bool:
         """Have an instance destroyed and its capacity freed; a delete in progress is not repeated.
 
         If the compute service of its host is down, its capacity is freed immediately, and the
@@ -200,6 +209,10 @@ class Instances:
             caller: the caller of the delete, for the history of the instance; None if no user asked
                 for it.
             service_down_time_s: seconds without a heartbeat after which a service is down.
+            may_delete: whether to delete the instance in the state in which it is found.
+
+        Returns:
+            False if the instance was already being deleted, or may not be.
 
         Raises:
             NotFoundError: there is no such instance, or it is already deleted.
@@ -211,16 +224,18 @@ class Instances:
             instance = await self.get(uuid)
             if instance.status is Status.DELETED:
                 raise NotFoundError("instance", uuid)
+            if not may_delete(instance):
+                return False
             host = instance.host
             is_local = host is None or await self._is_down(host, service_down_time_s)
             if instance.task is Task.DELETING and (host is None or not is_local):
-                return
+                return False
             uuid_of_move = instance.migration_uuid
             move = await self._ledger.get(Migration, uuid_of_move) if uuid_of_move else None
             unit = self._deletion(instance, move, caller, is_local=is_local)
             (outcome,) = await self._ledger.commit([unit])
             if isinstance(outcome, Committed):
-                return
+                return True
         raise ConflictError(f"cannot delete instance {uuid}: it keeps changing; try again")
 
     async def save(self, instance: Instance) -> None:

@@ -15,6 +15,7 @@ from berth.domain.compute.lifecycle import Transition
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.compute.request import Operation
 from berth.domain.compute.rescue import with_rescue_image
+from berth.domain.compute.soft_deletion import soft_deleted_at
 from berth.domain.errors import (
     ConflictError,
     InstanceStateError,
@@ -23,7 +24,7 @@ from berth.domain.errors import (
 )
 from berth.domain.fast_replace import fast_replace
 from berth.domain.ledger.record import PendingRequest
-from berth.domain.ledger.write import Add, Committed, Free, Put, Write
+from berth.domain.ledger.write import Add, Committed, Put, Write
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
 from berth.services.replica.liveness import Liveness
@@ -45,7 +46,12 @@ from berth.services.servers.moves import (
     request_to_move,
     resolve_target,
 )
-from berth.services.servers.teardown import end_action, without_move
+from berth.services.servers.teardown import (
+    confirm_move,
+    end_action,
+    settle_move,
+    without_move,
+)
 
 # Each failed attempt lost a race against another change of the instance, which does not happen this
 # many times in a row by chance.
@@ -299,6 +305,40 @@ class Operations:
         """
         return await self._settle(uuid, lifecycle.REVERT, caller, service_down_time_s)
 
+    async def soft_delete(
+        self, uuid: str, caller: Caller, *, service_down_time_s: float
+    ) -> Instance:
+        """Have an instance powered off, and kept until it is restored or its time has passed.
+
+        A resize that waits for confirmation is confirmed, and any other move is given up. If the
+        compute service of the host is down, the status changes immediately, and the agent stops the
+        guest when it comes back.
+        """
+
+        async def change(instance: Instance) -> Sequence[Write]:
+            now_s = self._clock.now_s()
+            instance, before = settle_move(instance, await self._migration(instance), now_s)
+            going = soft_deleted_at(instance, now_s)
+            if going.host is not None and await self._is_up(going.host, service_down_time_s):
+                return [*before, Put(replace(going, task=Task.SOFT_DELETING))]
+            return [*before, *end_task(going, now_s, status=Status.SOFT_DELETED)]
+
+        return await self._begin(uuid, lifecycle.SOFT_DELETE, caller, change, any_task=True)
+
+    async def restore(self, uuid: str, caller: Caller) -> Instance:
+        """Have a soft-deleted instance started again; it counts against the quota from now on.
+
+        Raises:
+            QuotaExceededError: the project would exceed its quota.
+        """
+
+        async def change(instance: Instance) -> Sequence[Write]:
+            within = self._quota_limits.within(instance.project_id)
+            back = Put(replace(instance, task=Task.RESTORING))
+            return [back] if within is None else [back, within]
+
+        return await self._begin(uuid, lifecycle.RESTORE, caller, change)
+
     async def cancel_live_migration(
         self, uuid: str, number: int, caller: Caller, *, stages: Collection[Stage] = CANCELLABLE
     ) -> None:
@@ -516,12 +556,8 @@ class Operations:
                 on = replace(migration, stage=Stage.CONFIRMING, updated_at_s=now_s)
                 return [Put(replace(instance, task=step.task)), Put(on)]
             # The source is down, so its agent cleans up only when it comes back.
-            left = replace(migration, stage=Stage.LEFT_BEHIND, updated_at_s=now_s)
-            if migration.source.host == migration.destination.host:
-                left = replace(migration, stage=Stage.CONFIRMED, updated_at_s=now_s)
-            freed = [Free(migration.uuid)] if left.has_ended else []
             done = end_task(instance, now_s, status=migration.was, migration_uuid=None)
-            return [*freed, *done, Put(left)]
+            return [*confirm_move(migration, now_s), *done]
 
         return await self._begin(uuid, step, caller, change)
 

@@ -157,6 +157,31 @@ def without_move(
     return stays, give_up_move(instance, migration, now_s)
 
 
+def settle_move(
+    instance: Instance, migration: Migration | None, now_s: float
+) -> tuple[Instance, Sequence[Write]]:
+    """Return an instance without its move, and the writes that confirm the move or give it up.
+
+    A resize that waits for confirmation is confirmed. For any other move, see `without_move`.
+
+    Raises:
+        ConflictError: see `without_move`.
+    """
+    is_arrived = migration is not None and migration.stage is Stage.ARRIVED
+    if migration is None or not is_arrived or migration.uuid != instance.migration_uuid:
+        return without_move(instance, migration, now_s)
+    stays = fast_replace(instance, migration_uuid=None, counts_as=None)
+    return stays, confirm_move(migration, now_s)
+
+
+def confirm_move(migration: Migration, now_s: float) -> list[Write]:
+    """Return the writes that confirm a move whose source is cleaned up later, by its agent."""
+    is_in_place = migration.source.host == migration.destination.host
+    stage = Stage.CONFIRMED if is_in_place else Stage.LEFT_BEHIND
+    done = replace(migration, stage=stage, updated_at_s=now_s)
+    return [*([Free(migration.uuid)] if done.has_ended else []), Put(done)]
+
+
 def _check_guest(migration: Migration) -> None:
     """Reject the end of a move while the host of the only guest is unknown.
 

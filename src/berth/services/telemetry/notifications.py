@@ -142,6 +142,14 @@ def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
     begun = _name_of(now.action)
     if begun is not None and begun != action:
         yield f"{begun}.start"
+    if task is not Task.SOFT_DELETING and now.task is Task.SOFT_DELETING:
+        yield "soft_delete.start"
+    is_kept = now.status is Status.SOFT_DELETED
+    if is_kept and status is not Status.SOFT_DELETED:
+        # On a host that is down the task is skipped.
+        if task is not Task.SOFT_DELETING:
+            yield "soft_delete.start"
+        yield "soft_delete.end"
     # A delete whose task was never seen still gets a start, so readers can pair the events.
     is_gone = now.status is Status.DELETED
     if task is not Task.DELETING and (is_gone or now.task is Task.DELETING):

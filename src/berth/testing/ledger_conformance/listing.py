@@ -81,6 +81,23 @@ class ListingTests(LedgerFixtures):
             found = await ledger.instances(InstanceQuery(deleted=deleted))
             assert [i.uuid for i in found] == [make_uuid("instance", n) for n in expected]
 
+    async def test_soft_deleted_instances_may_count_as_deleted(self, ledger: Ledger) -> None:
+        """With `soft_too` they are listed with the deleted ones, otherwise with the others."""
+        soft = replace(make_instance(2), status=Status.SOFT_DELETED, host="host-1")
+        gone = replace(make_instance(3), status=Status.DELETED)
+        await commit(ledger, (Put(make_instance(1)),), (Put(soft),), (Put(gone),))
+        for soft_too, deleted, expected in (
+            (False, False, [2, 1]),
+            (False, True, [3]),
+            (True, False, [1]),
+            (True, True, [3, 2]),
+            (True, None, [3, 2, 1]),
+        ):
+            found = await ledger.instances(InstanceQuery(deleted=deleted, soft_too=soft_too))
+            assert [i.uuid for i in found] == [make_uuid("instance", n) for n in expected]
+        (found_soft,) = await ledger.instances(InstanceQuery(status=Status.SOFT_DELETED))
+        assert found_soft.uuid == soft.uuid
+
     async def test_pages_follow_one_another_newest_first(self, ledger: Ledger) -> None:
         """Pages by marker add up to the whole list, even if creation times are equal."""
         instances = [

@@ -5,7 +5,7 @@
 import asyncio
 from dataclasses import replace
 
-from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.quota import UNLIMITED, Excess, Footprint, Quota
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Committed, Put, QuotaCheck, Remove, Unit
@@ -130,6 +130,21 @@ class QuotaTests(LedgerFixtures):
         await commit(ledger, (Put(make_instance(4)), within))
         assert (await refused(ledger, (Put(make_instance(5)), within))).excess
         assert await _footprint(ledger) == (2, 2, 2 * 512)
+
+    async def test_soft_deleted_instances_count_when_they_are_restored(
+        self, ledger: Ledger
+    ) -> None:
+        """A soft-deleted instance does not count; the unit that begins to restore it is checked."""
+        within = _limits(instances=2)
+        await commit(ledger, (Put(make_instance(1)), Put(make_instance(2)), within))
+        soft = replace(make_instance(1), status=Status.SOFT_DELETED, task=None, revision=1)
+        await commit(ledger, (Put(soft), within))
+        assert await _footprint(ledger) == (1, 1, 512)
+        await commit(ledger, (Put(make_instance(3)), within))
+        back = replace(soft, task=Task.RESTORING, revision=2)
+        assert (await refused(ledger, (Put(back), within))).excess
+        await commit(ledger, (Put(back), _limits(instances=3)))
+        assert await _footprint(ledger) == (3, 3, 3 * 512)
 
     async def test_a_write_without_increase_is_never_refused(self, ledger: Ledger) -> None:
         """A project above a lowered limit may still make changes that do not increase its usage."""

@@ -87,7 +87,7 @@ REFUSALS: tuple[Command, ...] = (
     refused("server image create worker", "creates no images"),
     refused("server backup create worker", "creates no images"),
     refused("server dump create worker", "guests"),
-    refused("server restore worker", "deletes servers immediately"),
+    refused("server restore worker", "409"),
     says("server delete worker"),
 )
 

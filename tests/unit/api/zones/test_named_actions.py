@@ -5,6 +5,7 @@ import json
 import pytest
 
 from berth.domain.compute.instance import Instance, Task
+from berth.domain.compute.rescue import rescue_image_of
 from berth.domain.ledger.record import PendingRequest
 from tests.unit.api.cloud import Json
 from tests.unit.api.zones.tree import Net, ZoneStack
@@ -176,3 +177,20 @@ async def test_nobody_but_a_parent_says_what_a_flavor_is(deep: ZoneStack, far: s
     assert await act(deep, far, {"resize": {"flavorRef": "big"}}) == 202
     (pending,) = await deep.ledger.all(PendingRequest)
     assert pending.request.flavor.vcpus == 6
+
+
+async def test_a_rescue_is_from_the_image_of_the_zone_that_was_asked(
+    net: Net, root: ZoneStack, deep: ZoneStack, far: str
+) -> None:
+    """The child gets the image itself; without one, it uses the image of the server."""
+    answer = await root.ask(
+        "POST", f"/v2.1/servers/{far}/action", {"rescue": {"rescue_image_ref": IMAGE}}, token="u:p"
+    )
+    assert answer.status == 200, answer.body
+    stored = await deep.ledger.get(Instance, far)
+    assert stored is not None
+    assert (stored.task, rescue_image_of(stored)) == (Task.RESCUING, IMAGE)
+    body = {"rescue": {"rescue_image_ref": "x", "image": {}}}
+    net.seen.clear()
+    assert await act(root, far, body) == 400
+    assert not net.seen

@@ -28,6 +28,8 @@ ACTIVE = replace(BUILDING, status=Status.ACTIVE, task=None)
 FAILED = replace(BUILDING, status=Status.ERROR, task=None, fault=Fault(500, "no", 0.0))
 DELETING = replace(ACTIVE, task=Task.DELETING)
 DELETED = replace(ACTIVE, status=Status.DELETED, task=None)
+SOFT_DELETING = replace(ACTIVE, task=Task.SOFT_DELETING)
+SOFT_DELETED = replace(ACTIVE, status=Status.SOFT_DELETED)
 
 
 def following(*events: Event, snapshot: Snapshot | None = None) -> Notices:
@@ -56,6 +58,12 @@ def following(*events: Event, snapshot: Snapshot | None = None) -> Notices:
         ),
         ([ACTIVE, DELETING, DELETING, DELETED], ["delete.start", "delete.end"]),
         ([ACTIVE, DELETED], ["delete.start", "delete.end"]),
+        ([ACTIVE, SOFT_DELETING, SOFT_DELETED], ["soft_delete.start", "soft_delete.end"]),
+        ([ACTIVE, SOFT_DELETED, SOFT_DELETED], ["soft_delete.start", "soft_delete.end"]),
+        (
+            [ACTIVE, SOFT_DELETED, DELETED],
+            ["soft_delete.start", "soft_delete.end", "delete.start", "delete.end"],
+        ),
     ],
 )
 def test_the_life_of_an_instance_is_told(told: list[Instance], expected: list[str]) -> None:

@@ -78,7 +78,9 @@ def matches(query: InstanceQuery, instance: Instance) -> bool:
         wanted = getattr(query, name)
         if wanted is not None and getattr(instance, name) != wanted:
             return False
-    if query.deleted not in {None, instance.status is Status.DELETED}:
+    is_gone = instance.status is Status.DELETED
+    is_gone |= query.soft_too and instance.status is Status.SOFT_DELETED
+    if query.deleted not in {None, is_gone}:
         return False
     since_s = query.changed_since_s
     return since_s is None or instance.updated_at_s >= since_s

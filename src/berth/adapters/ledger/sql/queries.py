@@ -304,12 +304,13 @@ class Queries:
         """
         asked = [name for name in EQUAL_FIELDS if getattr(query, name) is not None]
         asked += [n for n in ("changed_since_s", "marker") if getattr(query, n) is not None]
-        return self._instances_with(tuple(asked), query.deleted)
+        return self._instances_with(tuple(asked), query.deleted, query.soft_too)
 
     def _instances_of(
         self,
         asked: tuple[str, ...],
         deleted: bool | None,  # noqa: FBT001 - part of a cache key
+        soft_too: bool,  # noqa: FBT001 - part of a cache key
     ) -> Statement:
         table = schema.instances.c
         found = select(table.body.label("item"))
@@ -317,8 +318,10 @@ class Queries:
             if name in EQUAL_FIELDS:
                 found = found.where(table[name] == bindparam(name))
         if deleted is not None:
-            gone = table.status == literal_column(f"'{Status.DELETED}'")
-            found = found.where(gone if deleted else ~gone)
+            statuses = (Status.DELETED, *([Status.SOFT_DELETED] if soft_too else []))
+            gone = [table.status == literal_column(f"'{status}'") for status in statuses]
+            # Each condition stands alone, so that SQLite recognises that of its partial index.
+            found = found.where(or_(*gone)) if deleted else found.where(*(~one for one in gone))
         if "changed_since_s" in asked:
             found = found.where(table.updated_at_s >= bindparam("changed_since_s"))
         if "marker" in asked:

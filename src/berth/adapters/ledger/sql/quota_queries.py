@@ -10,6 +10,7 @@ from typing import Final
 
 from berth.adapters.ledger.engine.quota_counts import REMOTE_KEY_PREFIX
 from berth.adapters.ledger.sql.queries import DialectName, Statement
+from berth.domain.compute.instance import Status, Task
 from berth.domain.zones.zone import RemoteInstanceStage
 
 _NAMES: Final = ("vcpus", "memory_mb")
@@ -29,6 +30,10 @@ _BELOW: Final[dict[DialectName, str]] = {
 _STAGE: Final[dict[DialectName, str]] = {
     "sqlite": "json_extract(body, '$.stage')",
     "postgresql": "CAST(body AS json) #>> '{stage}'",
+}
+_TASK: Final[dict[DialectName, str]] = {
+    "sqlite": "json_extract(body, '$.task')",
+    "postgresql": "CAST(body AS json) #>> '{task}'",
 }
 _GATHER: Final[dict[DialectName, str]] = {
     "sqlite": "json_group_array(json_array({columns}))",
@@ -91,7 +96,7 @@ def _counting(dialect: DialectName, is_asked: str, only: str = "") -> str:
         f" WHERE project_id {is_asked} AND {vcpus} IS NOT NULL"
         f" AND {_STAGE[dialect]} <> '{RemoteInstanceStage.WITHDRAWING}'{only}"
     )
-    return f"{here} WHERE {_where(is_asked)} UNION ALL {below}"
+    return f"{here} WHERE {_where(dialect, is_asked)} UNION ALL {below}"
 
 
 def _sizes(dialect: DialectName) -> str:
@@ -102,5 +107,7 @@ def _sizes(dialect: DialectName) -> str:
     )
 
 
-def _where(is_asked: str) -> str:
-    return f"project_id {is_asked} AND status <> 'DELETED'"
+def _where(dialect: DialectName, is_asked: str) -> str:
+    # A soft-deleted instance counts only while it is being restored.
+    counts = f"(status <> '{Status.SOFT_DELETED}' OR {_TASK[dialect]} = '{Task.RESTORING}')"
+    return f"project_id {is_asked} AND status <> 'DELETED' AND {counts}"

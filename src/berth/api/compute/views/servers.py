@@ -49,6 +49,7 @@ _POWER_STATES = {
     Status.RESCUED: 1,
     Status.PAUSED: 3,
     Status.SHUTOFF: 4,
+    Status.SOFT_DELETED: 4,
     Status.SUSPENDED: 4,
     Status.SHELVED: 4,
     Status.SHELVED_OFFLOADED: 4,

@@ -23,6 +23,8 @@ SHOWN = [
     (Status.SHELVED, Task.UNSHELVING, "SHELVED"),
     (Status.SHELVED_OFFLOADED, None, "SHELVED_OFFLOADED"),
     (Status.RESCUED, None, "RESCUE"),
+    (Status.SOFT_DELETED, None, "SOFT_DELETED"),
+    (Status.SOFT_DELETED, Task.RESTORING, "SOFT_DELETED"),
     (Status.ACTIVE, Task.RESCUING, "ACTIVE"),
 ]
 

@@ -8,7 +8,7 @@ from berth.api.compute.handlers.servers import server_moves
 from berth.api.compute.handlers.servers.action_arguments import caller_of, check_admin, read
 from berth.api.compute.handlers.servers.server_rebuilds import rebuild
 from berth.api.compute.handlers.servers.server_rescues import rescue
-from berth.api.compute.handlers.servers.servers import delete_server, server_of
+from berth.api.compute.handlers.servers.servers import force_delete_server, server_of
 from berth.api.compute.schemas.server_actions import Lock, Reboot, ResetState
 from berth.api.compute.schemas.servers import ServerAction
 from berth.api.errors import HttpError
@@ -126,7 +126,12 @@ async def _reset_state(call: Call, instance: Instance, args: object) -> Answer:
 
 
 async def _force_delete(call: Call, instance: Instance, _: object) -> Answer:  # noqa: ARG001 - the path has it
-    await delete_server(call)
+    await force_delete_server(call)
+    return Answer()
+
+
+async def _restore(call: Call, instance: Instance, _: object) -> Answer:
+    await call.parts.operations.restore(instance.uuid, caller_of(call))
     return Answer()
 
 
@@ -155,6 +160,7 @@ ACTIONS: Final[Mapping[str, ActionHandler]] = {
     "unlock": ActionHandler(_unlock),
     "os-resetState": ActionHandler(_reset_state, is_admins=True),
     "forceDelete": ActionHandler(_force_delete),
+    "restore": ActionHandler(_restore),
 }
 """The supported actions, by their names in the body."""
 
@@ -180,6 +186,5 @@ _ABSENT: Final[Mapping[str, str]] = {
     "removeFloatingIp": _NO_NETWORK,
     "removeSecurityGroup": _NO_NETWORK,
     "resetNetwork": _NO_NETWORK,
-    "restore": "Berth deletes servers immediately",
     "trigger_crash_dump": _NO_GUEST,
 }

@@ -35,7 +35,7 @@ _FETCHED_AT_MOST = 5_000
 _STATUS_CHECKED = (2, 38)
 # All statuses that Berth or Nova may show.
 _SHOWN = frozenset(
-    {"PASSWORD", "SOFT_DELETED"}
+    {"PASSWORD"}
     | {status.value for status in Status}
     | {status_shown(status, task) for status in Status for task in Task}
 )
@@ -180,6 +180,8 @@ def _query(call: Call, asked: ServersQuery, statuses: set[Status] | None) -> Ins
         status=next(iter(statuses)) if statuses and len(statuses) == 1 else None,
         reservation_id=asked.reservation_id or None,
         deleted=_deleted(call, asked, statuses, since_s),
+        # Soft-deleted servers are listed only on request.
+        soft_too=statuses is None or Status.SOFT_DELETED not in statuses,
         changed_since_s=since_s,
         marker=asked.marker,
     )

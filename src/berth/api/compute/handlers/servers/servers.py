@@ -30,7 +30,8 @@ from berth.api.compute.views.servers import (
 from berth.api.fleet import zone_of
 from berth.api.links import COMPUTE, linker_of
 from berth.api.routing import Answer, Call
-from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.soft_deletion import is_soft_deleted
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.services.requests.permissions import check_lock
 from berth.services.servers.instances import AcceptedCreate
@@ -99,12 +100,38 @@ async def update_server(call: Call) -> Answer:
 
 
 async def delete_server(call: Call) -> Answer:
-    """Delete a server and free its resources."""
+    """Delete a server and free its resources, or keep it for a while if the settings say so."""
+    instance = await server_of(call)
+    if not _is_kept(call, instance):
+        return await force_delete_server(call)
+    caller, down_s = caller_of(call), call.parts.service_down_time_s
+    check_lock(instance, caller)
+    # A repeated delete does not extend the time for which the server is kept.
+    if not is_soft_deleted(instance):
+        delete = call.parts.operations.soft_delete
+        await delete(instance.uuid, caller, service_down_time_s=down_s)
+    return Answer()
+
+
+async def force_delete_server(call: Call) -> Answer:
+    """Delete a server and free its resources, even if deleted servers are kept for a while."""
     instance = await server_of(call)
     caller, down_s = caller_of(call), call.parts.service_down_time_s
     check_lock(instance, caller)
     await call.parts.instances.delete(instance.uuid, caller, service_down_time_s=down_s)
     return Answer()
+
+
+def _is_kept(call: Call, instance: Instance) -> bool:
+    """Return whether a deleted server is kept for a while.
+
+    As in Nova, servers that have never run and those on no host are not.
+    """
+    # A parent zone stops charging its quota for a deleted server, and could not restore it.
+    if not call.parts.soft_deletes or call.identity.parent is not None:
+        return False
+    is_on_host = instance.host is not None and instance.launched_at_s is not None
+    return is_on_host and instance.task is not Task.DELETING
 
 
 async def server_of(call: Call) -> Instance:

@@ -1,0 +1,39 @@
+"""Soft deletion: deleted instances that are kept for a while, off but with their claims.
+
+Such an instance can be restored until it is reclaimed. As in Nova, it keeps its allocations, does
+not count against the quota, and is hidden from lists.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from berth.domain.compute.instance import Instance, Status, Task
+
+# The key in `Instance.extra` of the Unix time of the request for the soft deletion.
+_AT: Final = "soft_deleted_at_s"
+
+
+def is_soft_deleted(instance: Instance) -> bool:
+    """Return whether an instance is soft-deleted, or is about to be, and is not being restored."""
+    if instance.task is Task.SOFT_DELETING:
+        return True
+    return instance.status is Status.SOFT_DELETED and instance.task is not Task.RESTORING
+
+
+def is_reclaimable(instance: Instance, before_s: float) -> bool:
+    """Return whether an instance is soft-deleted since a Unix time or longer, without a task."""
+    if instance.status is not Status.SOFT_DELETED or instance.task is not None:
+        return False
+    at_s = instance.extra.get(_AT)
+    return isinstance(at_s, int | float) and at_s <= before_s
+
+
+def soft_deleted_at(instance: Instance, now_s: float) -> Instance:
+    """Return an instance with the time of the request for its soft deletion."""
+    return replace(instance, extra={**instance.extra, _AT: now_s})
+
+
+def without_soft_deletion(instance: Instance) -> Mapping[str, object]:
+    """Return the `extra` of an instance that is not soft-deleted, or no longer."""
+    return {key: value for key, value in instance.extra.items() if key != _AT}
