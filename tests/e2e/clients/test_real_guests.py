@@ -135,6 +135,7 @@ def test_three_servers_and_their_lives(day: Day) -> None:
 def _power(day: Day) -> None:
     """Apply the actions that leave a server on its host."""
     day.judge(settling(says("console log show web-1", "BERTH|ready|READY")))
+    day.judge(says("server show --diagnostics web-1", "cpu0_time|cpu_details"))
     for step, status in (
         ("stop", "SHUTOFF"),
         ("start", "ACTIVE"),

@@ -206,9 +206,15 @@ class LibvirtDriver:
         return await asyncio.to_thread(tail, folder.console, bytes_max)
 
     async def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
-        """See `VirtDriver.diagnostics`."""
-        async with self._locked_guest(instance_uuid, Power.RUNNING):
-            return await self._connection.on(instance_uuid, diagnostics_of)
+        """See `VirtDriver.diagnostics`. They can be read during a live migration, too."""
+        # A live migration holds the guest's lock for its whole duration, so it is not taken here.
+        seen = await self._registry.lookup(instance_uuid)
+        if seen is None or seen.record is None or seen.record.host != self._host.name:
+            raise DriverError(f"guest {instance_uuid} does not exist on host {self._host.name}")
+        power, _ = seen.power
+        if power is not Power.RUNNING:
+            raise DriverError(f"guest {instance_uuid} is {power}; it must be running")
+        return await self._connection.on(instance_uuid, diagnostics_of)
 
     async def uptime(self) -> str:
         """See `VirtDriver.uptime`."""

@@ -201,7 +201,14 @@ class QemuDriver:
         return await asyncio.to_thread(tail, machine.folder.console, bytes_max)
 
     async def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
-        """See `VirtDriver.diagnostics`."""
+        """See `VirtDriver.diagnostics`. They can be read during a live migration, too."""
+        # A live migration holds the guest's lock for its whole duration. QEMU answers queries
+        # meanwhile, and they change nothing.
+        if self._lock(instance_uuid).locked():
+            machine = await self._registry.get(instance_uuid)
+            if machine is None or not await machine.is_running():
+                raise DriverError(f"guest {instance_uuid} is being changed; it must be running")
+            return await diagnostics_of(machine)
         async with self._locked_guest(instance_uuid, Power.RUNNING) as machine:
             return await diagnostics_of(machine)
 

@@ -181,6 +181,14 @@ class Machine:
                 return ""
             raise
 
+    async def is_running(self) -> bool:
+        """Return whether QEMU runs the guest, without connecting to it; False if unknown."""
+        try:
+            answer = await self.execute("query-status", timeout_s=_ANSWER_S)
+        except QmpError:
+            return False
+        return cast("dict[str, str]", answer)["status"] == "running"
+
     async def power(self) -> tuple[Power, str]:
         """Return the power state of the guest and its reason, which may be empty.
 
