@@ -19,6 +19,7 @@ from berth.domain.compute.decision import (
     TriedDecision,
     Verdict,
 )
+from berth.domain.compute.quota import FILE_BYTES_MAX
 from berth.domain.hardware.assignment import Assignment
 from berth.domain.ledger.change import Snapshot
 from tests.unit.cli.cloud import UUID, Cloud
@@ -99,6 +100,23 @@ def test_a_trial_is_explained_with_all_hosts(run: Run, cloud: Cloud) -> None:
     assert cloud.servers == {}
     assert msgspec.convert(json.loads(run(*words, "--json").out), Decision) == PLACED
     assert run(*words, "--wait").code == 2
+
+
+def test_files_are_sent_with_a_create(run: Run, cloud: Cloud, tmp_path: Path) -> None:
+    """Their contents are sent in base64, at the newest microversion that has the field."""
+    cloud.add_flavor("small")
+    cloud.fixed["POST", "/v2.1/servers"] = (400, {"badRequest": {"code": 400, "message": "no"}})
+    file = tmp_path / "motd"
+    file.write_bytes(b"hello=you")
+    words = ("server", "create", "web", "--flavor", "small", "--file")
+    run(*words, f"/etc/motd={file}")
+    assert cloud.body()["server"]["personality"] == [
+        {"path": "/etc/motd", "contents": "aGVsbG89eW91"}
+    ]
+    assert cloud.last.headers["OpenStack-API-Version"] == "compute 2.56"
+    file.write_bytes(bytes(FILE_BYTES_MAX + 1))
+    assert "larger than 16384 bytes" in run(*words, f"/etc/motd={file}").err
+    assert "cannot be read" in run(*words, f"/etc/motd={tmp_path}/none").err
 
 
 def test_a_trial_that_is_refused_ends_with_3(run: Run, cloud: Cloud) -> None:

@@ -1,7 +1,9 @@
 """`berth server`: servers, through the compute API."""
 
+import base64
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -22,10 +24,15 @@ from berth.cli.server_finding import (
     timeout_option,
     wait_option,
 )
+from berth.domain.compute.quota import FILE_BYTES_MAX
 
 # The starts of fault messages that mean a lack of capacity. A server's fault contains no error code
 # of its own, so only these texts distinguish a lack of capacity from failed builds.
 _NO_ROOM = ("No valid host", "Other schedulers took the room")
+
+
+_INJECTS = {"OpenStack-API-Version": "compute 2.56"}
+"""Header for the newest microversion in which files can be injected into a server."""
 
 
 @click.group("server")
@@ -47,6 +54,13 @@ for _command in ACTIONS:
 @click.option("--az", help="Availability zone; ZONE:HOST forces a host.")
 @click.option("--hint", "hints", multiple=True, callback=read_pairs, help="Scheduler hint K=V.")
 @click.option("--group", help="Server group: uuid or name.")
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    callback=read_pairs,
+    help="PATH=FILE puts a file of this machine on the config drive, for PATH in the guest.",
+)
 @click.option("--key", help="Idempotency key; repeating the command with it creates nothing more.")
 @click.option("--dry-run", is_flag=True, help="Only decide and explain, without creating servers.")
 @wait_option
@@ -65,6 +79,7 @@ def create(
     az: str | None,
     hints: dict[str, list[str]],
     group: str | None,
+    files: dict[str, list[str]],
     key: str | None,
     dry_run: bool,
     wait: bool,
@@ -76,14 +91,9 @@ def create(
     Exits with 3 when no host has room for them, and with 1 when one is in ERROR for another
     reason.
     """
-    if count is not None and (count_min is not None or count_max is not None):
-        raise click.UsageError("give --count, or --min and --max, not both")
-    # As in the compute API, --min alone also sets the maximum, and --max alone keeps the minimum 1.
-    least, most = count_min or count or 1, count_max or count or count_min or 1
+    least, most = _counts(count, count_min, count_max)
     if dry_run and wait:
         raise click.UsageError("--dry-run creates no servers to wait for; omit --wait")
-    if least > most:
-        raise click.UsageError(f"--min {least} must not be above --max {most}")
     # The API requires `networks` from microversion 2.37 on.
     server: Json = {"name": name, "flavorRef": find_flavor(api, flavor)["id"], "networks": "none"}
     # The response to a create names one server only; the reservation id finds all of them.
@@ -96,6 +106,9 @@ def create(
         hints = {**hints, "group": [_group_uuid(api, group)]}
     body: Json = {"server": server, "os:scheduler_hints": _scalars(hints)}
     headers = {} if key is None else {"Idempotency-Key": key}
+    if files:
+        server["personality"] = _files(files)
+        headers |= _INJECTS
     if dry_run:
         try_out(api, body, headers, as_json=as_json)
         return
@@ -107,6 +120,46 @@ def create(
     else:
         _print_servers(made)
     _check_built(api, made)
+
+
+def _counts(count: int | None, count_min: int | None, count_max: int | None) -> tuple[int, int]:
+    """Return the minimum and maximum number of servers.
+
+    Raises:
+        UsageError: the options contradict each other.
+    """
+    if count is not None and (count_min is not None or count_max is not None):
+        raise click.UsageError("give --count, or --min and --max, not both")
+    # As in the compute API, --min alone also sets the maximum, and --max alone keeps the minimum 1.
+    least, most = count_min or count or 1, count_max or count or count_min or 1
+    if least > most:
+        raise click.UsageError(f"--min {least} must not be above --max {most}")
+    return least, most
+
+
+def _files(files: dict[str, list[str]]) -> list[Json]:
+    """Return the files to inject by their paths in the guest; of repeated paths, the last counts.
+
+    Raises:
+        UsageError: see `_contents`.
+    """
+    return [{"path": path, "contents": _contents(names[-1])} for path, names in files.items()]
+
+
+def _contents(name: str) -> str:
+    """Return the contents of a file in base64.
+
+    Raises:
+        UsageError: the file cannot be read, or is larger than any quota allows.
+    """
+    try:
+        with Path(name).open("rb") as file:
+            contents = file.read(FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise click.UsageError(f"{name} cannot be read: {error.strerror}") from error
+    if len(contents) > FILE_BYTES_MAX:
+        raise click.UsageError(f"{name} is larger than {FILE_BYTES_MAX} bytes; use an image")
+    return base64.b64encode(contents).decode()
 
 
 @servers.command("list")
