@@ -12,7 +12,7 @@ from berth.api.auth.authentication import Auth
 from berth.api.observed import Measured
 from berth.api.probes import MetricsPage, Probes, nothing_else
 from berth.app.run import Loop
-from berth.config.settings import Address, Settings, TracingSettings, parse_address
+from berth.config.settings import Address, Settings, TracingSettings
 from berth.domain.errors import InvalidInputError
 from berth.ports.measures import COMMIT_SECONDS, COMMIT_UNITS
 from berth.ports.observer import NO_OBSERVER, Observer
@@ -102,20 +102,13 @@ def observe(settings: Settings, part: str, clock: SystemClock) -> Observation:
         clock: the clock of the process.
 
     Raises:
-        InvalidInputError: `metrics.listen` is not an address, or tracing is on but its exporter is
-            not installed.
+        InvalidInputError: tracing is on but its exporter is not installed.
     """
     metrics = PrometheusMetrics() if settings.metrics.enabled else None
-    listen = None
-    if settings.metrics.listen is not None:
-        try:
-            listen = parse_address(settings.metrics.listen)
-        except ValueError as error:
-            raise InvalidInputError("metrics.listen", str(error)) from error
     # The tracer starts a thread, so nothing after it may fail and leave the thread behind.
     tracer, finish = _tracer_of(settings.tracing, part)
     observer = _observer_of(metrics, tracer)
-    return Observation(clock, metrics, tracer, listen, finish, observer)
+    return Observation(clock, metrics, tracer, settings.metrics.listen, finish, observer)
 
 
 def _observer_of(metrics: PrometheusMetrics | None, tracer: Tracer | None) -> Observer:

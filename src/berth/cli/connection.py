@@ -14,6 +14,7 @@ import click
 import httpx
 
 from berth.cli.failures import CommandError, ExitCode
+from berth.domain.url_redaction import redact_url
 
 Json = dict[str, Any]
 """A JSON object as the API sent it."""
@@ -154,18 +155,23 @@ class ApiConnection:
             yield
         except httpx.TimeoutException as error:
             raise CommandError(
-                f"{self._http.base_url} did not answer within {_TIMEOUT_S:g} s; try again",
+                f"{self._address} did not answer within {_TIMEOUT_S:g} s; try again",
                 ExitCode.UNREACHABLE,
             ) from error
         except httpx.TransportError as error:
             raise CommandError(
-                f"cannot reach {self._http.base_url} ({error}); start Berth with `berth up`, or "
-                "set another address with --url or BERTH_URL",
+                f"cannot reach {self._address} ({error}); start Berth with `berth up`, or set "
+                "another address with --url or BERTH_URL",
                 ExitCode.UNREACHABLE,
             ) from error
 
+    @property
+    def _address(self) -> str:
+        """The address of the service, for errors."""
+        return redact_url(str(self._http.base_url))
+
     def _what(self, answer: httpx.Response) -> str:
-        return f"the response from {answer.request.url}"
+        return f"the response from {redact_url(str(answer.request.url))}"
 
 
 def _check(answer: httpx.Response) -> None:
@@ -288,17 +294,7 @@ def _client(
     token: str | None,
     context: ssl.SSLContext | None,
 ) -> httpx.Client:
-    try:
-        parsed = httpx.URL(url)
-    except httpx.InvalidURL as error:
-        raise CommandError(
-            f"--url {url[:80]!r} is not a valid URL: {error}", ExitCode.USAGE
-        ) from error
-    if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise CommandError(
-            f"--url {url[:80]!r} must be an HTTP URL with a host, such as http://127.0.0.1:8774",
-            ExitCode.USAGE,
-        )
+    parsed = check_url(url)
     headers = {"OpenStack-API-Version": _VERSION, "Accept": "application/json"}
     if token:
         headers["X-Auth-Token"] = token
@@ -314,6 +310,26 @@ def _client(
         # A proxy from the environment cannot reach this machine's loopback address.
         trust_env=not _is_loopback(parsed.host),
     )
+
+
+def check_url(url: str) -> httpx.URL:
+    """Return the parsed URL of `--url`.
+
+    Raises:
+        CommandError: it is not an HTTP URL with a host. The error shows no password.
+    """
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        parsed = httpx.URL("")
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        # The original error is dropped, because it may quote a part of the password as the port.
+        raise CommandError(
+            f"--url {redact_url(url)[:80]!r} must be an HTTP URL with a host, such as "
+            "http://127.0.0.1:8774",
+            ExitCode.USAGE,
+        )
+    return parsed
 
 
 def _ask_password(user: str) -> str:

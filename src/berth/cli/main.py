@@ -12,6 +12,7 @@ from berth import __version__
 from berth.cli.failures import ExitCode, exit_code_of
 from berth.cli.lazy import LazyCommand, LazyGroup
 from berth.domain.errors import BerthError
+from berth.domain.url_redaction import redact_accounts
 
 _CLOUD = "Use a running Berth"
 _FILES = "Decide offline"
@@ -145,8 +146,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if session.debug:
             traceback.print_exc()
         _say(
-            f"this is a bug in Berth ({type(error).__name__}: {error}); run the command again with "
-            "`berth --debug` and report the output"
+            f"this is a bug in Berth ({type(error).__name__}: {redact_accounts(str(error))}); run "
+            "the command again with `berth --debug` and report the output"
         )
         return ExitCode.FAILED
     # Without standalone mode click returns the code of an exit or, without one, the value that the

@@ -20,9 +20,9 @@ _FORM: Final = "https://HOST:PORT/PATH, without a user or password"
 class KeystoneSettings:
     """The address of Keystone, Berth's account there, the meaning of roles, and the cache."""
 
-    auth_url: str | None = None
+    auth_url: str | None = field(default=None, repr=False)  # a wrong one may contain a password
     """Base URL of the Identity API; without `/v3` at its end, this is appended."""
-    www_authenticate_uri: str | None = None
+    www_authenticate_uri: str | None = field(default=None, repr=False)
     """URL of Keystone that responses name to clients; by default `auth_url`."""
     username: _Name = "berth"
     user_domain_name: _Name = "Default"

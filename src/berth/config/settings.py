@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from berth.config.keystone_settings import KeystoneSettings
-from berth.config.urls import check_ledger_url, check_server_url
+from berth.config.urls import check_ledger_url, check_origin, check_server_url
 from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.config.zone_settings import ZoneSettings
 from berth.domain.compute.build_failure import HALF_LIFE_S
@@ -24,6 +24,7 @@ from berth.domain.compute.quota import (
     Limits,
 )
 from berth.domain.errors import InvalidInputError
+from berth.domain.url_redaction import redact_url
 
 _PORT_MAX = 65_535
 # An endpoint has no `@`, and so no user or password, because exporters write it into error logs.
@@ -106,7 +107,9 @@ def parse_address(text: str) -> Address:
     host = host[1:-1] if bracketed else host
     sane = bool(host) and colon and port.isascii() and port.isdigit() and len(port) <= len("65535")
     if not sane or int(port) > _PORT_MAX or (":" in host) != bracketed:
-        raise ValueError(f"{text[:80]!r} must be HOST:PORT, such as 127.0.0.1:8774 or [::1]:8774")
+        # A URL that was given by mistake may contain a password.
+        shown = redact_url(text) if "@" in text else text
+        raise ValueError(f"{shown[:80]!r} must be HOST:PORT, such as 127.0.0.1:8774 or [::1]:8774")
     return Address(host, int(port))
 
 
@@ -178,6 +181,15 @@ class PlacementSettings:
     """Origins of web pages that may call the API, such as `https://dashboard.example`."""
     cors_headers: tuple[str, ...] = ("openstack-api-version", "x-auth-token", "x-roles")
     """Request headers that browsers may send besides those that CORS always allows."""
+
+    def __post_init__(self) -> None:
+        """Reject origins that no browser sends.
+
+        Raises:
+            InvalidInputError: the error names the key and the valid forms.
+        """
+        for origin in self.cors_origins:
+            check_origin(origin, "placement.cors_origins")
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +362,7 @@ class AgentSettings:
     driver: AgentDriver = AgentDriver.FAKE
     """The virtualisation driver; every driver but the fake one serves a single host."""
     host: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
-    gateway_url: str | None = None
+    gateway_url: str | None = field(default=None, repr=False)  # it may contain a password
     """URL of the API, or of the broker, through which the agent reaches the control plane."""
     gateway_ca_file: Path | None = None
     """File of CA certificates for `gateway_url`, which replace the system's."""
@@ -414,7 +426,7 @@ class TrackingSettings:
 class AttestationSettings:
     """The attestation service that TrustedFilter queries about hosts; unused without a URL."""
 
-    url: Annotated[str, Meta(pattern="^https?://")] | None = None
+    url: str | None = field(default=None, repr=False)  # the URL may contain a password
     """The base URL; `/PollHosts` is appended to it."""
     auth_blob: str = field(default="", repr=False)
     ca_file: Path | None = None
@@ -451,7 +463,7 @@ class MetricsSettings:
 
     enabled: bool = True
     """Collect metrics, and serve them to administrators at /metrics of the API."""
-    listen: Annotated[str, Meta(pattern=r"^.+:[0-9]{1,5}$")] | None = None
+    listen: Address | None = None
     """HOST:PORT that serves metrics and probes without authentication, in place of the API."""
 
 

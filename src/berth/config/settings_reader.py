@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeGuard, cast, get_origin, get_type_hints
+from typing import TypeGuard, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -145,7 +145,7 @@ def _convert(one: _Given, hint: object) -> object:
         raise TypeError(f"{value!r} must be a string")
 
     value = one.value
-    if hint is Address:
+    if hint is Address or Address in get_args(hint):
         value = _address(one)
     elif isinstance(value, str) and get_origin(hint) is tuple:
         value = [part.strip() for part in value.split(",") if part.strip()]

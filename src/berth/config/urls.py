@@ -1,11 +1,16 @@
 """Checks of URLs in settings, so that a malformed one is refused at the start and by its key."""
 
+import re
 from collections.abc import Collection
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
 from berth.domain.errors import InvalidInputError
+from berth.domain.url_redaction import redact_url
 
+_QEMU: Final = re.compile(r"qemu(\+[a-z0-9]+)?")
+_HOST: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_.])?")
 _MEMORY: Final = "memory:"
 _SQLITE: Final = "sqlite:///"
 _POSTGRESQL: Final = "postgresql"
@@ -37,6 +42,54 @@ def check_server_url(url: str, field: str, schemes: Collection[str], form: str) 
         is_valid = False
     # `urlsplit` drops line breaks and tabs silently, so the raw text is checked.
     if not is_valid or not url.isprintable() or " " in url:
+        raise InvalidInputError(field, f"must be {form}")
+
+
+def check_libvirt_uri(uri: str, field: str) -> None:
+    """Refuse the URI of a libvirtd that the driver could not connect to.
+
+    The error does not quote the URI. libvirt reads no passwords from URIs, so a URI with one is
+    refused as well: the password would appear in errors and in the command lines of SSH.
+
+    Raises:
+        InvalidInputError: the URI is malformed, or contains a password.
+    """
+    form = "qemu:///system, or qemu+TRANSPORT://USER@HOST:PORT/system without a password"
+    try:
+        parts = urlsplit(uri)
+        is_valid = _QEMU.fullmatch(parts.scheme) is not None and parts.port != 0
+        is_valid = is_valid and parts.password is None and len(parts.path) > 1
+    except ValueError:
+        is_valid = False
+    if not is_valid or "://" not in uri or not uri.isprintable() or " " in uri:
+        raise InvalidInputError(field, f"must be {form}")
+
+
+def check_host(host: str, field: str) -> None:
+    """Refuse a text that is neither an IP address nor the name of a host.
+
+    Raises:
+        InvalidInputError: it is something else, such as a URL; the error shows no password.
+    """
+    try:
+        ip_address(host)
+    except ValueError as error:
+        if _HOST.fullmatch(host) is None:
+            reason = f"{redact_url(host)[:80]!r} must be an IP address or the name of a host"
+            raise InvalidInputError(field, reason) from error
+
+
+def check_origin(origin: str, field: str) -> None:
+    """Refuse an origin of web pages that no browser sends.
+
+    Raises:
+        InvalidInputError: it is neither `*` nor scheme, host and port; the error shows no password.
+    """
+    form = "https://HOST:PORT without a user or path, or *"
+    if origin == "*":
+        return
+    check_server_url(origin, field, {"http", "https"}, form)
+    if re.fullmatch(r"[a-z]+://[^/?#@]+", origin) is None:
         raise InvalidInputError(field, f"must be {form}")
 
 

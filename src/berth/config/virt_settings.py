@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from berth.adapters.virt.accelerator import Accelerator
+from berth.config.urls import check_host, check_libvirt_uri
 from berth.domain.errors import InvalidInputError
+from berth.domain.url_redaction import redact_url
 
 _Text = Annotated[str, Meta(min_length=1, max_length=255)]
 # A machine type without a version is an alias for the newest version in the installed QEMU.
@@ -39,9 +41,9 @@ class VirtSettings:
     """Folder for the disks of shelved guests, shared by all hosts."""
     images: Path | None = None
     """JSON list of images with their files on this host; by default `api.images`."""
-    uri: _Text = "qemu:///system"
+    uri: _Text = field(default="qemu:///system", repr=False)
     """URI of this host's libvirtd. This and the next four settings are for the libvirt driver."""
-    peer_uri: Annotated[str, Meta(max_length=255)] = ""
+    peer_uri: Annotated[str, Meta(max_length=255)] = field(default="", repr=False)
     """URI at which other hosts reach this libvirtd; empty is `qemu+tls://MOVE_ADDRESS/system`."""
     numa: bool = False
     """Report the NUMA cells of this host, so that guests may be placed in them."""
@@ -71,7 +73,7 @@ class VirtSettings:
     """Folder through which simulated hosts of several processes hand over guests and disks."""
 
     def __post_init__(self) -> None:
-        """Reject a machine type without a version, and invalid hardware settings.
+        """Reject a machine type without a version, and invalid addresses and hardware settings.
 
         Raises:
             InvalidInputError: the error names the key and the remedy.
@@ -86,6 +88,10 @@ class VirtSettings:
             raise InvalidInputError(
                 "virt.dedicated_cpus", "dedicated CPUs belong to NUMA cells; also set virt.numa"
             )
+        check_libvirt_uri(self.uri, "virt.uri")
+        if self.peer_uri:
+            check_libvirt_uri(self.peer_uri, "virt.peer_uri")
+        check_host(self.move_address, "virt.move_address")
         for network in self.move_networks:
             _check_network(network)
         for pair in self.pci_devices:
@@ -100,5 +106,6 @@ def _check_network(network: str) -> None:
         ipaddress.ip_network(network)
     except ValueError as error:
         raise InvalidInputError(
-            "virt.move_networks", f"{network[:80]!r} must be a network, such as 10.1.0.0/16"
+            "virt.move_networks",
+            f"{redact_url(network)[:80]!r} must be a network, such as 10.1.0.0/16",
         ) from error

@@ -8,6 +8,7 @@ from typing import Any, Self
 import httpx
 
 from berth.domain.errors import BerthError, UnavailableError
+from berth.domain.url_redaction import redact_url
 from berth.lab.workload import FlavorSpec
 
 # The microversion whose answers this client reads.
@@ -163,7 +164,7 @@ class ServiceClient:
                 return answer
             await asyncio.sleep(_RETRY_S)
         raise UnavailableError(
-            f"{self._http.base_url} did not answer, or answered 503, for "
+            f"{redact_url(str(self._http.base_url))} did not answer, or answered 503, for "
             f"{_RETRIES * _RETRY_S:g} s; start the service with `berth up`, or pass the URL of "
             "another with --url"
         )

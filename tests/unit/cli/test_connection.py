@@ -51,6 +51,32 @@ def test_an_url_that_is_none_ends_with_2(run: Run, url: str) -> None:
     assert "--url" in ended.err
 
 
+@pytest.mark.parametrize("command", [("server", "list"), ("replay", "--workload", __file__)])
+@pytest.mark.parametrize(
+    "url", ["http://u:s3same@h:x", "http://u:s3same/x@h", "u:s3same@h", "ftp://u:s3same@h"]
+)
+def test_an_error_about_a_url_shows_no_password(
+    run: Run, command: tuple[str, ...], url: str
+) -> None:
+    """A malformed URL ends with 2, and the password is not shown, not even as a port."""
+    ended = run(*command, "--url", url)
+    assert ended.code == 2
+    assert "--url" in ended.err
+    assert "s3same" not in ended.err
+
+
+@pytest.mark.parametrize("fault", [httpx.ConnectError("refused"), httpx.ReadTimeout("late")])
+def test_an_unreachable_service_is_named_without_the_password(
+    run: Run, cloud: Cloud, fault: Exception
+) -> None:
+    """The errors of a connection name the address without its account."""
+    cloud.fails = fault
+    ended = run("server", "list", "--url", "http://u:s3same@h:1/x")
+    assert ended.code == 5
+    assert "http://***@h:1/x" in ended.err
+    assert "s3same" not in ended.err
+
+
 @pytest.mark.parametrize(("host", "proxied"), [("127.0.0.1", False), ("[::1]", False), ("x", True)])
 def test_proxies_are_for_other_machines(run: Run, cloud: Cloud, host: str, proxied: bool) -> None:
     """A proxy from the environment is not used for a loopback address."""

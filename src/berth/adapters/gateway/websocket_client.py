@@ -57,12 +57,16 @@ def check_url(url: str) -> str:
         InvalidInputError: the URL is not that of an HTTP server, has a user, a query or a fragment,
             or is unencrypted and not on loopback.
     """
-    parts = urlsplit(url)
+    # The error does not quote the URL, which may contain a password.
+    reason = "must be https://HOST:PORT without a user, query or fragment"
+    try:
+        parts = urlsplit(url)
+        has_place = bool(parts.hostname) and parts.port != 0
+    except ValueError as error:
+        raise InvalidInputError("agent.gateway_url", reason) from error
     scheme = _SCHEMES.get(parts.scheme)
     has_user = "@" in parts.netloc
-    if scheme is None or not parts.hostname or has_user or parts.query or parts.fragment:
-        # The error does not quote the URL, which may contain a password.
-        reason = "must be https://HOST:PORT without a user, query or fragment"
+    if scheme is None or not has_place or has_user or parts.query or parts.fragment:
         raise InvalidInputError("agent.gateway_url", reason)
     if scheme == "ws" and parts.hostname not in LOOPBACK:
         reason = (

@@ -74,8 +74,11 @@ def replay(
     # Wrong usage is reported before the imports, which take a second.
     if (trace is None) == (workload is None):
         raise click.UsageError("give exactly one of --trace and --workload")
-    from berth.cli.demo import demo_run  # noqa: PLC0415 - keeps `berth --help` fast
+    from berth.cli.connection import check_url  # noqa: PLC0415 - keeps `berth --help` fast
+    from berth.cli.demo import demo_run  # noqa: PLC0415 - as above
     from berth.lab.service_client import ServiceConnection  # noqa: PLC0415 - as above
+
+    check_url(url)
     from berth.lab.workload_replay import ReplayOptions  # noqa: PLC0415 - as above
 
     options = ReplayOptions(concurrency=concurrency, key=key, limit=limit)

@@ -30,6 +30,7 @@ from berth.adapters.virt.libvirt.host import LibvirtHost
 from berth.adapters.virt.libvirt.record import GuestRecord
 from berth.adapters.virt.peer_addresses import Networks, check_network, peer_address
 from berth.domain.errors import DriverError, UnavailableError
+from berth.domain.url_redaction import redact_url
 from berth.ports.virt import Power
 
 _SCHEME = "libvirt"
@@ -92,20 +93,23 @@ def target_of(address: str, uuid: str, networks: Networks = ()) -> MigrationTarg
     missing = {"host", "uri", "dir", "binary", "image"} - given.keys()
     if missing or parts.path != f"/{uuid}":
         raise DriverError(
-            f"cannot migrate guest {uuid} to {address[:200]!r}, because that is not an address of "
-            "a libvirt driver for this guest; choose a host that also runs the libvirt driver"
+            f"cannot migrate guest {uuid} to {redact_url(address)[:200]!r}, because that is not an "
+            "address of a libvirt driver for this guest; choose a host that also runs the libvirt "
+            "driver"
         )
     try:
         peer = urlsplit(given["uri"])
     except ValueError as error:
-        raise DriverError(f"{given['uri'][:200]!r} is not a URI of a libvirtd") from error
+        reason = f"{redact_url(given['uri'])[:200]!r} is not a URI of a libvirtd"
+        raise DriverError(reason) from error
     # The URI comes from another host, and some schemes and parameters make libvirt start programs.
     if (
         peer.scheme not in _PEER_SCHEMES
         or dict(parse_qsl(peer.query, keep_blank_values=True)).keys() - _PEER_PARAMETERS
     ):
         raise DriverError(
-            f"{given['uri'][:200]!r} is not an acceptable URI of the destination's libvirtd; set "
+            f"{redact_url(given['uri'])[:200]!r} is not an acceptable URI of the destination's "
+            "libvirtd; set "
             f"virt.peer_uri there to a URI with the scheme {', '.join(_PEER_SCHEMES[:-1])} or "
             f"{_PEER_SCHEMES[-1]}, without parameters other than mode and socket"
         )

@@ -249,7 +249,9 @@ def check_url(url: str) -> None:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise InvalidInputError("api_url", f"is not a valid URL ({error})") from error
+        # The error does not quote the URL, whose wrong port may be a part of a password.
+        reason = "is not a valid URL; its form is https://HOST:PORT/PATH"
+        raise InvalidInputError("api_url", reason) from error
     # `urlsplit` drops line breaks and tabs silently, so the raw text is checked.
     if not (url.isascii() and url.isprintable()) or _ODD.search(url):
         raise InvalidInputError(
