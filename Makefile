@@ -12,6 +12,7 @@ BIN := $(VENV)/bin
 NOVA := .venv-nova
 PLACEMENT := .venv-placement
 CLIENTS := .venv-clients
+KEYSTONE := .venv-keystone
 KERNEL_GUEST := .cache/kernel-guest
 INTERPRETER := $(VENV)/.interpreter
 DEPENDENCIES := $(VENV)/.dependencies
@@ -28,7 +29,7 @@ FAST := $(wildcard tests/unit tests/property tests/tidy)
 SLOW := $(wildcard tests/integration tests/conformance tests/differential tests/simulation tests/e2e)
 
 # What the slow tests need; whatever cannot be had is said, and they do without.
-PREPARED := kernel nova placement-peer clients guests
+PREPARED := kernel nova placement-peer clients keystone guests
 
 # The nightly form of the differential tests: how many cases or queries, and which.
 CASES ?= 5000
@@ -58,7 +59,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages openb nova placement-peer clients differential differential-placement \
+.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages openb nova placement-peer clients keystone differential differential-placement \
 	conformance-placement fuzz demo demo-zones bench lock fmt clean virt-packages stub-guest kernel-guest guests FORCE
 
 help: ## list the targets
@@ -217,6 +218,18 @@ clients: ## make .venv-clients, with OpenStack's own clients; tests do without w
 	@$(MAKE) -s $(CLIENTS)/.dependencies \
 		|| echo "No $(CLIENTS), so no client of OpenStack is tried; see the error above." >&2
 
+$(KEYSTONE)/.dependencies: bench/peers/keystone-requirements.lock
+	$(require_python)
+	$(say) venv "$(KEYSTONE), with what $< names (half a minute or so)"
+	@$(PYTHON) -m venv --clear $(KEYSTONE)
+	@$(KEYSTONE)/bin/python $(INSTALL) --no-compile --require-hashes --no-deps -r $< \
+		|| { rm -rf $(KEYSTONE); exit 1; }
+	@touch $@
+
+keystone: ## make .venv-keystone, in which the real Keystone runs; tests do without where that fails
+	@$(MAKE) -s $(KEYSTONE)/.dependencies \
+		|| echo "No $(KEYSTONE), so no token of a real Keystone is validated; see the error above." >&2
+
 # What the QEMU driver and its tests start; Debian and Ubuntu call these packages so.
 VIRT_PACKAGES := qemu-system-x86 qemu-utils iproute2
 VIRT_PROGRAMS := qemu-system-x86_64 qemu-img qemu-io qemu-storage-daemon ip
@@ -318,6 +331,6 @@ fmt: $(INSTALLED) ## format, and repair what ruff can repair
 
 clean: ## remove virtualenvs, caches and builds
 	$(say) clean "virtualenvs, caches, builds"
-	@rm -rf $(VENV) $(NOVA) $(PLACEMENT) $(CLIENTS) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
+	@rm -rf $(VENV) $(NOVA) $(PLACEMENT) $(CLIENTS) $(KEYSTONE) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
 		.ruff_cache .schemathesis .cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
