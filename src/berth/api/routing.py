@@ -30,8 +30,10 @@ _KEY_MAX = 255
 _QUERY_FIELDS_MAX = 100
 _NOBODY = Identity("", "", is_admin=False)
 _JSON = "application/json"
-# From this microversion on, every operation of the compute API refuses unknown query parameters.
-_STRICT: Version = (2, 102)
+STRICTER: Version = (2, 75)
+"""From here on, some operations of the compute API refuse unknown query parameters, as in Nova."""
+STRICT: Version = (2, 102)
+"""From here on, all other operations of the compute API refuse them as well."""
 
 
 class Role(StrEnum):
@@ -83,6 +85,8 @@ class ApiOperation:
     until: Version = MAX
     stated: AssertedIdentity = AssertedIdentity.NEVER
     older_status: int | None = None
+    strict_since: Version = STRICT
+    """The microversion from which on unknown query parameters are refused; compute API only."""
 
 
 class Call(NamedTuple):
@@ -128,7 +132,7 @@ class Call(NamedTuple):
         return decode(self.raw_body, kind)
 
     def query(self, kind: type[Q]) -> Q:
-        """Return the decoded query; unknown parameters are ignored, as before microversion 2.75.
+        """Return the decoded query without the parameters that the operation does not know.
 
         Raises:
             InvalidInputError: a parameter does not fit the type or contains U+0000, or there are
@@ -249,7 +253,7 @@ class Endpoint:
             identity = asserted_caller(self._parts, scope, statement, raw_body)
             _check_role(operation, identity)
         call = Call(self._parts, operation, scope, identity, version_of(scope), raw_body)
-        if call.version >= _STRICT and scope["query_string"]:
+        if call.version >= operation.strict_since and scope["query_string"]:
             _check_query(call)
         return call
 

@@ -80,7 +80,7 @@ from berth.api.compute.schemas.services import (
     ServicesAnswer,
     ServicesQuery,
 )
-from berth.api.routing import ApiOperation, Role
+from berth.api.routing import STRICTER, ApiOperation, Role
 
 PREFIX = "/v2.1"
 
@@ -167,6 +167,7 @@ _FLAVORS = (
         flavors.list_flavors,
         query=FlavorsQuery,
         answers=FlavorLinesAnswer,
+        strict_since=STRICTER,
     ),
     ApiOperation(
         "POST",
@@ -182,6 +183,7 @@ _FLAVORS = (
         flavors.list_flavors_in_detail,
         query=FlavorsQuery,
         answers=FlavorsAnswer,
+        strict_since=STRICTER,
     ),
     ApiOperation("GET", _FLAVOR, flavors.show_flavor, answers=FlavorAnswer),
     ApiOperation(
@@ -295,6 +297,7 @@ _FLEET = (
         role=_ADMIN,
         query=ServicesQuery,
         answers=ServicesAnswer,
+        strict_since=STRICTER,
     ),
     ApiOperation(
         "PUT",
@@ -389,6 +392,7 @@ _GROUPS = (
         server_groups.list_server_groups,
         query=ServerGroupsQuery,
         answers=ServerGroupsAnswer,
+        strict_since=STRICTER,
     ),
     ApiOperation(
         "POST",

@@ -43,7 +43,7 @@ from berth.api.compute.schemas.usages import (
     ProjectUsagesAnswer,
     UsageQuery,
 )
-from berth.api.routing import ApiOperation, Role
+from berth.api.routing import STRICTER, ApiOperation, Role
 
 _SERVER = "/v2.1/servers/{server_id}"
 _TAGS = f"{_SERVER}/tags"
@@ -75,9 +75,21 @@ _TAGGING = (
 
 _LIMITS = (
     ApiOperation(
-        "GET", "/v2.1/limits", quotas.show_limits, query=LimitsQuery, answers=LimitsAnswer
+        "GET",
+        "/v2.1/limits",
+        quotas.show_limits,
+        query=LimitsQuery,
+        answers=LimitsAnswer,
+        strict_since=STRICTER,
     ),
-    ApiOperation("GET", _QUOTA, quotas.show_quotas, answers=QuotaAnswer),
+    ApiOperation(
+        "GET",
+        _QUOTA,
+        quotas.show_quotas,
+        query=QuotaQuery,
+        answers=QuotaAnswer,
+        strict_since=STRICTER,
+    ),
     ApiOperation(
         "PUT",
         _QUOTA,
@@ -86,10 +98,26 @@ _LIMITS = (
         query=QuotaQuery,
         body=NewQuotaBody,
         answers=QuotaAnswer,
+        strict_since=STRICTER,
     ),
-    ApiOperation("DELETE", _QUOTA, quotas.reset_quotas, 202, role=_ADMIN, query=QuotaQuery),
+    ApiOperation(
+        "DELETE",
+        _QUOTA,
+        quotas.reset_quotas,
+        202,
+        role=_ADMIN,
+        query=QuotaQuery,
+        strict_since=STRICTER,
+    ),
     ApiOperation("GET", f"{_QUOTA}/defaults", quotas.show_default_quotas, answers=QuotaAnswer),
-    ApiOperation("GET", f"{_QUOTA}/detail", quotas.show_quota_usages, answers=QuotaUsagesAnswer),
+    ApiOperation(
+        "GET",
+        f"{_QUOTA}/detail",
+        quotas.show_quota_usages,
+        query=QuotaQuery,
+        answers=QuotaUsagesAnswer,
+        strict_since=STRICTER,
+    ),
     ApiOperation(
         "GET",
         _QUOTA_CLASS,
@@ -115,6 +143,7 @@ _USAGES = (
         role=_ADMIN,
         query=UsageQuery,
         answers=ProjectUsagesAnswer,
+        strict_since=STRICTER,
     ),
     ApiOperation(
         "GET",
@@ -122,6 +151,7 @@ _USAGES = (
         usages.show_usage,
         query=UsageQuery,
         answers=ProjectUsageAnswer,
+        strict_since=STRICTER,
     ),
     ApiOperation("GET", _AUDIT_LOG, usages.show_audit_logs, role=_ADMIN, answers=AuditLogsAnswer),
     ApiOperation(
@@ -140,6 +170,7 @@ _KEY_PAIRS = (
         key_pairs.list_key_pairs,
         query=KeyPairsQuery,
         answers=KeyPairsAnswer,
+        strict_since=STRICTER,
     ),
     ApiOperation(
         "POST",
@@ -155,6 +186,7 @@ _KEY_PAIRS = (
         _KEYPAIR,
         key_pairs.show_key_pair,
         query=KeyPairQuery,
+        strict_since=STRICTER,
         answers=KeyPairAnswer,
     ),
     ApiOperation(
@@ -163,6 +195,7 @@ _KEY_PAIRS = (
         key_pairs.delete_key_pair,
         204,
         query=KeyPairQuery,
+        strict_since=STRICTER,
         older_status=202,
     ),
 )

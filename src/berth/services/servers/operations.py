@@ -197,10 +197,13 @@ class Operations:
         uuid: str,
         target: MoveTarget,
         caller: Caller,
+        extra: Mapping[str, object] = MappingProxyType({}),
         *,
         service_down_time_s: float = math.inf,
     ) -> Instance:
         """Have an instance stopped, moved, and started on another host.
+
+        The arguments are those of `resize`.
 
         Raises:
             InvalidInputError: the target host does not exist, or the instance is already on it.
@@ -209,7 +212,8 @@ class Operations:
 
         async def change(instance: Instance) -> Sequence[Write]:
             await self._check_up(instance, service_down_time_s)
-            return self._moved(instance, Operation.MIGRATE, caller, target)
+            moved = replace(instance, extra={**instance.extra, **extra})
+            return self._moved(moved, Operation.MIGRATE, caller, target)
 
         return await self._begin(uuid, lifecycle.MIGRATE, caller, change)
 

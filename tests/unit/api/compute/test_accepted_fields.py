@@ -201,18 +201,21 @@ async def test_a_rebuild_stores_the_field(stack: Stack, field: str) -> None:
 
 
 async def test_a_resize_stores_the_disk_configuration(stack: Stack) -> None:
-    """A resize changes the value if it names one, and otherwise keeps it."""
+    """A resize or migration that names no value resets it, as in Nova."""
     await stack.flavor("large", vcpus=4)
     uuid = await active(stack)
     path = f"/v2.1/servers/{uuid}/action"
     body = {"resize": {"flavorRef": "large", "OS-DCF:diskConfig": "AUTO"}}
     assert (await stack.ask("POST", path, body)).status == 202
     assert (await shown(stack, uuid))["OS-DCF:diskConfig"] == "AUTO"
-    instance = await stack.ledger.get(Instance, uuid)
-    assert instance is not None
-    await stack.ledger.commit([(Put(replace(instance, status=Status.ACTIVE, task=None)),)])
-    assert (await stack.ask("POST", path, {"resize": {"flavorRef": "large"}})).status == 202
-    assert (await shown(stack, uuid))["OS-DCF:diskConfig"] == "AUTO"
+    for action in ({"resize": {"flavorRef": "large"}}, {"migrate": None}):
+        instance = await stack.ledger.get(Instance, uuid)
+        assert instance is not None
+        extra = {"disk_config": "AUTO"}
+        idle = replace(instance, status=Status.ACTIVE, task=None, extra=extra)
+        await stack.ledger.commit([(Put(idle),)])
+        assert (await stack.ask("POST", path, action)).status == 202
+        assert (await shown(stack, uuid))["OS-DCF:diskConfig"] == "MANUAL"
 
 
 @pytest.mark.parametrize(

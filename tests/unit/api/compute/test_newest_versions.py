@@ -5,6 +5,7 @@ import pytest
 from tests.unit.api.cloud import Answer, Json, Stack
 
 OLD, NEW = "2.101", "2.102"
+PERIOD = "start=2027-01-01T00:00:00&end=2027-01-02T00:00:00"
 
 
 async def put(stack: Stack, uuid: str, zone: str | None, version: str = "2.104") -> Answer:
@@ -41,6 +42,38 @@ async def test_unknown_parameters_are_refused_everywhere(stack: Stack, path: str
     assert refused.body["badRequest"]["message"].startswith("nonsense: ")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "flavors",
+        "flavors/detail",
+        "limits",
+        "os-keypairs",
+        "os-quota-sets/web",
+        "os-quota-sets/web/detail",
+        "os-server-groups",
+        "os-services",
+        f"os-simple-tenant-usage?{PERIOD}",
+        f"os-simple-tenant-usage/web?{PERIOD}",
+        "servers",
+        "servers/detail",
+    ],
+)
+async def test_unknown_parameters_are_refused_earlier_by_some(stack: Stack, path: str) -> None:
+    """These are the operations that Nova made strict in 2.75."""
+    path = f"/v2.1/{path}{'&' if '?' in path else '?'}nonsense=1"
+    assert (await stack.ask("GET", path, version="2.74")).status == 200
+    assert (await stack.ask("GET", path, version="2.75")).status == 400
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.75", NEW])
+async def test_quotas_accept_a_user(stack: Stack, version: str) -> None:
+    """Berth has no quotas of users, so the answer is that of the project."""
+    for path in ("os-quota-sets/web", "os-quota-sets/web/detail"):
+        answer = await stack.ask("GET", f"/v2.1/{path}?user_id=u", version=version)
+        assert answer.body == (await stack.ask("GET", f"/v2.1/{path}", version=version)).body
+
+
 async def test_other_apis_are_not_affected(stack: Stack) -> None:
     """The rule belongs to the compute API."""
     headers = {"OpenStack-API-Version": "compute 2.104"}
@@ -73,7 +106,7 @@ async def test_flavors_lose_two_fields(stack: Stack) -> None:
 
 
 async def test_flavors_are_found_by_name(stack: Stack) -> None:
-    """The filter is a regular expression, as for servers; before 2.102 it has no effect."""
+    """The filter is a regular expression from 2.102 on, refused from 2.75, and ignored before."""
     await stack.flavor("smaller")
     for query, version, found in (
         ("name=small", NEW, {"small", "smaller"}),
@@ -84,6 +117,8 @@ async def test_flavors_are_found_by_name(stack: Stack) -> None:
         for form in ("flavors", "flavors/detail"):
             answer = await stack.ask("GET", f"/v2.1/{form}?{query}", version=version)
             assert {one["id"] for one in answer.body["flavors"]} == found
+            refused = await stack.ask("GET", f"/v2.1/{form}?{query}", version=OLD)
+            assert refused.status == 400
     assert (await stack.ask("GET", "/v2.1/flavors?name=(", version=NEW)).status == 400
 
 

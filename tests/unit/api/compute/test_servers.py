@@ -7,6 +7,7 @@ import pytest
 
 from berth.api.app import build_app
 from berth.domain.compute.decision import Decision, Verdict
+from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Fault, Instance, Status
 from berth.domain.errors import UnavailableError
 from berth.domain.ledger.write import Put
@@ -343,3 +344,32 @@ async def test_an_unsure_outcome_is_503(stack: Stack) -> None:
     answer = await stack.ask("POST", "/v2.1/servers", body)
     assert answer.status == 503
     assert answer.headers["Retry-After"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "silent_s", "status"),
+    [
+        ((False, False), 0.0, "UP"),
+        ((False, False), 10_000.0, "UNKNOWN"),
+        ((True, False), 10_000.0, "MAINTENANCE"),
+        ((True, True), 0.0, "DOWN"),
+    ],
+)
+async def test_host_status_is_that_of_the_compute_service(
+    stack: Stack, flags: tuple[bool, bool], silent_s: float, status: str
+) -> None:
+    """Nova's four words, and an empty text for a server without a host."""
+    uuid = await stack.server()
+    host = (await shown(stack, uuid))["OS-EXT-SRV-ATTR:host"]
+    service = await stack.ledger.get(Service, host)
+    assert service is not None
+    disabled, forced_down = flags
+    changed = replace(service, disabled=disabled, forced_down=forced_down)
+    await stack.ledger.commit([(Put(changed),)])
+    await stack.follower.catch_up()
+    await stack.clock.sleep(silent_s)
+    assert (await shown(stack, uuid))["host_status"] == status
+    instance = await stack.ledger.get(Instance, uuid)
+    assert instance is not None
+    await stack.ledger.commit([(Put(replace(instance, host=None, node=None)),)])
+    assert (await shown(stack, uuid))["host_status"] == ""

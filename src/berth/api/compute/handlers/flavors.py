@@ -25,7 +25,7 @@ from berth.api.errors import HttpError
 from berth.api.links import Link, Linker, limit_of, linker_of, next_page, page_of
 from berth.api.microversion import Version
 from berth.api.regex import matcher_of
-from berth.api.routing import Answer, Call
+from berth.api.routing import STRICTER, Answer, Call
 from berth.api.values import check_edges, flag, whole
 from berth.domain.compute.flavor import Flavor
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
@@ -165,6 +165,8 @@ async def _page(call: Call) -> tuple[Sequence[Flavor], tuple[Link, ...] | UnsetT
     matches = None
     if query.name is not None and call.version >= _FEWER_FIELDS:
         matches = matcher_of(query.name, "name")
+    elif query.name is not None and call.version >= STRICTER:
+        raise InvalidInputError("name", "requires microversion 2.102 or later")
     flavors = [
         flavor
         for flavor in await call.parts.flavors.all()

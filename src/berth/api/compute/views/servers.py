@@ -215,6 +215,8 @@ class ServerWriter:
         later: _Later = {}
         if self._call.identity.is_admin:
             _add_attributes(later, instance, extra, version)
+            if version >= _HOST_STATUS:
+                later["host_status"] = self._host_status(instance)
         if version >= _LOCKED:
             later["locked"] = LOCKED in instance.extra
         if version >= _DESCRIPTION:
@@ -236,6 +238,19 @@ class ServerWriter:
                 key: list(map(without_mark, texts)) for key, texts in instance.hints.items()
             }
         return later
+
+    def _host_status(self, instance: Instance) -> str:
+        """Return Nova's word for the state of the compute service of an instance's host."""
+        parts = self._call.parts
+        service = parts.replica.hosts.services.get(instance.host or "")
+        if service is None:
+            return ""
+        if service.forced_down:
+            return "DOWN"
+        if service.disabled:
+            return "MAINTENANCE"
+        is_up = service.is_up(parts.clock.now_s(), parts.service_down_time_s)
+        return "UP" if is_up else "UNKNOWN"
 
     def _groups(self, instance: Instance) -> list[str]:
         """Return a list with the uuid of the instance's group; empty if no such group exists."""
@@ -337,8 +352,6 @@ def _add_attributes(later: _Later, instance: Instance, extra: Extra, version: Ve
         later["user_data"] = extra.get("user_data")
         later["kernel_id"] = later["ramdisk_id"] = ""
         later["root_device_name"] = None
-    if version >= _HOST_STATUS:
-        later["host_status"] = "UP" if instance.host else ""
 
 
 def disk_config(extra: Extra) -> str:

@@ -43,6 +43,7 @@ _FORCE_LIVE: Final = (2, 30)
 _FORCE_EVACUATE: Final = (2, 29)
 _NO_PASSWORD: Final = (2, 14)
 _STOPS: Final = (2, 95)
+_MANUAL: Final = "MANUAL"
 _UNSHELVE_ZONE: Final = (2, 77)
 _UNSHELVE_HOST: Final = (2, 91)
 
@@ -55,7 +56,8 @@ async def resize(call: Call, instance: Instance, args: object) -> Answer:
     # The arguments have been validated together with the flavor.
     chosen = cast("dict[str, str]", args).get("OS-DCF:diskConfig", UNSET)
     check_disk_config(chosen, instance.image, "resize.OS-DCF:diskConfig")
-    extra: Extra = {} if chosen is UNSET else {"disk_config": chosen}
+    # As in Nova, a resize that does not name the disk configuration resets it.
+    extra: Extra = {"disk_config": _MANUAL if chosen is UNSET else chosen}
     down_s = call.parts.service_down_time_s
     await call.parts.operations.resize(
         instance.uuid, flavor, caller_of(call), {**extra}, service_down_time_s=down_s
@@ -84,8 +86,10 @@ async def migrate(call: Call, instance: Instance, args: object) -> Answer:
     if call.version >= _COLD_HOST and args is not None:
         target = MoveTarget(host=read(args, Migrate, "migrate").host or None)
     down_s = call.parts.service_down_time_s
+    # In Nova a migration is a resize to the same flavor, so it resets this as well.
+    extra: Extra = {"disk_config": _MANUAL}
     await call.parts.operations.migrate(
-        instance.uuid, target, caller_of(call), service_down_time_s=down_s
+        instance.uuid, target, caller_of(call), {**extra}, service_down_time_s=down_s
     )
     return Answer()
 
