@@ -47,7 +47,8 @@ def find_server(api: ApiConnection, server: str, *, deleted_too: bool = False) -
     # The API's `name` filter is a regular expression that matches anywhere in the name.
     named = find_servers(api, name=f"^{re.escape(server)}$")
     if deleted_too:
-        named += find_servers(api, name=f"^{re.escape(server)}$", status="SOFT_DELETED")
+        kept = find_servers(api, name=f"^{re.escape(server)}$", status="SOFT_DELETED")
+        named += [one for one in kept if one not in named]
     if not named:
         reason = f"no server {server!r} in your project; see `berth server list`"
         raise CommandError(reason, ExitCode.NOT_FOUND)

@@ -54,6 +54,11 @@ ASKED: list[tuple[list[str], Json]] = [
     (["evacuate", "--host", "h"], {"evacuate": {"host": "h"}}),
     (["rebuild"], {"rebuild": {"imageRef": "image-1"}}),
     (["rebuild", "--image", "image-2"], {"rebuild": {"imageRef": "image-2"}}),
+    (["rescue"], {"rescue": None}),
+    (["rescue", "--image", "tools"], {"rescue": {"rescue_image_ref": "tools"}}),
+    (["unrescue"], {"unrescue": None}),
+    (["restore"], {"restore": None}),
+    (["delete", "--force"], {"forceDelete": None}),
     (["shelve"], {"shelve": None}),
     (["offload"], {"shelveOffload": None}),
     (["unshelve"], {"unshelve": None}),
@@ -75,6 +80,19 @@ def test_each_command_is_an_action(run: Run, staffed: Cloud, words: list[str], b
     ended = run("server", name, "web", *options)
     assert (ended.code, ended.out, ended.err) == (0, "", "")
     assert (staffed.last.url.path, staffed.body()) == (f"{PATH}/action", body)
+
+
+@pytest.mark.parametrize("words", [["restore"], ["delete", "--force"]])
+def test_a_server_that_is_kept_is_found_by_its_name(
+    run: Run, staffed: Cloud, words: list[str]
+) -> None:
+    """Other commands do not find a deleted server by its name."""
+    staffed.servers[SERVER]["status"] = "SOFT_DELETED"
+    name, *options = words
+    assert run("server", name, "web", *options).code == 0
+    assert staffed.last.url.path == f"{PATH}/action"
+    asked = [request.url.params.get("status") for request in staffed.asked]
+    assert "SOFT_DELETED" in asked
 
 
 @pytest.mark.parametrize(("words", "version"), [([], "2.94"), (["--stopped"], "2.96")])

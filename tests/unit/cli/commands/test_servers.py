@@ -168,3 +168,14 @@ def test_deleting_waits_until_they_are_gone(run: Run, cloud: Cloud) -> None:
     assert len(cloud.servers) == 2
     assert run("server", "delete", "a", UUID.format(2), "--wait").code == 0
     assert cloud.servers == {}
+
+
+def test_deleting_does_not_wait_for_what_is_kept(run: Run, cloud: Cloud) -> None:
+    """A server that can still be restored counts as deleted, unless its deletion is forced."""
+    cloud.add_server("a", status="SOFT_DELETED")
+    path = f"/v2.1/servers/{UUID.format(1)}"
+    cloud.fixed[("DELETE", path)] = (204, None)
+    assert run("server", "delete", UUID.format(1), "--wait", "--timeout", "0").code == 0
+    cloud.fixed[("POST", f"{path}/action")] = (202, None)
+    ended = run("server", "delete", "a", "--force", "--wait", "--timeout", "0")
+    assert "is not deleted yet" in ended.err
