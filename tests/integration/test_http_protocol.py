@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any, cast
 
@@ -10,8 +11,9 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
+from berth.adapters.http_connections import ConnectionLimit
 from berth.adapters.http_protocol import LimitedProtocol
-from berth.adapters.http_server import config_of, listening
+from berth.adapters.http_server import ConnectionPolicy, config_of, listening
 
 UNREAD_BYTES_MAX = 4096
 MESSAGE_S_MAX = 0.3
@@ -42,6 +44,13 @@ async def port() -> AsyncIterator[int]:
     )
     config = config_of(count)
     config.http = cast("Any", limited)
+    async with serving_at(config) as port:
+        yield port
+
+
+@asynccontextmanager
+async def serving_at(config: uvicorn.Config) -> AsyncGenerator[int]:
+    """Serve an application within the context, and yield its port."""
     server = uvicorn.Server(config)
     with listening("127.0.0.1", 0) as listener:
         serving = asyncio.create_task(server.serve([listener]))
@@ -78,9 +87,18 @@ class Client:
 @pytest.fixture
 async def client(port: int) -> AsyncIterator[Client]:
     """Yield a client that is connected to the server."""
+    async with connected(port) as client:
+        yield client
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncGenerator[Client]:
+    """Yield a client that is connected to a server."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     yield Client(reader, writer)
     writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
 
 
 @pytest.mark.parametrize(
@@ -150,3 +168,55 @@ async def test_what_trails_a_body_is_no_header(client: Client) -> None:
     """Trailers of a body are not added to the headers."""
     await client.send(POST + b"2\r\nab\r\n0\r\nX-Roles: admin\r\n\r\n")
     assert await client.answer() == (200, b"2 2")
+
+
+async def test_idle_connections_make_room() -> None:
+    """A client that only connects does not keep others away, nor end requests in progress."""
+    closed: list[str] = []
+    policy = ConnectionPolicy(limit=ConnectionLimit(3, closed.append))
+    async with (
+        serving_at(config_of(count, connections=policy)) as port,
+        AsyncExitStack() as stack,
+        connected(port) as slow,
+    ):
+        await slow.send(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n", pause_s=0.05)
+        idle = [await stack.enter_async_context(connected(port)) for _ in range(6)]
+        new = await stack.enter_async_context(connected(port))
+        await new.send(GET + b"\r\n")
+        assert await new.answer() == (200, b"0 1")
+        assert await slow.answer() == (200, b"0 1")
+        await new.send(GET + b"\r\n")
+        assert await new.answer() == (200, b"0 1")
+        assert await idle[0].answer() == (0, b"")
+        assert closed == ["idle"] * 5
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded", "expected"),
+    [
+        ((), b"10.9.9.9", b"127.0.0.1"),
+        (("10.0.0.1",), b"10.9.9.9", b"127.0.0.1"),
+        (("127.0.0.1",), b"10.9.9.9", b"10.9.9.9"),
+        (("127.0.0.0/8", "10.0.0.0/24"), b"10.9.9.9, 10.8.8.8, 10.0.0.7", b"10.8.8.8"),
+    ],
+    ids=["nobody is trusted", "another proxy", "a proxy", "two proxies and a forged address"],
+)
+async def test_only_trusted_proxies_name_clients(
+    proxies: tuple[str, ...], forwarded: bytes, expected: bytes
+) -> None:
+    """X-Forwarded-For counts only from trusted proxies, and only what they added themselves."""
+
+    async def name_client(scope: Scope, receive: Receive, send: Send) -> None:
+        del receive
+        body = scope["client"][0].encode()
+        headers = [(b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    policy = ConnectionPolicy(trusted_proxies=proxies)
+    async with (
+        serving_at(config_of(name_client, connections=policy)) as port,
+        connected(port) as client,
+    ):
+        await client.send(GET + b"X-Forwarded-For: " + forwarded + b"\r\n\r\n")
+        assert await client.answer() == (200, expected)

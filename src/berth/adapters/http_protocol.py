@@ -8,11 +8,13 @@ import asyncio
 import json
 import sys
 from http import HTTPStatus
-from typing import Final
+from typing import Final, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
+
+from berth.adapters.http_connections import ConnectionLimit
 
 UNREAD_BYTES_MAX: Final = 128 * 1024
 """The maximum number of bytes of a head, or between two chunks of a body.
@@ -42,6 +44,8 @@ class LimitedProtocol(HttpToolsProtocol):
         unread_bytes_max: the maximum number of bytes that may arrive without completing a head or a
             piece of a body.
         message_s_max: the seconds within which a complete request must arrive.
+        connections: the limit that all connections of the server share; None stands for one
+            of its own.
     """
 
     def __init__(
@@ -53,10 +57,12 @@ class LimitedProtocol(HttpToolsProtocol):
         *,
         unread_bytes_max: int = UNREAD_BYTES_MAX,
         message_s_max: float = MESSAGE_S_MAX,
+        connections: ConnectionLimit | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._unread_bytes_max = unread_bytes_max
         self._message_s_max = message_s_max
+        self._open = ConnectionLimit() if connections is None else connections
         self._unread_bytes = 0
         self._was_asked = False
         self._is_between = False
@@ -66,10 +72,18 @@ class LimitedProtocol(HttpToolsProtocol):
         """Start the timer for the first request."""
         super().connection_made(transport)
         self._wait()
+        # The address of the peer counts here. Headers, which may name another one, arrive later.
+        peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
+        self._open.add(self, peer[0] if peer else "")
+
+    def abort(self) -> None:
+        """Close the connection without delay."""
+        self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer."""
         self._wait_no_more()
+        self._open.remove(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -101,10 +115,18 @@ class LimitedProtocol(HttpToolsProtocol):
         is_upgrade = upgrades and self._should_upgrade()
         self.headers = headers if is_upgrade else []
         self._was_asked = True
+        self._open.note_busy(self)
+
+    def on_response_complete(self) -> None:
+        """Start the next request if it has already arrived; otherwise the connection is idle."""
+        super().on_response_complete()
+        if self.cycle.response_complete:
+            self._open.note_idle(self)
 
     def handle_websocket_upgrade(self) -> None:
-        """Hand the connection over to the WebSocket protocol."""
+        """Hand the connection over to the WebSocket protocol, which has limits of its own."""
         self._wait_no_more()
+        self._open.remove(self)
         super().handle_websocket_upgrade()
 
     def on_body(self, body: bytes) -> None:

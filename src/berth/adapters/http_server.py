@@ -4,14 +4,17 @@ import asyncio
 import signal
 import socket
 import ssl
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from berth.adapters.http_connections import ConnectionLimit
 from berth.adapters.http_protocol import LimitedProtocol
 from berth.domain.errors import InvalidInputError
 
@@ -44,11 +47,31 @@ class TlsFiles:
     key: Path
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionPolicy:
+    """The treatment of a server's connections.
+
+    Attributes:
+        trusted_proxies: addresses and networks of proxies. The client of a connection from one of
+            them is the last address in `X-Forwarded-For` that is not one of them; from everyone
+            else the header is ignored.
+        limit: the limit on open connections, which only one server may use; None stands for a
+            limit with the default number.
+    """
+
+    trusted_proxies: Sequence[str] = ()
+    limit: ConnectionLimit | None = None
+
+
+_DEFAULT_POLICY = ConnectionPolicy()
+
+
 async def serve_http(
     app: ASGIApp,
     listener: socket.socket,
     tls: TlsFiles | None = None,
     sockets: type[asyncio.Protocol] | None = None,
+    connections: ConnectionPolicy = _DEFAULT_POLICY,
 ) -> None:
     """Serve an application until SIGINT or SIGTERM; requests in progress have 5 s to finish.
 
@@ -57,11 +80,12 @@ async def serve_http(
         listener: a listening socket; see `listening`.
         tls: the certificate; None serves unencrypted HTTP.
         sockets: the protocol class for WebSocket connections; None rejects such connections.
+        connections: the treatment of connections.
 
     Raises:
         InvalidInputError: the certificate or the key cannot be used.
     """
-    await _Server(config_of(app, tls, sockets)).serve(sockets=[listener])
+    await _Server(config_of(app, tls, sockets, connections)).serve(sockets=[listener])
 
 
 async def serve_beside(app: ASGIApp, listener: socket.socket) -> None:
@@ -76,13 +100,22 @@ async def serve_beside(app: ASGIApp, listener: socket.socket) -> None:
 
 
 def config_of(
-    app: ASGIApp, tls: TlsFiles | None = None, sockets: type[asyncio.Protocol] | None = None
+    app: ASGIApp,
+    tls: TlsFiles | None = None,
+    sockets: type[asyncio.Protocol] | None = None,
+    connections: ConnectionPolicy = _DEFAULT_POLICY,
 ) -> uvicorn.Config:
     """Return uvicorn's configuration for one of Berth's applications; see `serve_http`."""
+    limit = ConnectionLimit() if connections.limit is None else connections.limit
+    protocol = partial(LimitedProtocol, connections=limit)
     config = uvicorn.Config(
         app,
         loop="none",
-        http=LimitedProtocol,
+        http=cast("type[asyncio.Protocol]", protocol),
+        # Uvicorn trusts X-Forwarded-For from loopback by default, where proxies that do not set the
+        # header may run.
+        proxy_headers=bool(connections.trusted_proxies),
+        forwarded_allow_ips=list(connections.trusted_proxies),
         ws="none" if sockets is None else sockets,
         lifespan="off",
         access_log=False,

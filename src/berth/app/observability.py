@@ -2,23 +2,61 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from starlette.types import ASGIApp
 
-from berth.adapters.http_server import listening, serve_beside
+from berth.adapters.http_connections import ConnectionLimit
+from berth.adapters.http_server import ConnectionPolicy, listening, serve_beside
 from berth.adapters.metrics_prometheus import PrometheusMetrics
-from berth.adapters.system import SystemClock
+from berth.adapters.system import SystemClock, raise_file_limit
 from berth.api.auth.authentication import Auth
 from berth.api.observed import Measured
 from berth.api.probes import MetricsPage, Probes, nothing_else
 from berth.app.run import Loop
-from berth.config.settings import Address, Settings, TracingSettings
+from berth.config.settings import Address, ApiSettings, Settings, TracingSettings
 from berth.domain.errors import InvalidInputError
-from berth.ports.measures import COMMIT_SECONDS, COMMIT_UNITS
+from berth.ports.measures import COMMIT_SECONDS, COMMIT_UNITS, HTTP_CONNECTIONS_CLOSED
 from berth.ports.observer import NO_OBSERVER, Observer
-from berth.ports.telemetry import Tracer
+from berth.ports.telemetry import Telemetry, Tracer
 from berth.services.telemetry.health import Health
 from berth.services.telemetry.observers import CombinedObserver, MetricsObserver, SpanObserver
+
+_TELL_AGAIN_S: Final = 60.0
+
+
+class _ClosedConnections:
+    """Counts and logs the connections that a limit closes; logs at most once a minute."""
+
+    def __init__(
+        self,
+        connections_max: int,
+        metrics: PrometheusMetrics | None,
+        telemetry: Telemetry,
+        clock: SystemClock,
+    ) -> None:
+        self._connections_max = connections_max
+        self._metrics = metrics
+        self._telemetry = telemetry
+        self._clock = clock
+        self._count = 0
+        self._tell_after_s = 0.0
+
+    def note(self, outcome: str) -> None:
+        """Count a closed connection."""
+        if self._metrics is not None:
+            self._metrics.add(HTTP_CONNECTIONS_CLOSED, (outcome,))
+        self._count += 1
+        now_s = self._clock.now_s()
+        if now_s >= self._tell_after_s:
+            self._tell_after_s = now_s + _TELL_AGAIN_S
+            self._telemetry.event(
+                "http_connections_closed",
+                count=self._count,
+                connections_max=self._connections_max,
+                remedy="raise api.connections_max, or limit the connections of each client",
+            )
+            self._count = 0
 
 
 def _nothing() -> None:
@@ -64,6 +102,14 @@ class Observation:
         if self.metrics is None or self.listen is not None:
             return None
         return MetricsPage(self.metrics, auth)
+
+    def connections(self, settings: ApiSettings, telemetry: Telemetry) -> ConnectionPolicy:
+        """Return the treatment of an API's connections, which logs and counts what it closes."""
+        # Agents, the ledger and the broker need files, too.
+        connections_max = min(settings.connections_max, raise_file_limit() // 2)
+        closed = _ClosedConnections(connections_max, self.metrics, telemetry, self.clock)
+        limit = ConnectionLimit(connections_max, closed.note)
+        return ConnectionPolicy(settings.trusted_proxies, limit)
 
     def around(self, app: ASGIApp) -> ASGIApp:
         """Return an application that also measures requests, or `app` itself if metrics are off."""

@@ -98,7 +98,8 @@ def run_placement(settings: Settings) -> None:
             loops = [("follower", follower.run), *observation.loops(health)]
             async with running(loops, clock, telemetry):
                 app = observation.around(build_placement_app(parts))
-                await serve_at(settings.placement.listen, app)
+                policy = observation.connections(settings.api, telemetry)
+                await serve_at(settings.placement.listen, app, connections=policy)
         finally:
             await ledger.close()
             await asyncio.to_thread(observation.finish)

@@ -172,7 +172,9 @@ async def _serve_http(
     )
     placement = placement_parts(core.settings, process, PREFIX)
     app = core.observation.around(build_app(parts, placement))
-    await serve_at(core.settings.api.listen, app, _tls_of(core.settings.api), agents.sessions)
+    settings = core.settings.api
+    policy = core.observation.connections(settings, core.telemetry)
+    await serve_at(settings.listen, app, _tls_of(settings), agents.sessions, policy)
     await agents.finish()
 
 

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from berth.adapters.gateway.session import SessionList
 from berth.adapters.gateway.websocket_server import socket_class
-from berth.adapters.http_server import TlsFiles, listening, serve_http
+from berth.adapters.http_server import ConnectionPolicy, TlsFiles, listening, serve_http
 from berth.adapters.system import (
     LogTelemetry,
     RandomIds,
@@ -192,6 +192,7 @@ async def serve_at(
     app: ASGIApp,
     tls: TlsFiles | None = None,
     sessions: SessionList | None = None,
+    connections: ConnectionPolicy | None = None,
 ) -> None:
     """Serve an application until the process is stopped; print its address to stderr.
 
@@ -200,6 +201,7 @@ async def serve_at(
         app: the application.
         tls: the certificate; None serves unencrypted HTTP.
         sessions: the sessions of agents that connect; None refuses agents.
+        connections: the treatment of connections; None stands for the defaults.
 
     Raises:
         InvalidInputError: the address or the certificate cannot be used.
@@ -210,7 +212,7 @@ async def serve_at(
         scheme = "http" if tls is None else "https"
         sys.stderr.write(f"Berth listens on {scheme}://{address}\n")
         sockets = None if sessions is None else socket_class(sessions)
-        await serve_http(app, listener, tls, sockets)
+        await serve_http(app, listener, tls, sockets, connections or ConnectionPolicy())
 
 
 async def supervise(

@@ -155,16 +155,32 @@ class ApiSettings:
     """Certificate chain in PEM; with it the API is served over HTTPS."""
     tls_key: Path | None = None
     """Private key of the certificate, in PEM."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks of proxies whose `X-Forwarded-For` names the client."""
+    connections_max: Annotated[int, Meta(ge=16, le=1_000_000)] = 4096
+    """Open HTTP connections; at the limit the idle ones are closed, the oldest first."""
 
     def __post_init__(self) -> None:
-        """Reject a certificate without a key, and a key without a certificate.
+        """Reject a certificate without a key, a key without a certificate, and malformed networks.
 
         Raises:
-            InvalidInputError: the error names the missing setting.
+            InvalidInputError: the error names the setting that is missing or malformed.
         """
+        for network in self.trusted_proxies:
+            _check_network(network)
         if (self.tls_certificate is None) != (self.tls_key is None):
             missing = "tls_key" if self.tls_key is None else "tls_certificate"
             raise InvalidInputError(f"api.{missing}", "is missing; HTTPS needs both files")
+
+
+def _check_network(text: str) -> None:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            "api.trusted_proxies",
+            f"{text[:80]!r} must be an address or a network, such as 10.1.0.5 or 10.1.0.0/24",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,11 @@ HTTP_SECONDS: Final = _histogram(
     _SLOW,
     "route",
 )
+HTTP_CONNECTIONS_CLOSED: Final = _counter(
+    "http_connections_closed",
+    "Connections closed at the limit: idle ones, and new ones when none was idle (refused).",
+    "outcome",
+)
 DECISIONS: Final = _counter(
     "decisions", "Requests decided, each counted once.", "operation", "verdict"
 )

@@ -229,6 +229,16 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
         parse_address(text)
 
 
+@pytest.mark.parametrize("network", ["proxy.example", "10.0.0.0/33", "10.0.0.1/24", "*", ""])
+def test_a_proxy_is_an_address_or_a_network(network: str) -> None:
+    """A malformed entry is refused by the name of its setting; no entry means everybody."""
+    with pytest.raises(InvalidInputError, match=r"api\.trusted_proxies.* must be an address or a"):
+        read_settings(None, {}, {"api.trusted_proxies": [network]})
+    found = read_settings(None, {"BERTH_API_TRUSTED_PROXIES": "10.0.0.9,fd00::/8"}, {})
+    assert found.api.trusted_proxies == ("10.0.0.9", "fd00::/8")
+    assert read_settings(None, {}, {}).api.trusted_proxies == ()
+
+
 @pytest.mark.parametrize("mode", ["noauth", "noauth2"])
 @pytest.mark.parametrize("section", ["api", "placement"])
 def test_believing_everybody_is_for_loopback(mode: str, section: str) -> None:
