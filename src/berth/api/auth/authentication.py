@@ -3,8 +3,9 @@
 import asyncio
 import base64
 import hashlib
-from collections import OrderedDict
-from collections.abc import Mapping
+import ipaddress
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -12,6 +13,7 @@ import bcrypt
 from starlette.types import Scope
 
 from berth.api.auth.attempts import FailedAttempts
+from berth.api.auth.fair_slots import FairSlots
 from berth.api.errors import HttpError
 from berth.api.header_fields import header_of
 from berth.ports.clock import Clock
@@ -23,7 +25,6 @@ _NAME_MAX = 255
 _PASSWORD_BYTES_MAX = 72
 _HEADER_MAX = 1024
 _DIGEST_BYTES = 32
-_NS_PER_S = 1_000_000_000
 CHALLENGE: Mapping[str, str] = {"WWW-Authenticate": 'Basic realm="Berth", charset="UTF-8"'}
 # The challenge where a user name and password would not help. RFC 9110 requires a challenge with
 # each 401, and a browser does not prompt for a password if it does not know the scheme.
@@ -187,18 +188,22 @@ class Accounts(Protocol):
 class HttpBasic:
     """Authenticates by HTTP Basic, or by user and password, against accounts.
 
-    The MAC of each verified password under a key of this process is cached for `remembered_s`, so
-    that not every request pays for bcrypt. The cache is cleared when an account changes.
+    The MAC of each verified password under a key of this process is cached until an account
+    changes, so that a client pays for bcrypt only once. A client whose password is cached does not
+    wait behind unknown passwords, of which anyone can send any number. Those have limits for each
+    address, for each user and for each pair of both, and the addresses take turns.
 
     Args:
         accounts: the users.
-        clock: measures durations.
+        clock: measures the windows of failed attempts.
         key: the key of the MAC: at most 64 random bytes, new in each process.
         admins: users that are administrators.
-        remembered_s: the seconds for which a verified password is cached.
-        remembered_max: maximum number of cached passwords.
+        remembered_max: maximum number of cached passwords; the least recently used one is dropped.
         checks_max: maximum number of concurrent password checks.
         waiting_max: maximum number of checks that run or wait; further logins get a 503.
+        address_waiting_max: the same maximum for one address.
+        failures_max: failures per minute of an address, or of a user, after which its unknown
+            passwords are refused without a check. A pair of both has a lower limit.
     """
 
     def __init__(  # noqa: PLR0913 - the collaborators, then limits with defaults
@@ -208,22 +213,25 @@ class HttpBasic:
         *,
         key: bytes,
         admins: frozenset[str] = frozenset({ADMIN}),
-        remembered_s: float = 60.0,
-        remembered_max: int = 1024,
+        remembered_max: int = 10_000,
         checks_max: int = 2,
-        waiting_max: int = 64,
+        waiting_max: int = 256,
+        address_waiting_max: int = 16,
+        failures_max: int = 100,
     ) -> None:
         self._accounts = accounts
-        self._clock = clock
         self._key = key
         self._admins = admins
-        self._remembered_ns = int(remembered_s * _NS_PER_S)
         self._remembered_max = remembered_max
-        self._remembered: OrderedDict[bytes, tuple[int, Identity]] = OrderedDict()
+        self._remembered: OrderedDict[bytes, Identity] = OrderedDict()
         self._checking: dict[bytes, asyncio.Task[Identity | None]] = {}
         self._waiting_max = waiting_max
-        self._slots = asyncio.Semaphore(checks_max)
-        self._failed = FailedAttempts(clock)
+        self._address_waiting_max = address_waiting_max
+        self._slots = FairSlots(checks_max)
+        self._checks_by_address: Counter[str] = Counter()
+        self._failed_pairs = FailedAttempts(clock)
+        self._failed_addresses = FailedAttempts(clock, failures_max=failures_max)
+        self._failed_users = FailedAttempts(clock, failures_max=failures_max)
         self._generation = accounts.generation
 
     async def identify(self, credentials: Credentials) -> Identity:
@@ -239,7 +247,7 @@ class HttpBasic:
         Args:
             user: name of the user.
             password: the password in UTF-8.
-            address: address of the client; failures are counted per address and user.
+            address: address of the client.
 
         Raises:
             HttpError: user or password is wrong (401), too many attempts failed (429), or too many
@@ -255,9 +263,7 @@ class HttpBasic:
             return identity
         task = self._checking.get(digest)
         if task is None:
-            attempt = f"{address}/{user}"
-            self._failed.check(attempt)
-            task = self._begin_check(digest, user, password, attempt)
+            task = self._begin_check(digest, user, password, network_of(address))
         # Requests with the same user and password share one check, and a client that disconnects
         # must not cancel it for the others.
         identity = await asyncio.shield(task)
@@ -274,43 +280,65 @@ class HttpBasic:
             self._checking.clear()
 
     def _recall(self, digest: bytes) -> Identity | None:
-        until_ns, identity = self._remembered.get(digest, (0, None))
-        if identity is not None and self._clock.ticks_ns() >= until_ns:
-            del self._remembered[digest]
-            return None
+        identity = self._remembered.get(digest)
+        if identity is not None:
+            self._remembered.move_to_end(digest)
         return identity
 
     def _begin_check(
-        self, digest: bytes, user: str, password: bytes, attempt: str
+        self, digest: bytes, user: str, password: bytes, address: str
     ) -> "asyncio.Task[Identity | None]":
-        if len(self._checking) >= self._waiting_max:
+        budgets = (
+            (self._failed_pairs, f"{address}/{user}"),
+            (self._failed_addresses, address),
+            (self._failed_users, user),
+        )
+        for failed, key in budgets:
+            failed.check(key)
+        is_busy = self._checks_by_address[address] >= self._address_waiting_max
+        if is_busy or self._checks_by_address.total() >= self._waiting_max:
             raise HttpError(
                 503, "Too many logins are in progress. Try again in 2 s.", {"Retry-After": "2"}
             )
         # A failure is counted before the check and subtracted if the check succeeds. Otherwise
         # concurrent attempts could exceed the limit.
-        self._failed.note(attempt)
-        task = asyncio.create_task(self._check(digest, user, password))
+        for failed, key in budgets:
+            failed.note(key)
+        task = asyncio.create_task(self._check(digest, user, password, address))
         self._checking[digest] = task
-        task.add_done_callback(lambda done: self._end_check(digest, attempt, done))
+        self._checks_by_address[address] += 1
+        task.add_done_callback(lambda done: self._end_check(digest, address, budgets, done))
         return task
 
     def _end_check(
-        self, digest: bytes, attempt: str, task: "asyncio.Task[Identity | None]"
+        self,
+        digest: bytes,
+        address: str,
+        budgets: Iterable[tuple[FailedAttempts, str]],
+        task: "asyncio.Task[Identity | None]",
     ) -> None:
         if self._checking.get(digest) is task:
             del self._checking[digest]
+        self._checks_by_address[address] -= 1
+        if not self._checks_by_address[address]:
+            del self._checks_by_address[address]
         if not task.cancelled() and task.exception() is None and task.result() is not None:
-            self._failed.forgive(attempt)
+            for failed, key in budgets:
+                failed.forgive(key)
 
-    async def _check(self, digest: bytes, user: str, password: bytes) -> Identity | None:
+    async def _check(
+        self, digest: bytes, user: str, password: bytes, address: str
+    ) -> Identity | None:
         generation = self._generation
         account = self._accounts.accounts.get(user)
         # A password is also hashed for an unknown user, so that timing does not reveal which users
         # exist.
         password_hash = self._accounts.dummy_hash if account is None else account.password_hash
-        async with self._slots:
+        await self._slots.acquire(address)
+        try:
             right = await asyncio.to_thread(_is_right, password, password_hash)
+        finally:
+            self._slots.release()
         if account is None or not right:
             return None
         identity = Identity(user, account.project_id, is_admin=user in self._admins)
@@ -321,7 +349,7 @@ class HttpBasic:
         return identity
 
     def _remember(self, digest: bytes, identity: Identity) -> None:
-        self._remembered[digest] = (self._clock.ticks_ns() + self._remembered_ns, identity)
+        self._remembered[digest] = identity
         if len(self._remembered) > self._remembered_max:
             self._remembered.popitem(last=False)
 
@@ -329,6 +357,21 @@ class HttpBasic:
 def _is_right(password: bytes, password_hash: bytes) -> bool:
     fits = len(password) <= _PASSWORD_BYTES_MAX and b"\0" not in password
     return bcrypt.checkpw(password if fits else b"", password_hash) and fits
+
+
+def network_of(address: str) -> str:
+    """Return what limits count as one client: an IPv4 address, or the /64 network of an IPv6 one.
+
+    A client usually has a whole IPv6 network of this size. Text that is no address is returned
+    unchanged.
+    """
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if parsed.version == 4:  # noqa: PLR2004 - the version of IP
+        return address
+    return str(ipaddress.ip_network((int(parsed), 64), strict=False))
 
 
 def is_name(text: str) -> bool:

@@ -1,0 +1,52 @@
+"""A limit on concurrent work that serves the waiting in turns, one address after another."""
+
+import asyncio
+from collections import OrderedDict, deque
+
+
+class FairSlots:
+    """Runs at most some tasks at once, and lets the addresses with waiting tasks take turns.
+
+    With a plain semaphore, a client that sends many requests at once would delay all others by the
+    time that all of its requests take.
+
+    Args:
+        slots: the maximum number of tasks that run at once.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._free = slots
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    async def acquire(self, address: str) -> None:
+        """Wait for a slot; the caller must release it."""
+        if self._free:
+            self._free -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(address, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()
+            else:
+                self._leave(address, turn)
+            raise
+
+    def release(self) -> None:
+        """Pass a slot on to the next waiting task, or free it."""
+        if not self._waiting:
+            self._free += 1
+            return
+        address, turns = self._waiting.popitem(last=False)
+        turn = turns.popleft()
+        if turns:
+            self._waiting[address] = turns
+        turn.set_result(None)
+
+    def _leave(self, address: str, turn: asyncio.Future[None]) -> None:
+        turns = self._waiting[address]
+        turns.remove(turn)
+        if not turns:
+            del self._waiting[address]
