@@ -20,8 +20,8 @@ from berth.ports.ledger import Ledger
 from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones, NotAskedError
 from berth.services.providers.guarded_saves import rejection_text, save
+from berth.services.zoning.offers.child_orders import portable_request
 from berth.services.zoning.offers.group_homes import home_guard, home_of, is_together
-from berth.services.zoning.offers.selection import portable_request
 
 Flaws = Mapping[str, OfferRefusalReason | None]
 """The reason for the refusal of each instance, by uuid; None if it was built or is being built."""

@@ -27,10 +27,10 @@ from berth.services.zoning.delegation.completion import SagaCompletion
 from berth.services.zoning.delegation.delegation import Delegation, Delegator
 from berth.services.zoning.delegation.offer_building import OfferBuilder
 from berth.services.zoning.delegation.sagas import Saga, SagaStore
+from berth.services.zoning.offers.child_orders import ActiveZones
 from berth.services.zoning.offers.group_homes import GroupHomes, home_at, home_of, is_together
 from berth.services.zoning.offers.offer_seals import LAYER_BYTES, blob_bytes_of
 from berth.services.zoning.offers.selection import (
-    ActiveZones,
     OfferChoice,
     OfferSelector,
     Selection,

@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from berth.domain.compute.decision import Decision
-from berth.domain.compute.request import Request
 from berth.domain.errors import BerthError
 from berth.domain.zones.offer import SELECT_ID_BYTES, ChildTerms, HostTerms, OfferKey, OfferTerms
 from berth.domain.zones.zone import Zone
@@ -20,35 +19,17 @@ from berth.scheduling.plan.offer_merge import (
     merge_from_one_source,
     merge_offers,
 )
-from berth.services.zoning.children.host_names_in_requests import host_naming_field
 from berth.services.zoning.messages.loop_tokens import LoopTokens
+from berth.services.zoning.offers.child_orders import OWN_S, ActiveZones, ChildOrders
 from berth.services.zoning.offers.child_releases import ChildReleases
 from berth.services.zoning.offers.group_homes import GroupHomes, home_of, is_together
 from berth.services.zoning.offers.host_offers import HostOfferMaker, HostOffers
-from berth.services.zoning.offers.offer_seals import OfferSeals, child_blob_bytes, request_digest
+from berth.services.zoning.offers.offer_seals import OfferSeals, request_digest
 from berth.services.zoning.offers.select_records import SelectRecord, SelectRecords
 
-# The seconds before its deadline that a zone reserves to merge, seal and answer are a base plus a
-# part for each instance.
-_OWN_S = 0.005
-_OWN_EACH_S = 0.00005
-# The reserve is at least this share of the remaining time, so that a late child does not make its
-# parent late.
-_OWN_SHARE = 0.1
 _ALL = 10**9
 # The id of a select without offers, for which nothing ever has to be released.
 _NOTHING = bytes(SELECT_ID_BYTES)
-# The same problem of a parent recurs with each of its selects, so it is reported at most once in
-# this many seconds.
-_TELL_AGAIN_S = 60.0
-
-
-class ActiveZones(Protocol):
-    """Lists the children that can receive requests now."""
-
-    def active(self) -> Sequence[Zone]:
-        """Return the children that are enabled and up, ordered by id."""
-        ...
 
 
 class OfferChoice(NamedTuple):
@@ -121,7 +102,6 @@ class OfferSelector:
     ) -> None:
         self._zone = zone
         self._local = local
-        self._zones = zones
         self._children = children
         self._homes = homes
         self._seals = seals
@@ -134,8 +114,9 @@ class OfferSelector:
         )
         self._given = SelectRecords(clock)
         self._releases: set[asyncio.Task[bool]] = set()
-        # When each event was last reported, by event and parent.
-        self._told_s: dict[tuple[str, str], float] = {}
+        self._orders = ChildOrders(
+            zone=zone, zones=zones, loop_tokens=loop_tokens, clock=clock, telemetry=telemetry
+        )
 
     async def offers(self, order: SelectOrder) -> Offers:
         """Return offers for a parent, sealed for it.
@@ -149,7 +130,7 @@ class OfferSelector:
         # A zone in a loop would otherwise offer its own hosts to itself, through zones that hold
         # and seal them again, although its hosts are already in the plan.
         if self._loop_tokens.is_among(order.marks):
-            self._tell("zone_in_a_ring", order.audience)
+            self._orders.tell("zone_in_a_ring", order.audience)
             return Offers(_NOTHING)
         selection = await self.select(order)
         if selection.spares and order.hold:
@@ -201,8 +182,8 @@ class OfferSelector:
         return await self._select(replace(order, group=free), without)
 
     async def _select(self, order: SelectOrder, without: Collection[int]) -> Selection:
-        zones = [one for one in self._zones_for(order) if one.zone_id not in without]
-        below = self._below_of(order) if zones else None
+        zones = [one for one in self._orders.zones_for(order) if one.zone_id not in without]
+        below = self._orders.below_of(order) if zones else None
         asked = [asyncio.create_task(self._ask(zone, below)) for zone in zones if below is not None]
         try:
             if asked:
@@ -219,54 +200,6 @@ class OfferSelector:
                 task.cancel()
         sources = [one for task in asked if (one := _result_of(task)) is not None]
         return self._merged(order, local, sources, late)
-
-    def _zones_for(self, order: SelectOrder) -> Sequence[Zone]:
-        """Return the children to ask.
-
-        The list is empty if the request names a host, if no child is up, or if offers have no room
-        for another layer of sealing.
-        """
-        request = order.request
-        if request.destination or request.force_hosts or request.force_nodes:
-            return ()
-        home = home_of(order.group)
-        zones = [one for one in self._zones.active() if home is None or one.zone_id == home]
-        if not zones or host_naming_field(request) is not None:
-            return ()
-        if child_blob_bytes(order.blob_bytes) is None:
-            self._tell("zone_too_deep", order.audience)
-            return ()
-        return zones
-
-    def _tell(self, name: str, parent: str) -> None:
-        """Report an event about a parent's selects, at most once in `_TELL_AGAIN_S`."""
-        now_s = self._clock.now_s()
-        if now_s >= self._told_s.get((name, parent), 0.0) + _TELL_AGAIN_S:
-            self._told_s[name, parent] = now_s
-            self._telemetry.event(name, parent=parent)
-
-    def _below_of(self, order: SelectOrder) -> SelectOrder | None:
-        """Return the order for the children.
-
-        The result is None if no time is left for the children, or no room for their layer of
-        sealing.
-        """
-        blob_bytes = child_blob_bytes(order.blob_bytes)
-        count = len(order.request.instance_uuids)
-        now_s = self._clock.now_s()
-        left_s = order.deadline_s - now_s
-        timeout_s = left_s - max(_OWN_S + _OWN_EACH_S * count, _OWN_SHARE * left_s)
-        if blob_bytes is None or timeout_s <= 0:
-            return None
-        return SelectOrder(
-            request=portable_request(order.request),
-            audience=self._zone,
-            deadline_s=now_s + timeout_s,
-            blob_bytes=blob_bytes,
-            group=None if order.group is None else replace(order.group, zone_id=None),
-            hold=order.hold,
-            marks=(*order.marks, self._loop_tokens.new()),
-        )
 
     async def _ask(self, zone: Zone, below: SelectOrder) -> _Source | None:
         count = len(below.request.instance_uuids)
@@ -300,7 +233,7 @@ class OfferSelector:
         """Wait for the children until the deadline; return the number without a usable answer."""
         if not asked:
             return 0
-        timeout_s = max(0.0, order.deadline_s - _OWN_S - self._clock.now_s())
+        timeout_s = max(0.0, order.deadline_s - OWN_S - self._clock.now_s())
         await asyncio.wait(asked, timeout=timeout_s)
         return sum(_result_of(task) is None for task in asked)
 
@@ -370,17 +303,6 @@ class OfferSelector:
             self._local.held.release(select_id, audience, keep=keep)
             await self._below.add(below)
         return True
-
-
-def portable_request(request: Request) -> Request:
-    """Return the request to send to children.
-
-    The ignored, retried and alternate hosts and the source cell are left out, because they mean
-    nothing in another zone.
-    """
-    if not (request.ignore_hosts or request.retried or request.alternates or request.source_cell):
-        return request
-    return replace(request, ignore_hosts=(), retried=(), alternates=(), source_cell="")
 
 
 def _result_of(task: "asyncio.Task[_Source | None]") -> _Source | None:
