@@ -37,6 +37,8 @@ from berth.services.zoning.children.zones import Zones
 from berth.services.zoning.delegation.remote_usage import RemoteUsage
 from berth.services.zoning.messages.assertions import AssertionVerifier
 from berth.services.zoning.messages.loop_tokens import LoopTokens
+from berth.services.zoning.offers.dry_runs import TreeDryRuns
+from berth.services.zoning.offers.tree_capacity import TreeCapacity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +54,8 @@ class ZoneParts:
         loop_tokens: recognises this zone's own list requests when its children send them back.
         children: forwards requests to children.
         counting: charges the servers in child zones to the quotas of this zone.
+        capacity: counts the servers that fit in this zone and those under it.
+        dry_runs: decides on requests over the tree without placing them.
         select_timeout_s: maximum duration of a parent's select, in seconds.
         build_timeout_s: maximum duration of a build or a release, in seconds.
     """
@@ -64,6 +68,8 @@ class ZoneParts:
     loop_tokens: LoopTokens
     children: ZoneForwarder
     counting: RemoteUsage
+    capacity: TreeCapacity
+    dry_runs: TreeDryRuns
     select_timeout_s: float
     build_timeout_s: float
 

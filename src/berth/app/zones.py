@@ -35,13 +35,16 @@ from berth.services.zoning.delegation.withdrawal import WithdrawalWorker
 from berth.services.zoning.messages.assertions import AssertionVerifier, AssertionWriter
 from berth.services.zoning.messages.child_client import ChildClient
 from berth.services.zoning.messages.loop_tokens import LoopTokens
+from berth.services.zoning.offers.child_orders import ChildOrders
 from berth.services.zoning.offers.child_releases import ChildReleases
+from berth.services.zoning.offers.dry_runs import TreeDryRuns
 from berth.services.zoning.offers.group_homes import GroupHomes
 from berth.services.zoning.offers.held_offers import HeldOffers
 from berth.services.zoning.offers.hold_routing import HoldRouter, OfferReleaser
 from berth.services.zoning.offers.host_offers import HostOfferMaker, incomparable_reason
 from berth.services.zoning.offers.offer_seals import OfferSeals
 from berth.services.zoning.offers.selection import OfferSelector
+from berth.services.zoning.offers.tree_capacity import TreeCapacity
 
 _KEY_FILE = "zone-keys"
 _PARENTS_FILE = "zone-parents"
@@ -140,6 +143,8 @@ def zone_parts(core: Core, zone: ZoneContext | None) -> ZoneParts | None:
     if zone is None:
         return None
     settings = zone.settings
+    homes = GroupHomes(core.ledger, core.replica)
+    loop_tokens = LoopTokens(Sealer(zone.keys.offers, os.urandom))
     return ZoneParts(
         name=settings.name,
         zones=zone.zones,
@@ -153,13 +158,97 @@ def zone_parts(core: Core, zone: ZoneContext | None) -> ZoneParts | None:
             stale_s=core.policies.policy.service_down_time_s,
         ),
         assertions=AssertionVerifier(settings.name, zone.parents.trusted, core.clock.now_s),
-        loop_tokens=LoopTokens(Sealer(zone.keys.offers, os.urandom)),
+        loop_tokens=loop_tokens,
         children=zone.forwards,
         counting=RemoteUsage(
             core.ledger, core.clock, asking_s=settings.build_timeout_s, limits=_limits(core)
         ),
+        capacity=TreeCapacity(
+            zone=settings.name,
+            decision_service=core.decision_service,
+            replica=core.replica,
+            orders=ChildOrders(
+                zone=settings.name,
+                zones=zone.watch,
+                loop_tokens=loop_tokens,
+                clock=core.clock,
+                telemetry=core.telemetry,
+            ),
+            children=zone.children,
+            homes=homes,
+            loop_tokens=loop_tokens,
+            clock=core.clock,
+            telemetry=core.telemetry,
+            select_s=settings.select_timeout_s,
+            levels_max=settings.levels_max,
+        ),
+        dry_runs=_dry_runs(core, zone, homes),
         select_timeout_s=settings.select_timeout_s,
         build_timeout_s=settings.build_timeout_s,
+    )
+
+
+def _dry_runs(core: Core, zone: ZoneContext, homes: GroupHomes) -> TreeDryRuns:
+    # The API's own selector holds nothing; offers for parents are made by schedulers.
+    held = HeldOffers(core.replica)
+    selector = _selector(core, zone, homes, held, os.urandom(_SCHEDULER_BYTES), hold_s=0.0)
+
+    def name_of(zone_id: int) -> str:
+        child = zone.watch.zone_of(zone_id)
+        return f"zone {zone_id}" if child is None else child.name
+
+    return TreeDryRuns(
+        zone=zone.settings.name,
+        decision_service=core.decision_service,
+        selector=selector,
+        homes=homes,
+        name_of=name_of,
+        clock=core.clock,
+        select_s=zone.settings.select_timeout_s,
+        levels_max=zone.settings.levels_max,
+    )
+
+
+def _selector(
+    core: Core,
+    zone: ZoneContext,
+    homes: GroupHomes,
+    held: HeldOffers,
+    scheduler: bytes,
+    *,
+    hold_s: float,
+) -> OfferSelector:
+    """Return the selector of a process, which makes offers in the name of `scheduler`."""
+    # Offers and loop tokens share the zone's offer keys, but are sealed for different purposes.
+    sealer = Sealer(zone.keys.offers, os.urandom)
+    offer_maker = HostOfferMaker(
+        replica=core.replica,
+        follower=core.follower,
+        decision_service=core.decision_service,
+        held=held,
+        clock=core.clock,
+        random_bytes=os.urandom,
+        hold_s=hold_s,
+        life_s=zone.settings.offer_life_s,
+    )
+    return OfferSelector(
+        zone=zone.settings.name,
+        local=offer_maker,
+        zones=zone.watch,
+        children=zone.children,
+        homes=homes,
+        seals=OfferSeals(zone.settings.name, sealer),
+        loop_tokens=LoopTokens(sealer),
+        clock=core.clock,
+        telemetry=core.telemetry,
+        scheduler=scheduler,
+        child_releases=ChildReleases(
+            zone=zone.settings.name,
+            children=zone.children,
+            clock=core.clock,
+            telemetry=core.telemetry,
+            pause_s=_RELEASE_PAUSE_S,
+        ),
     )
 
 
@@ -183,10 +272,7 @@ class ZoneScheduler:
         # all count the same holds.
         self._held = HeldOffers(core.replica, share_max=zone.settings.held_share_max)
         self._homes = GroupHomes(core.ledger, core.replica)
-        # Offers and loop tokens share the zone's offer keys, but are sealed for different purposes.
-        sealer = Sealer(zone.keys.offers, os.urandom)
-        self._seals = OfferSeals(zone.settings.name, sealer)
-        self._loop_tokens = LoopTokens(sealer)
+        self._seals = OfferSeals(zone.settings.name, Sealer(zone.keys.offers, os.urandom))
         self._scheduler = os.urandom(_SCHEDULER_BYTES)
         self._limits = _limits(core)
         self._name = name
@@ -212,7 +298,14 @@ class ZoneScheduler:
             telemetry=core.telemetry,
             timeout_s=zone.settings.build_timeout_s,
         )
-        self._selector = self._make_selector()
+        self._selector = _selector(
+            core,
+            zone,
+            self._homes,
+            self._held,
+            self._scheduler,
+            hold_s=zone.settings.offer_hold_s,
+        )
         self._builder = self._make_builder(claims)
         self.places: Placer = self._make_tree(local)
         self.withdrawn = self._withdrawals.note
@@ -277,38 +370,6 @@ class ZoneScheduler:
             zone=zone.settings.name,
             timeout_s=zone.settings.build_timeout_s,
             limits=self._limits,
-        )
-
-    def _make_selector(self) -> OfferSelector:
-        core, zone = self._core, self._zone
-        offer_maker = HostOfferMaker(
-            replica=core.replica,
-            follower=core.follower,
-            decision_service=core.decision_service,
-            held=self._held,
-            clock=core.clock,
-            random_bytes=os.urandom,
-            hold_s=zone.settings.offer_hold_s,
-            life_s=zone.settings.offer_life_s,
-        )
-        return OfferSelector(
-            zone=zone.settings.name,
-            local=offer_maker,
-            zones=zone.watch,
-            children=zone.children,
-            homes=self._homes,
-            seals=self._seals,
-            loop_tokens=self._loop_tokens,
-            clock=core.clock,
-            telemetry=core.telemetry,
-            scheduler=self._scheduler,
-            child_releases=ChildReleases(
-                zone=zone.settings.name,
-                children=zone.children,
-                clock=core.clock,
-                telemetry=core.telemetry,
-                pause_s=_RELEASE_PAUSE_S,
-            ),
         )
 
     def _make_builder(self, claims: Placer) -> OfferBuilder:

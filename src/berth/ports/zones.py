@@ -13,6 +13,7 @@ from berth.domain.zones.zone_orders import (
     ReleaseOrder,
     RemoteServer,
     SelectOrder,
+    ZoneCapacity,
 )
 from berth.former_names import former_name
 
@@ -46,6 +47,13 @@ class ChildZones(Protocol):
 
     async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
         """Request offers from a zone, which must be the audience of the order; return them."""
+        ...
+
+    async def capacity(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> ZoneCapacity:
+        """Return how many instances like the order's fit in a zone, which is its audience.
+
+        The number of instances in the order is ignored. A zone of an earlier version cannot answer.
+        """
         ...
 
     async def build(

@@ -124,7 +124,7 @@ class RandomRequests:
     # ---- requests of parents ------------------------------------------------------------------
 
     async def _select(self) -> None:
-        """Request offers, rarely for more than the capacity or with specs that name hosts."""
+        """Request offers or the capacity, rarely for too many or with specs that name hosts."""
         zone, rare = self._child(), self._random.random()
         request = self._request(zone)
         message: Json = {"request": request, "num_instances": self._random.choice((1, 1, 2, 5))}
@@ -137,6 +137,9 @@ class RandomRequests:
             message["group"] = self._group(request)
         if self._random.random() < 0.08:
             message = self._spoilt(message)
+        if self._random.random() < 0.1:
+            await self._state(zone, "POST", "/zones/capacity", message)
+            return
         said = await self._state(zone, "POST", "/zones/select", message)
         if said.status != 200:
             return

@@ -30,6 +30,9 @@ UNTOLD, TOLD_ALSO = 7_500, 2_500
 """The numbers of requests sent while no ranges are disclosed, and while some are."""
 RANGES: Final = ("free.VCPU", "total.MEMORY_MB")
 _RANGES: Final = re.compile(rb'"ranges": ?(\{(?:"[^"]*": ?\[[^\]]*\],? ?)*\})')
+# A capacity equals the number of hosts when each has room for one instance; docs/guides/zones.md
+# says so.
+_TOTAL: Final = re.compile(rb'"total": ?[0-9]+')
 _OPAQUE: Final = r"\.(metadata|scheduler_hints|flavor\.extra_specs|image\.properties)\..*"
 
 TOLD: Final[Mapping[str, str]] = {
@@ -37,6 +40,8 @@ TOLD: Final[Mapping[str, str]] = {
     r"\.select_id": "sixteen random bytes, to let go by",
     r"\.weights\[\]\.weight": "how good the offers are: without it there is no plan",
     r"\.weights\[\]\.blob": "sealed, and all of one length",
+    r"\.total": "how many instances fit in the zone and below it, which a select tells too",
+    r"\.is_partial": "that an answer from below is missing, as in the header of lists",
     r"\.instances\[\]\.(uuid|flaw)": "the parent's own instance, and one of nine words",
     r"\.reservation_id": "the parent's own",
     r"\.kept\[\]": "instances that the parent has named",
@@ -84,7 +89,10 @@ def leaks_of(record: Record) -> list[tuple[Talk, Leak]]:
     found: list[tuple[Talk, Leak]] = []
     for talk, said in record.said.items():
         own = SECRETS[talk.teller]
-        data, others = bytes(said), [one for one in SECRETS.values() if one is not own]
+        data, others = (
+            _TOTAL.sub(b'"total":""', bytes(said)),
+            [one for one in SECRETS.values() if one is not own],
+        )
         if talk.listener == OPERATOR:
             data = own.hidden(data)
         if talk.listener == "parent" and talk.teller == "east" and b"deep" in data:

@@ -127,6 +127,9 @@ def test_a_trial_that_is_refused_ends_with_3(run: Run, cloud: Cloud) -> None:
     ended = run(*words)
     assert (ended.code, run(*words, "--json").code) == (3, 3)
     assert "1 MB less memory: 1 host" in ended.out
+    partial = replace(TriedDecision.of(REFUSED, ()), is_partial=True, zones_missing=("west",))
+    cloud.fixed["POST", "/berth/v1/decide"] = (200, msgspec.to_builtins(partial))
+    assert "Not all zones gave a complete answer: west." in run(*words).out
 
 
 def test_groups_of_resources_are_explained(run: Run, cloud: Cloud) -> None:

@@ -246,6 +246,26 @@ def test_capacity_is_asked_by_the_flavors_id(run: Run, cloud: Cloud) -> None:
     assert run("capacity", "--flavor", "small").out == "7 more instances of small fit\n"
 
 
+def test_capacity_says_which_zones_are_not_counted(run: Run, cloud: Cloud) -> None:
+    """A partial answer is a lower bound; each child zone has a line."""
+    cloud.add_flavor("small")
+    zones = [
+        {"zone": "west", "count": 5, "is_partial": False},
+        {"zone": "east", "count": 4, "is_partial": True},
+        {"zone": "far", "count": None, "is_partial": True},
+    ]
+    answer = {"total": 9, "is_partial": True, "hosts_total": 0, "hosts": [], "zones": zones}
+    cloud.fixed["GET", "/berth/v1/capacity"] = (200, answer)
+    out = run("capacity", "--flavor", "small").out
+    assert out.startswith("at least 9 more instances of small fit on 0 hosts")
+    lines = [line.split(maxsplit=1) for line in out.splitlines()]
+    assert [line for line in lines if line[:1] and line[0] in {"west", "east", "far"}] == [
+        ["west", "5"],
+        ["east", "at least 4"],
+        ["far", "no answer"],
+    ]
+
+
 def test_candidates_are_explained_step_by_step(run: Run, cloud: Cloud) -> None:
     """The query is sent unchanged, and the step that leaves no candidates is named."""
     all_, none = {"providers": 1200, "trees": 3}, {"providers": 0, "trees": 0}

@@ -15,6 +15,7 @@ from berth.api.zones.schemas import (
     ZoneViewsAnswer,
 )
 from berth.services.zoning.messages.zone_messages import (
+    CapacityMessage,
     KeptMessage,
     OffersMessage,
     ReleaseMessage,
@@ -26,7 +27,7 @@ PREFIX = "/zones"
 _ZONE = "/zones/{zone_id}"
 _ADMIN, _KNOWN = Role.ADMIN, Role.KNOWN
 
-# Parents call with an account that has no project, hence `_KNOWN`. Select and release act for a
+# Parents call with an account that has no project, hence `_KNOWN`. These operations act for a
 # tenant, which only a signed assertion can name.
 OPERATIONS = (
     ApiOperation(
@@ -36,6 +37,15 @@ OPERATIONS = (
         role=_KNOWN,
         body=SelectMessage,
         answers=OffersMessage,
+        stated=AssertedIdentity.MUST,
+    ),
+    ApiOperation(
+        "POST",
+        "/zones/capacity",
+        offers.count_capacity,
+        role=_KNOWN,
+        body=SelectMessage,
+        answers=CapacityMessage,
         stated=AssertedIdentity.MUST,
     ),
     ApiOperation(

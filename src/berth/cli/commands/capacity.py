@@ -3,7 +3,7 @@
 import click
 
 from berth.cli.commands.flavors import find_flavor
-from berth.cli.connection import ApiConnection, connected, rows
+from berth.cli.connection import ApiConnection, Json, connected, rows
 from berth.cli.output import json_option, print_json, print_line, print_table
 
 
@@ -23,7 +23,7 @@ from berth.cli.output import json_option, print_json, print_line, print_table
 def capacity(
     api: ApiConnection, *, flavor: str, az: str | None, hosts_max: int, as_json: bool
 ) -> None:
-    """Count how many more instances of a flavor would fit, host by host."""
+    """Count how many more instances of a flavor would fit, by child zone and host."""
     found = find_flavor(api, flavor)
     # At least one host is requested; with --hosts 0, its row is not printed.
     limit = None if as_json else max(hosts_max, 1)
@@ -34,10 +34,21 @@ def capacity(
     # Only administrators learn the number of hosts.
     hosts_total = answer.get("hosts_total")
     where = "" if hosts_total is None else f" on {hosts_total:,} hosts"
-    print_line(f"{answer['total']:,} more instances of {found['name']} fit{where}")
+    least = "at least " if answer.get("is_partial") else ""
+    print_line(f"{least}{answer['total']:,} more instances of {found['name']} fit{where}")
     # The service sorts hosts by count, so the first rows are the best ones.
     best = [(one["host"], one["count"]) for one in rows(answer, "hosts")[:hosts_max]]
+    zones = [(one["zone"], _count_in(one)) for one in rows(answer, "zones")]
+    if zones:
+        print_table(("Child zone", "Fit"), zones, right=("Fit",))
     if best:
         print_table(("Host", "Fit"), best, right=("Fit",))
         if hosts_total is not None and hosts_total > len(best):
             print_line(f"and {hosts_total - len(best):,} more hosts")
+
+
+def _count_in(zone: Json) -> str:
+    """Return the number of instances that fit in a child zone, as text."""
+    if zone["count"] is None:
+        return "no answer"
+    return f"{'at least ' if zone['is_partial'] else ''}{zone['count']:,}"

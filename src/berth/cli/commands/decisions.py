@@ -6,10 +6,10 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from berth.cli.connection import ApiConnection, Json, connected, rows, segment
+from berth.cli.connection import ApiConnection, Json, connected, rows, segment, texts
 from berth.cli.decision_output import print_decision
 from berth.cli.failures import CommandError, ExitCode, end_with
-from berth.cli.output import json_option, print_json, print_table
+from berth.cli.output import json_option, print_json, print_line, print_table
 from berth.cli.server_finding import PATH
 from berth.domain.compute.decision import (
     Decision,
@@ -51,8 +51,16 @@ def try_out(api: ApiConnection, body: Json, headers: dict[str, str], *, as_json:
     """
     answer = api.ask("POST", "/berth/v1/decide", body=body, headers=headers)
     _print_answer(answer, TriedDecision, as_json=as_json)
+    if answer.get("is_partial") and not as_json:
+        which = _names(texts(answer, "zones_missing"))
+        print_line(f"Not all zones gave a complete answer{which}.")
     if answer["verdict"] == Verdict.REFUSED:
         end_with(ExitCode.NO_VALID_HOST)
+
+
+def _names(zones: list[str]) -> str:
+    """Return zones in a form that continues a sentence; tenants get no names."""
+    return f": {', '.join(zones)}" if zones else ""
 
 
 def _print_answer(answer: Json, kind: type[Decision], *, as_json: bool) -> None:

@@ -260,6 +260,11 @@ class TriedDecision(Decision):
     """For each weigher, the host that would have won without it among all hosts that passed the
     filters for the first instance. Empty if the request was refused or the driver does not use
     weighers."""
+    is_partial: bool = False
+    """Whether child zones were left out of the decision or answered for some of their hosts only.
+    A create may then find more room."""
+    zones_missing: tuple[str, ...] = ()
+    """The names of these child zones, for administrators."""
 
     @classmethod
     def of(cls, decision: Decision, found: tuple[Counterfactual, ...]) -> Self:

@@ -46,7 +46,7 @@ class Offers:
 
     Each offer is valid only together with those before it. `select_id` identifies the select when
     the parent releases unused offers. `late` counts the child zones that did not answer in time; it
-    is local and not transmitted.
+    is local and not transmitted. With `is_partial`, hosts of zones below may be missing.
     """
 
     select_id: bytes
@@ -54,6 +54,18 @@ class Offers:
     blobs: tuple[bytes, ...] = ()
     # Equality ignores `late`, because two answers with the same offers are equal.
     late: int = field(default=0, compare=False)
+    is_partial: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneCapacity:
+    """The number of further instances like a request's that a zone and those below it can take.
+
+    With `is_partial` the number is a lower bound: the zone did not count all hosts.
+    """
+
+    count: int
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

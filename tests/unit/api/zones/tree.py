@@ -169,6 +169,8 @@ class ZoneStack(Stack):
             counting=RemoteUsage(
                 self.ledger, self.clock, asking_s=30.0, limits=QuotaLimits(self.replica).within
             ),
+            capacity=self.house.capacity,
+            dry_runs=self.house.dry_runs,
             select_timeout_s=2.0,
             build_timeout_s=30.0,
         )

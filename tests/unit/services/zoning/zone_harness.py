@@ -21,13 +21,14 @@ from berth.domain.zones.zone_orders import (
     RemoteServer,
     SelectOrder,
     Withdrawal,
+    ZoneCapacity,
 )
 from berth.ports.bus import Bus
 from berth.ports.zones import NotAskedError
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.rules.rule import Normalisation
 from berth.services.crypto.sealing import KEY_BYTES, Sealer
-from berth.services.decisions.decisions import DecisionService
+from berth.services.decisions.decisions import DecisionService, PolicyInForce
 from berth.services.placement.placement import PlacementService
 from berth.services.zoning.delegation.command_handlers import ZoneCommandHandlers
 from berth.services.zoning.delegation.delegation import Delegator
@@ -37,13 +38,16 @@ from berth.services.zoning.delegation.sagas import SagaStore
 from berth.services.zoning.delegation.tree_placement import TreePlacement, TreeSettings
 from berth.services.zoning.delegation.withdrawal import WithdrawalWorker
 from berth.services.zoning.messages.loop_tokens import LoopTokens
+from berth.services.zoning.offers.child_orders import ChildOrders
 from berth.services.zoning.offers.child_releases import ChildReleases
+from berth.services.zoning.offers.dry_runs import TreeDryRuns
 from berth.services.zoning.offers.group_homes import GroupHomes
 from berth.services.zoning.offers.held_offers import HeldOffers
 from berth.services.zoning.offers.hold_routing import HoldRouter, OfferReleaser
 from berth.services.zoning.offers.host_offers import HostOfferMaker
 from berth.services.zoning.offers.offer_seals import OfferSeals
 from berth.services.zoning.offers.selection import OfferSelector
+from berth.services.zoning.offers.tree_capacity import TreeCapacity
 from berth.testing.builders import make_flavor
 from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.wiring import POLICY, Desk, Fleet, open_desk
@@ -105,6 +109,9 @@ class ZoneServices:
     """The limits of projects in this zone."""
     gathers: bool = False
     """Whether releases to children are collected for the whole test."""
+    down: list[Zone] = field(default_factory=list[Zone])
+    """The children that are known to be down."""
+    policies: PolicyInForce = field(default_factory=SharePolicy)
 
     def __post_init__(self) -> None:
         """Wire the services."""
@@ -115,7 +122,7 @@ class ZoneServices:
         def random_bytes(length: int) -> bytes:
             return next(numbers).to_bytes(length, "big")
 
-        desk.decision_service = DecisionService(desk.replica, SharePolicy(), desk.clock)
+        desk.decision_service = DecisionService(desk.replica, self.policies, desk.clock)
         desk.placer = PlacementService(
             ledger=desk.ledger,
             follower=desk.follower,
@@ -156,6 +163,33 @@ class ZoneServices:
                 telemetry=desk.told,
                 pause_s=0.1 if self.gathers else 0.0,
             ),
+        )
+        self.capacity = TreeCapacity(
+            zone=self.name,
+            decision_service=desk.decision_service,
+            replica=desk.replica,
+            orders=ChildOrders(
+                zone=self.name,
+                zones=self,
+                loop_tokens=LoopTokens(sealer),
+                clock=desk.clock,
+                telemetry=desk.told,
+            ),
+            children=self.near,
+            homes=homes,
+            loop_tokens=LoopTokens(sealer),
+            clock=desk.clock,
+            telemetry=desk.told,
+            levels_max=self.levels_max,
+        )
+        self.dry_runs = TreeDryRuns(
+            zone=self.name,
+            decision_service=desk.decision_service,
+            selector=self.selector,
+            homes=homes,
+            name_of=self.name_of,
+            clock=desk.clock,
+            levels_max=self.levels_max,
         )
         self.delegator = Delegator(
             ledger=desk.ledger,
@@ -224,7 +258,16 @@ class ZoneServices:
 
     def active(self) -> Sequence[Zone]:
         """Return the children that may be asked."""
-        return () if self.is_alone else self.children
+        return () if self.is_alone else [one for one in self.children if one not in self.down]
+
+    def offline(self) -> Sequence[Zone]:
+        """Return the children that are down."""
+        return self.down
+
+    def name_of(self, zone_id: int) -> str:
+        """Return the name of a child."""
+        zone = self.zone_of(zone_id)
+        return "" if zone is None else zone.name
 
     def zone_of(self, zone_id: int) -> Zone | None:
         """Return a child by its id, or None."""
@@ -268,6 +311,12 @@ class InProcessZones:
         self._answer(zone)
         return offers
 
+    async def capacity(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> ZoneCapacity:
+        """Pass the order to the zone's services."""
+        capacity = await self._reach(zone, "capacity").capacity.count_for_parent(order)
+        self._answer(zone)
+        return capacity
+
     async def build(
         self, zone: Zone, order: BuildOrder, *, timeout_s: float
     ) -> tuple[BuildOutcome, ...]:
@@ -309,7 +358,7 @@ class InProcessZones:
             raise UnavailableError(f"zone {zone.name}: the answer is lost")
 
 
-async def open_zone_services(
+async def open_zone_services(  # noqa: PLR0913 - each test sets a few of them
     name: str,
     near: InProcessZones,
     *,
@@ -317,10 +366,12 @@ async def open_zone_services(
     vcpus: int = 4,
     gathers: bool = False,
     levels_max: int = 4,
+    policies: PolicyInForce | None = None,
 ) -> ZoneServices:
     """Return a zone with some hosts."""
     desk = await open_desk(Fleet(hosts=hosts, vcpus=vcpus))
-    return ZoneServices(name, desk, near, gathers=gathers, levels_max=levels_max)
+    policies = policies or SharePolicy()
+    return ZoneServices(name, desk, near, gathers=gathers, levels_max=levels_max, policies=policies)
 
 
 async def open_tree(*, gathers: bool = False, levels_max: int = 4) -> ZoneServices:

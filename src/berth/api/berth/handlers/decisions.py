@@ -1,5 +1,7 @@
 """Handlers for stored decisions, trial decisions and remaining capacity."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from berth.api.berth.handlers.decision_finding import (
@@ -15,6 +17,7 @@ from berth.api.berth.schemas.decisions import (
     DecisionsAnswer,
     DecisionsQuery,
     HostCapacity,
+    ZoneCapacityView,
 )
 from berth.api.compute.handlers.servers.server_orders import (
     check_flavor,
@@ -25,16 +28,21 @@ from berth.api.errors import HttpError
 from berth.api.links import limit_of
 from berth.api.routing import Answer, Call
 from berth.domain.compute.decision import Decision
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.scheduling.plan.capacity import Capacity
 from berth.services.servers.instances import CreateOrder
+from berth.services.zoning.offers.tree_capacity import ChildCapacity, TreeCount
 
 # The names of fields in this API, by their names in the service's errors.
 _FIELDS = {"flavorRef": "flavor"}
 
 
 async def show_capacity(call: Call) -> Answer:
-    """Show how many more servers of a flavor fit in total and, for administrators, per host."""
+    """Show how many more servers of a flavor fit in total and, for administrators, per host.
+
+    In a zone of a tree, the zones below count too.
+    """
     query = call.query(CapacityQuery)
     # With `ZONE:HOST`, other callers could measure the free capacity of single hosts.
     if query.availability_zone and ":" in query.availability_zone and not call.identity.is_admin:
@@ -52,15 +60,36 @@ async def show_capacity(call: Call) -> Answer:
     )
     try:
         request = await call.parts.instances.request_of(order)
-        capacity = call.parts.decision_service.capacity(request)
+        found = await _counted(call, request)
     except InvalidInputError as error:
         raise InvalidInputError(_FIELDS.get(error.field, error.field), error.reason) from error
-    answer = CapacityAnswer(total=capacity.total)
-    # The number of hosts is the operator's own, as in refusals.
+    return Answer(_answer(call, found, query.limit))
+
+
+async def _counted(call: Call, request: Request) -> TreeCount:
+    """Return the capacity of this deployment, and of its child zones if it has any."""
+    zones = call.parts.zones
+    if zones is None:
+        return TreeCount(call.parts.decision_service.capacity(request))
+    return await zones.capacity.count(request)
+
+
+def _answer(call: Call, found: TreeCount, limit: int | None) -> CapacityAnswer:
+    answer = CapacityAnswer(total=found.total, is_partial=found.is_partial)
+    # The hosts and zones are the operator's own knowledge, as in refusals.
     if call.identity.is_admin:
-        answer.hosts_total = len(capacity.rows)
-        answer.hosts = _hosts(call, capacity, limit_of(call, query.limit))
-    return Answer(answer)
+        answer.hosts_total = len(found.here.rows)
+        answer.hosts = _hosts(call, found.here, limit_of(call, limit))
+        if found.children:
+            answer.zones = [_zone(one) for one in found.children]
+    return answer
+
+
+def _zone(child: ChildCapacity) -> ZoneCapacityView:
+    capacity = child.capacity
+    if capacity is None:
+        return ZoneCapacityView(zone=child.zone, count=None, is_partial=True)
+    return ZoneCapacityView(zone=child.zone, count=capacity.count, is_partial=capacity.is_partial)
 
 
 def _hosts(call: Call, capacity: Capacity, limit: int) -> list[HostCapacity]:
@@ -115,9 +144,17 @@ async def try_decision(call: Call) -> Answer:
     await call.parts.follower.catch_up()
     try:
         request = await call.parts.instances.request_of(asked.order)
-        decision_service = call.parts.decision_service
-        decide = decision_service.try_out if call.identity.is_admin else decision_service.decide
-        decision = decide(request)
+        decision = await _tried(call, request)
     except InvalidInputError as error:
         raise asked.named_as_sent(error) from error
     return Answer(shown(call, decision))
+
+
+async def _tried(call: Call, request: Request) -> Decision:
+    is_admin = call.identity.is_admin
+    if call.parts.zones is None:
+        decision_service = call.parts.decision_service
+        return decision_service.try_out(request) if is_admin else decision_service.decide(request)
+    decision = await call.parts.zones.dry_runs.decide(request, explains=is_admin)
+    # Tenants must not learn which zones there are.
+    return decision if is_admin else replace(decision, zones_missing=())

@@ -45,13 +45,27 @@ class HostCapacity(View):
     count: int
 
 
-class CapacityAnswer(View):
-    """The number of servers that still fit.
+class ZoneCapacityView(View):
+    """The number of servers that fit in a child zone, null if it gave no answer.
 
-    For administrators, `hosts_total` is the number of hosts on which they fit, and `hosts` lists
-    these hosts with the number of servers on each, the largest number first.
+    With `is_partial`, more may fit.
+    """
+
+    zone: str
+    count: int | None
+    is_partial: bool
+
+
+class CapacityAnswer(View):
+    """The number of servers that still fit, at least so many if the answer `is_partial`.
+
+    For administrators, `hosts_total` is the number of this zone's hosts on which they fit, `hosts`
+    lists these hosts with the number of servers on each, the largest number first, and `zones`
+    lists the child zones.
     """
 
     total: int
+    is_partial: bool
     hosts_total: int | UnsetType = UNSET
     hosts: list[HostCapacity] | UnsetType = UNSET
+    zones: list[ZoneCapacityView] | UnsetType = UNSET

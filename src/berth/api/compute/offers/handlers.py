@@ -4,7 +4,12 @@ from berth.api.assertions import zone_parts
 from berth.api.compute.offers.orders import build_order, release_order, select_order
 from berth.api.routing import Answer, Call
 from berth.services.zoning.messages.zone_commands import BUILD, RELEASE, SELECT
-from berth.services.zoning.messages.zone_messages import KeptMessage, OffersMessage, OutcomesMessage
+from berth.services.zoning.messages.zone_messages import (
+    CapacityMessage,
+    KeptMessage,
+    OffersMessage,
+    OutcomesMessage,
+)
 
 # The API waits this many seconds beyond the deadline of the offers. Otherwise offers that the
 # scheduler returns right at the deadline would arrive too late.
@@ -19,6 +24,14 @@ async def select_offers(call: Call) -> Answer:
     timeout_s = order.deadline_s - call.parts.clock.now_s() + _SLACK_S
     offers = await call.parts.bus.call(SELECT, order, timeout_s=timeout_s)
     return Answer(OffersMessage.of(offers))
+
+
+async def count_capacity(call: Call) -> Answer:
+    """Return how many servers like the one in a parent's request fit here and in zones below."""
+    parts = zone_parts(call.parts)
+    order = await select_order(call)
+    await call.parts.follower.catch_up()
+    return Answer(CapacityMessage.of(await parts.capacity.count_for_parent(order)))
 
 
 async def build_by_offers(call: Call) -> Answer:

@@ -141,6 +141,11 @@ class ZoneWatch:
         states = (self._polled[zone_id] for zone_id in sorted(self._polled))
         return [child.zone for child in states if self._is_active(child)]
 
+    def offline(self) -> Sequence[Zone]:
+        """Return the children that are enabled and known to be down, ordered by id."""
+        states = (self._polled[zone_id] for zone_id in sorted(self._polled))
+        return [one.zone for one in states if one.zone.is_enabled and not self._is_up(one)]
+
     def zone_of(self, zone_id: int) -> Zone | None:
         """Return a child by its id, whether up or not, or None if there is no such child."""
         child = self._polled.get(zone_id)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from berth.domain.compute.decision import Decision, NoValidHostError
-from berth.domain.compute.request import Destination, Operation, Request
+from berth.domain.compute.request import Operation, Request
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import ConflictError
 from berth.domain.ledger.record import PendingRequest
@@ -28,6 +28,7 @@ from berth.services.zoning.delegation.delegation import Delegation, Delegator
 from berth.services.zoning.delegation.offer_building import OfferBuilder
 from berth.services.zoning.delegation.sagas import Saga, SagaStore
 from berth.services.zoning.offers.child_orders import ActiveZones
+from berth.services.zoning.offers.dry_runs import NOWHERE, PART_IS_SILENT
 from berth.services.zoning.offers.group_homes import GroupHomes, home_at, home_of, is_together
 from berth.services.zoning.offers.offer_seals import LAYER_BYTES, blob_bytes_of
 from berth.services.zoning.offers.selection import (
@@ -41,9 +42,6 @@ from berth.services.zoning.offers.selection import (
 # spare an overloaded child.
 _SETTLE_PAUSE_S = 0.5
 _SETTLE_PAUSE_MAX_S = 5.0
-# No host has this name, so no host of this zone accepts the request. The name explains the refusal
-# in the record of the decision.
-_NOWHERE = Destination("the child zone of its server group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,6 @@ class TreePlacement:
         self._homes = GroupHomes(ledger, replica)
         # The requests that are being placed, by id, each with an event that is set at its end.
         self._at_work: dict[str, asyncio.Event] = {}
-        self._replica = replica
         self._local = local
         self._selector = selector
         self._builder = builder
@@ -165,7 +162,7 @@ class TreePlacement:
         """
         attempt = 1
         while True:
-            selection = await self._select(wanted, await self._group_of(order.request))
+            selection = await self._select(wanted, await self._homes.group_of(order.request))
             if not self._is_local(selection, order):
                 return selection
             is_short = len(selection.choices) < len(wanted.instance_uuids)
@@ -177,7 +174,7 @@ class TreePlacement:
 
     async def _place_here(self, order: PlaceOrder, selection: Selection) -> Decision:
         await self._release(selection)
-        group = await self._group_of(order.request)
+        group = await self._homes.group_of(order.request)
         if len(selection.choices) == len(order.request.instance_uuids):
             group = await self._homes.bind(group, selection.choices[0].where)
         with_notes = replace(
@@ -185,7 +182,7 @@ class TreePlacement:
         )
         if home_of(group):
             # The group's home is a child that has too little room, so this zone must refuse.
-            with_notes = replace(with_notes, request=replace(order.request, destination=_NOWHERE))
+            with_notes = replace(with_notes, request=replace(order.request, destination=NOWHERE))
         return await self._local.place(with_notes)
 
     async def _may_leave(self, order: PlaceOrder) -> bool:
@@ -219,7 +216,7 @@ class TreePlacement:
         if pending is None:
             raise ConflictError(f"request {request_id} is no longer pending")
         taken = await self._sagas.take(pending)
-        group = await self._group_of(taken.request)
+        group = await self._homes.group_of(taken.request)
         saga = await self._sagas.resume(taken.request, group, order.instances)
         if taken.is_given_up:
             return await self._completion.give_up(saga)
@@ -232,7 +229,7 @@ class TreePlacement:
 
     async def _execute(self, order: PlaceOrder, selection: Selection) -> Decision:
         """Record a request as pending and leased, and run its saga."""
-        group = await self._group_of(order.request)
+        group = await self._homes.group_of(order.request)
         try:
             saga = await self._sagas.begin(order, group)
         except ConflictError:
@@ -378,15 +375,6 @@ class TreePlacement:
     async def _release(self, selection: Selection, *, keep: int = 0) -> None:
         await self._selector.release(UnusedOffers(selection.select_id, keep), self._zone)
 
-    async def _group_of(self, request: Request) -> ServerGroup | None:
-        uuid = request.group_uuid
-        if uuid is None:
-            return None
-        known = self._replica.hosts.server_groups.get(uuid)
-        # Children need the group in their orders. The ledger is read when the group is newer than
-        # the replica.
-        return known or await self._ledger.get(ServerGroup, uuid)
-
 
 def _suits(group: ServerGroup | None, selection: Selection) -> bool:
     """Return whether a plan leads to the home zone that its group has been bound to."""
@@ -416,7 +404,7 @@ def _told(selection: Selection) -> str:
     """
     if not selection.late:
         return ""
-    return "A part of the cloud gave no answer and may have room; try again."
+    return PART_IS_SILENT
 
 
 def _told_operators(selection: Selection) -> str:

@@ -24,12 +24,14 @@ from berth.domain.zones.zone_orders import (
     ReleaseOrder,
     RemoteServer,
     SelectOrder,
+    ZoneCapacity,
 )
 from berth.ports.clock import Clock
 from berth.ports.zones import ForwardedRequest, ForwardedResponse, ZoneForwarder
 from berth.services.zoning.messages.message_parts import RequestMessage
 from berth.services.zoning.messages.zone_messages import (
     BuildMessage,
+    CapacityMessage,
     KeptMessage,
     OffersMessage,
     OutcomesMessage,
@@ -39,6 +41,7 @@ from berth.services.zoning.messages.zone_messages import (
 
 INFO_PATH: Final = "/zones/info"
 SELECT_PATH: Final = "/zones/select"
+CAPACITY_PATH: Final = "/zones/capacity"
 RELEASE_PATH: Final = "/zones/release"
 BUILD_PATH: Final = "/v2.1/servers"
 
@@ -61,6 +64,7 @@ _REASONS: Final[Mapping[int, str]] = {
     "this zone's keys, and the clocks",
     403: "it rejects the account or the assertion; check its copy of this zone's keys",
     404: "it does not serve the requested path; check its URL and its version",
+    405: "it does not serve the requested path; check its URL and its version",
     501: "it is not a zone; set zones.name in its settings",
 }
 
@@ -134,9 +138,7 @@ class ChildClient:
     async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
         """See `ChildZones.select`."""
         request = order.request
-        if self._latest is None or self._latest[0] is not request:
-            self._latest = (request, RequestMessage.of(request))
-        message = SelectMessage.of(order, self._clock.now_s(), self._latest[1])
+        message = self._message_of(order)
         each_bytes = 2 * order.blob_bytes + _EACH_BYTES
         asked = _post(SELECT_PATH, message, message.num_instances * each_bytes)
         answer = await self._ask(
@@ -154,6 +156,28 @@ class ChildClient:
         if len(offers.select_id) != SELECT_ID_BYTES or not all(map(isfinite, offers.weights)):
             raise _odd(zone)
         return offers
+
+    async def capacity(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> ZoneCapacity:
+        """See `ChildZones.capacity`."""
+        request = order.request
+        answer = await self._ask(
+            zone,
+            _post(CAPACITY_PATH, self._message_of(order), 0),
+            CapacityMessage,
+            timeout_s=timeout_s,
+            project_id=request.project_id,
+            user_id=request.user_id,
+        )
+        try:
+            return answer.capacity
+        except BerthError as error:
+            raise _odd(zone) from error
+
+    def _message_of(self, order: SelectOrder) -> SelectMessage:
+        request = order.request
+        if self._latest is None or self._latest[0] is not request:
+            self._latest = (request, RequestMessage.of(request))
+        return SelectMessage.of(order, self._clock.now_s(), self._latest[1])
 
     async def build(
         self, zone: Zone, order: BuildOrder, *, timeout_s: float

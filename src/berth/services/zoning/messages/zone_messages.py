@@ -19,6 +19,7 @@ from berth.domain.zones.zone_orders import (
     ReleaseOrder,
     SelectOrder,
     Withdrawal,
+    ZoneCapacity,
 )
 from berth.services.crypto.base64url import url_text_of
 from berth.services.zoning.messages.loop_tokens import read_loop_tokens
@@ -32,6 +33,8 @@ from berth.services.zoning.messages.message_parts import (
     check_range,
 )
 
+CAPACITY_MAX = 10**15
+"""The largest capacity that a zone accepts from a child; sums of such numbers are exact in JSON."""
 # The longest deadline bounds the time for which a parent's select can occupy this zone.
 DEADLINE_MS_MAX = 60_000
 
@@ -114,18 +117,20 @@ class WeightMessage:
 class OffersMessage:
     """The answer to a select: the offers, best first.
 
-    The form `{"weights": [...]}` is that of Diablo's zones (nova-behaviour.md 1.4).
+    The form `{"weights": [...]}` is that of Diablo's zones (nova-behaviour.md 1.4). With
+    `is_partial`, hosts of zones below may be missing; earlier versions do not say so.
     """
 
     select_id: str
     weights: tuple[WeightMessage, ...]
+    is_partial: bool = False
 
     @classmethod
     def of(cls, offers: Offers) -> "OffersMessage":
         """Return the message for offers."""
         pairs = zip(offers.weights, offers.blobs, strict=True)
         weights = tuple(WeightMessage(weight, url_text_of(blob)) for weight, blob in pairs)
-        return cls(url_text_of(offers.select_id), weights)
+        return cls(url_text_of(offers.select_id), weights, offers.is_partial)
 
     @property
     def offers(self) -> Offers:
@@ -138,7 +143,31 @@ class OffersMessage:
             select_id=bytes_of("select_id", self.select_id),
             weights=tuple(one.weight for one in self.weights),
             blobs=tuple(bytes_of("blob", one.blob) for one in self.weights),
+            is_partial=self.is_partial,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityMessage:
+    """The number of instances that fit in a zone; with `is_partial`, at least so many."""
+
+    total: int
+    is_partial: bool = False
+
+    @classmethod
+    def of(cls, capacity: ZoneCapacity) -> "CapacityMessage":
+        """Return the message for a capacity."""
+        return cls(capacity.count, capacity.is_partial)
+
+    @property
+    def capacity(self) -> ZoneCapacity:
+        """The capacity as a domain object.
+
+        Raises:
+            InvalidInputError: the number is negative or too large.
+        """
+        check_range("total", self.total, 0, CAPACITY_MAX)
+        return ZoneCapacity(self.total, self.is_partial)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,10 @@ class ActiveZones(Protocol):
         """Return the children that are enabled and up, ordered by id."""
         ...
 
+    def offline(self) -> Sequence[Zone]:
+        """Return the children that are enabled and known to be down, ordered by id."""
+        ...
+
 
 class ChildOrders:
     """Derives the orders for children from the orders that a zone receives.
@@ -70,11 +74,18 @@ class ChildOrders:
         The list is empty if the request names a host, if no child is up, or if offers have no room
         for another layer of sealing.
         """
+        return self._wanted(order, self._zones.active())
+
+    def offline_for(self, order: SelectOrder) -> Sequence[Zone]:
+        """Return the children that are down and would be asked if they were up."""
+        return self._wanted(order, self._zones.offline())
+
+    def _wanted(self, order: SelectOrder, among: Sequence[Zone]) -> Sequence[Zone]:
         request = order.request
         if request.destination or request.force_hosts or request.force_nodes:
             return ()
         home = home_of(order.group)
-        zones = [one for one in self._zones.active() if home is None or one.zone_id == home]
+        zones = [one for one in among if home is None or one.zone_id == home]
         if not zones or host_naming_field(request) is not None:
             return ()
         if child_blob_bytes(order.blob_bytes) is None:

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from berth.domain.compute.instance import Instance, Task
+from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import ConflictError
 from berth.domain.ledger.write import Committed, Guard, Put
@@ -33,6 +34,20 @@ class GroupHomes:
         if group is None:
             return None
         return self._replica.hosts.server_groups.get(group.uuid, group)
+
+    async def group_of(self, request: Request) -> ServerGroup | None:
+        """Return the server group of a request, or None if it has none.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
+        uuid = request.group_uuid
+        if uuid is None:
+            return None
+        known = self._replica.hosts.server_groups.get(uuid)
+        # Children need the group in their orders. The ledger is read when the group is newer than
+        # the replica.
+        return known or await self._ledger.get(ServerGroup, uuid)
 
     async def bind(
         self, group: ServerGroup | None, where: HostTerms | ChildTerms
@@ -95,6 +110,19 @@ class GroupHomes:
         guard = Guard(home_guard(group.uuid), seen)
         (outcome,) = await self._ledger.commit([(guard, Put(free))])
         return free if isinstance(outcome, Committed) else None
+
+    async def seen_by_all(self, group: ServerGroup | None) -> ServerGroup | None:
+        """Return a group, without its home zone if it has no members, without recording anything.
+
+        A request for such a group may go to any zone, because a select takes its home away if that
+        has too little room; see `leave`.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
+        if group is None or home_of(group) is None or await self._has_members(group, ()):
+            return group
+        return replace(group, zone_id=None)
 
     async def _has_members(self, group: ServerGroup, but: Collection[str]) -> bool:
         query = InstanceQuery(group_uuid=group.uuid, limit=_MEMBERS_MAX)

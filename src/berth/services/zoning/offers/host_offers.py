@@ -110,7 +110,7 @@ class HostOfferMaker:
         """Decide placements for all instances, or for as many as fit."""
         if order.group is None:
             return self._decide_alone(order.request)
-        with _known(self._replica.hosts, order.group):
+        with known_group(self._replica.hosts, order.group):
             return self._decide_alone(order.request)
 
     def _decide_alone(self, request: Request) -> Decision:
@@ -126,8 +126,8 @@ def _part_of(request: Request, count: int) -> Request:
 
 
 @contextmanager
-def _known(hosts: HostTable, group: ServerGroup) -> Generator[None]:
-    """Add a parent's group to the table for the duration of a decision."""
+def known_group(hosts: HostTable, group: ServerGroup) -> Generator[None]:
+    """Add a parent's group to the table for the duration of a decision, which must not await."""
     # A decision has no await, so no other request sees the group.
     if group.uuid in hosts.server_groups:
         yield

@@ -50,6 +50,8 @@ class Selection:
         ends_at_s: the expiry time of the offers, in Unix seconds.
         decision: the decision behind this zone's own offers.
         late: the number of children that gave no usable answer in time.
+        partial: the names of the children whose offers are incomplete or missing, including those
+            that are known to be down.
     """
 
     select_id: bytes
@@ -58,6 +60,7 @@ class Selection:
     ends_at_s: float
     decision: Decision
     late: int = 0
+    partial: tuple[str, ...] = ()
 
 
 class _Source(NamedTuple):
@@ -153,7 +156,13 @@ class OfferSelector:
             )
             blobs.append(self._seals.seal(terms, blob_bytes=order.blob_bytes))
         weights = tuple(choice.weight for choice in selection.choices)
-        return Offers(selection.select_id, weights, tuple(blobs), selection.late)
+        return Offers(
+            selection.select_id,
+            weights,
+            tuple(blobs),
+            selection.late,
+            is_partial=bool(selection.partial),
+        )
 
     async def select(self, order: SelectOrder, *, without: Collection[int] = ()) -> Selection:
         """Return the best offers of this zone and of the zones under it.
@@ -175,8 +184,12 @@ class OfferSelector:
         group, uuids = order.group, order.request.instance_uuids
         if group is None or home_of(group) is None or len(selection.choices) == len(uuids):
             return selection
-        free = await self._homes.leave(group, but=uuids)
-        if free is None:
+        if order.hold:
+            free = await self._homes.leave(group, but=uuids)
+        else:
+            # A request that only asks must not change the record of the group.
+            free = await self._homes.seen_by_all(group)
+        if free is None or home_of(free) is not None:
             return selection
         await self.release(UnusedOffers(selection.select_id), order.audience)
         return await self._select(replace(order, group=free), without)
@@ -199,7 +212,10 @@ class OfferSelector:
             for task in asked:
                 task.cancel()
         sources = [one for task in asked if (one := _result_of(task)) is not None]
-        return self._merged(order, local, sources, late)
+        complete = {one.zone.zone_id for one in sources if not one.offers.is_partial}
+        partial = [one.name for one in zones if one.zone_id not in complete]
+        partial += [one.name for one in self._orders.offline_for(order)]
+        return replace(self._merged(order, local, sources, late), partial=tuple(sorted(partial)))
 
     async def _ask(self, zone: Zone, below: SelectOrder) -> _Source | None:
         count = len(below.request.instance_uuids)

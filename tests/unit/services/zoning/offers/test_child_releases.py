@@ -12,6 +12,7 @@ from berth.domain.zones.zone_orders import (
     ReleaseOrder,
     RemoteServer,
     SelectOrder,
+    ZoneCapacity,
 )
 from berth.domain.zones.zone_orders import UnusedOffers as Unused
 from berth.services.zoning.offers.child_releases import ChildReleases
@@ -35,6 +36,10 @@ class Listening:
 
     async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
         """See `ChildZones.select`."""
+        raise AssertionError(zone, order, timeout_s)
+
+    async def capacity(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> ZoneCapacity:
+        """See `ChildZones.capacity`."""
         raise AssertionError(zone, order, timeout_s)
 
     async def build(

@@ -1,0 +1,177 @@
+"""Counts the capacity of this zone and of all zones under it."""
+
+import asyncio
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from berth.domain.compute.request import Request
+from berth.domain.errors import BerthError
+from berth.domain.zones.zone import Zone
+from berth.domain.zones.zone_orders import SelectOrder, ZoneCapacity
+from berth.ports.clock import Clock
+from berth.ports.telemetry import Telemetry
+from berth.ports.zones import ChildZones
+from berth.scheduling.plan.capacity import Capacity
+from berth.services.decisions.decisions import DecisionService
+from berth.services.replica.replica import Replica
+from berth.services.zoning.messages.loop_tokens import LoopTokens
+from berth.services.zoning.offers.child_orders import OWN_S, ChildOrders
+from berth.services.zoning.offers.dry_runs import inquiry
+from berth.services.zoning.offers.group_homes import GroupHomes, home_of, is_together
+from berth.services.zoning.offers.host_offers import known_group
+
+
+@dataclass(frozen=True, slots=True)
+class ChildCapacity:
+    """The capacity of a child and the zones under it; None if it gave no answer."""
+
+    zone: str
+    capacity: ZoneCapacity | None
+
+
+@dataclass(frozen=True, slots=True)
+class TreeCount:
+    """The number of further instances that fit in a tree of zones.
+
+    Attributes:
+        here: the capacity of this zone's own hosts.
+        children: the capacity of each child that would be asked for offers.
+        is_on_one_host: all instances must share a host, so the zones' numbers do not add up.
+    """
+
+    here: Capacity
+    children: tuple[ChildCapacity, ...] = ()
+    is_on_one_host: bool = False
+
+    @property
+    def total(self) -> int:
+        """The number of further instances that fit on all hosts together, as far as known."""
+        counts = [self.here.total]
+        counts += [one.capacity.count for one in self.children if one.capacity is not None]
+        return max(counts) if self.is_on_one_host else sum(counts)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether `total` is a lower bound, because some hosts were not counted."""
+        return any(one.capacity is None or one.capacity.is_partial for one in self.children)
+
+
+class TreeCapacity:
+    """Counts the instances that fit on this zone's hosts and in its children.
+
+    Args:
+        zone: the name of this zone.
+        decision_service: counts on this zone's hosts.
+        replica: the replica of the decision service.
+        orders: derives the orders for children.
+        children: the client of the child zones.
+        homes: the home zones of server groups.
+        loop_tokens: recognises orders that came back through a child.
+        clock: provides the time of day.
+        telemetry: receives failures of children.
+        select_s: the seconds within which children must answer.
+        levels_max: the number of levels of zones under this one that are asked.
+    """
+
+    def __init__(  # noqa: PLR0913 - each parameter is one collaborator
+        self,
+        *,
+        zone: str,
+        decision_service: DecisionService,
+        replica: Replica,
+        orders: ChildOrders,
+        children: ChildZones,
+        homes: GroupHomes,
+        loop_tokens: LoopTokens,
+        clock: Clock,
+        telemetry: Telemetry,
+        select_s: float = 2.0,
+        levels_max: int = 4,
+    ) -> None:
+        self._zone = zone
+        self._decision_service = decision_service
+        self._replica = replica
+        self._orders = orders
+        self._children = children
+        self._homes = homes
+        self._loop_tokens = loop_tokens
+        self._clock = clock
+        self._telemetry = telemetry
+        self._select_s = select_s
+        self._levels_max = levels_max
+
+    async def count(self, request: Request) -> TreeCount:
+        """Return the capacity for instances like those of a client's request.
+
+        Children that do not answer in time are not counted.
+
+        Raises:
+            InvalidInputError: the flavor or the image has a malformed spec.
+            UnavailableError: the ledger cannot be reached.
+        """
+        until_s = self._clock.now_s() + self._select_s
+        group = await self._homes.group_of(request)
+        return await self._count(inquiry(request, group, self._zone, until_s, self._levels_max))
+
+    async def count_for_parent(self, order: SelectOrder) -> ZoneCapacity:
+        """Return the capacity of this zone and of those under it, for a parent's order.
+
+        The number of instances in the order is ignored. An order that this zone itself sent finds
+        no capacity if it returns through a loop of zones, because this zone has counted its hosts.
+
+        Raises:
+            InvalidInputError: the flavor or the image has a malformed spec.
+            UnavailableError: the ledger cannot be reached.
+        """
+        if self._loop_tokens.is_among(order.marks):
+            self._orders.tell("zone_in_a_ring", order.audience)
+            return ZoneCapacity(0)
+        found = await self._count(replace(order, group=self._homes.known(order.group)))
+        return ZoneCapacity(found.total, found.is_partial)
+
+    async def _count(self, order: SelectOrder) -> TreeCount:
+        order = replace(order, group=await self._homes.seen_by_all(order.group))
+        zones = self._orders.zones_for(order)
+        below = self._orders.below_of(order) if zones else None
+        asked = [asyncio.create_task(self._ask(zone, below)) for zone in zones if below is not None]
+        try:
+            if asked:
+                # One turn of the event loop sends the orders, so the children count at the same
+                # time as this zone.
+                await asyncio.sleep(0)
+                here = self._here(order)
+                timeout_s = max(0.0, order.deadline_s - OWN_S - self._clock.now_s())
+                await asyncio.wait(asked, timeout=timeout_s)
+            else:
+                here = self._here(order)
+        finally:
+            for task in asked:
+                task.cancel()
+        answers = [_result_of(task) for task in asked] or [None] * len(zones)
+        known = [*zip(zones, answers, strict=True)]
+        known += [(zone, None) for zone in self._orders.offline_for(order)]
+        children = tuple(ChildCapacity(zone.name, answer) for zone, answer in known)
+        return TreeCount(here, children, is_together(order.group))
+
+    def _here(self, order: SelectOrder) -> Capacity:
+        group = order.group
+        if home_of(group):
+            nothing = np.zeros(0, dtype=np.int64)
+            return Capacity(nothing.astype(np.intp), nothing)
+        hosts = self._replica.hosts
+        with nullcontext() if group is None else known_group(hosts, group):
+            return self._decision_service.capacity(order.request)
+
+    async def _ask(self, zone: Zone, below: SelectOrder) -> ZoneCapacity | None:
+        timeout_s = below.deadline_s - self._clock.now_s()
+        try:
+            return await self._children.capacity(zone, below, timeout_s=timeout_s)
+        except BerthError as error:
+            self._telemetry.failure("zone_capacity_failed", error, zone=zone.name)
+            return None
+
+
+def _result_of(task: "asyncio.Task[ZoneCapacity | None]") -> ZoneCapacity | None:
+    return task.result() if task.done() and not task.cancelled() else None
