@@ -1,7 +1,8 @@
 """Rescue: a guest that boots from another image, with its own disks attached.
 
 The guest's mode follows from the state of its instance, so every start of the guest, also after a
-crash of the guest or its host, boots what the instance's status promises.
+crash of the guest or its host, boots what the instance's status promises
+(docs/adr/0037-rescued-and-soft-deleted-servers.md).
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """Periodic work on servers: unconfirmed resizes and soft-deleted servers whose time has passed.
 
 Every scheduler does this work. The ledger accepts an operation for one revision of an instance
-only, so each operation is carried out once, however many schedulers there are.
+only, so each operation is carried out once, however many schedulers there are
+(docs/adr/0037-rescued-and-soft-deleted-servers.md).
 """
 
 from collections.abc import Callable
