@@ -167,7 +167,10 @@ def _other_specs(request: Request) -> Iterator[RequestChange]:
 
 
 def implied_demands(request: Request, needs: Needs) -> frozenset[str]:
-    """Return the texts of changes to traits that other options imply, so they cannot be dropped."""
+    """Return the texts of changes to traits and thread policies that other options imply.
+
+    A caller cannot make these changes.
+    """
     keys = {*request.flavor.extra_specs, *(request.image.traits if request.image else ())}
     required = {
         f"without trait {one}" for one in needs.traits_required if f"trait:{one}" not in keys
@@ -177,7 +180,11 @@ def implied_demands(request: Request, needs: Needs) -> frozenset[str]:
         for one in needs.traits_forbidden
         if f"trait:{one}" not in keys
     }
-    return frozenset(required | forbidden)
+    policy = None if needs.topology is None else needs.topology.thread_policy
+    # A trait stands for a thread policy; see `domain.hardware.hw_specs`.
+    is_implied = policy is not None and not _value(request, "hw:cpu_thread_policy")
+    threads = {f"without the thread policy {policy}"} if is_implied else set[str]()
+    return frozenset(required | forbidden | threads)
 
 
 # ---- CPUs, NUMA cells and pages -----------------------------------------------------------------
