@@ -56,6 +56,11 @@ def zone_parts(parts: "ApiParts") -> "ZoneParts":
     return parts.zones
 
 
+def has_assertion(scope: Scope) -> bool:
+    """Return whether a request has the header of an assertion, valid or not."""
+    return header_of(scope, HEADER) is not None
+
+
 def assertion_of(parts: "ApiParts", scope: Scope, stated: AssertedIdentity) -> ZoneAssertion | None:
     """Return a request's assertion after checking its signature, or None if it has none.
 

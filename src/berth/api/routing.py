@@ -10,7 +10,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from berth.api.answers import send_bytes, send_chunks, send_error
-from berth.api.assertions import AssertedIdentity, asserted_caller, asserted_limits, assertion_of
+from berth.api.assertions import (
+    AssertedIdentity,
+    asserted_caller,
+    asserted_limits,
+    assertion_of,
+    has_assertion,
+)
 from berth.api.auth.authentication import Identity, credentials_of
 from berth.api.codec import Model, convert, decode, encode
 from berth.api.errors import NOTHING_SAID, Header, HttpError, translate
@@ -235,7 +241,11 @@ class Endpoint:
         # Callers are authenticated before their bodies are read, so that unauthenticated clients
         # cannot make the process buffer megabytes.
         if operation.role is not Role.PUBLIC:
-            identity = await self._parts.auth.identify(credentials_of(scope))
+            if not has_assertion(scope):
+                identity = await self._parts.auth.identify(credentials_of(scope))
+            # The signature of an assertion authenticates a parent zone. The password of its account
+            # is not checked, because that costs far more and may have to wait behind the logins of
+            # strangers.
             statement = assertion_of(self._parts, scope, operation.stated)
             if statement is None:
                 _check_role(operation, identity)
@@ -248,8 +258,8 @@ class Endpoint:
             if raw_body and kind and kind.partition(";")[0].strip().lower() != _JSON:
                 raise HttpError(415, "The Content-Type must be application/json.")
         if statement is not None:
-            # The account only authenticates the parent; the assertion names the tenant. The
-            # signature covers the body, so the assertion can be redeemed only now.
+            # The assertion names the tenant. The signature covers the body, so the assertion can
+            # be redeemed only now.
             identity = asserted_caller(self._parts, scope, statement, raw_body)
             _check_role(operation, identity)
         call = Call(self._parts, operation, scope, identity, version_of(scope), raw_body)

@@ -12,6 +12,9 @@ SIZE_MAX: Final = 2**31 - 1
 process."""
 _PAIRS_MAX: Final = 1_024
 _NAME_MAX: Final = 255
+# All pairs together have at most as many characters as the largest extra specs, although a single
+# value of an image may be longer.
+_PAIRS_TEXT_MAX: Final = _PAIRS_MAX * 2 * _NAME_MAX
 _TEXT_MAX: Final = 65_535
 
 
@@ -98,6 +101,10 @@ def check_received(flavor: Flavor, image: Image | None) -> None:
 def _check_pairs(field_name: str, pairs: Mapping[str, str], longest: int) -> None:
     if len(pairs) > _PAIRS_MAX:
         reason = f"has {len(pairs)} entries; at most {_PAIRS_MAX} are allowed"
+        raise InvalidInputError(field_name, reason)
+    length = sum(len(key) + len(value) for key, value in pairs.items())
+    if length > _PAIRS_TEXT_MAX:
+        reason = f"has {length} characters in total; at most {_PAIRS_TEXT_MAX} are allowed"
         raise InvalidInputError(field_name, reason)
     for key, value in pairs.items():
         _check_text(field_name, key, _NAME_MAX)

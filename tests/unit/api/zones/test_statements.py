@@ -1,8 +1,13 @@
 """Requests with a parent's assertion, and requests without a valid one."""
 
+from dataclasses import replace
+
 import pytest
 
+from berth.api.auth.authentication import Credentials, Identity
 from berth.api.codec import decode, encode
+from berth.api.errors import HttpError
+from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
@@ -113,6 +118,30 @@ async def test_what_is_released_is_gone(west: ZoneStack) -> None:
     assert (await west.stated("POST", RELEASE, gone)).status == 200
     answer = await west.stated("POST", BUILD, late)
     assert answer.body["instances"][0]["flaw"]
+
+
+class LockedOut:
+    """An authentication that refuses everyone, as it refuses logins during a flood."""
+
+    async def identify(self, credentials: Credentials) -> Identity:
+        """See `Auth.identify`."""
+        del credentials
+        raise HttpError(503, "Too many logins are in progress.")
+
+
+async def test_parents_do_not_wait_for_logins(net: Net) -> None:
+    """A valid assertion authenticates a parent while logins fail; an invalid one does not."""
+    zone = ZoneStack(net, "busy", number=9, parents=("root",), auth=LockedOut())
+    await zone.start(1)
+    assert (await zone.stated("GET", "/zones/info", tenant=("", ""))).status == 200
+    offers = await offers_of(zone)
+    answer = await zone.stated("POST", BUILD, build_message(offers))
+    assert answer.status == 202, answer.body
+    forged = await zone.stated("GET", f"/v2.1/servers/{UUID}", parent="mallory")
+    assert forged.status == 401
+    assert (await zone.stated("GET", "/zones")).status == 403
+    assert (await zone.ask("GET", "/v2.1/servers", token="u:p")).status == 503
+    await zone.ledger.close()
 
 
 async def test_only_a_parent_selects(west: ZoneStack) -> None:
@@ -275,6 +304,8 @@ async def test_offers_are_for_the_parent_that_signs(net: Net) -> None:
         {"metadata": {"a": "v" * 256}},
         {"metadata": {f"k{number}": "v" for number in range(129)}},
         {"extra": {"tags": "x"}},
+        {"extra": {"more": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}},
+        {"blob": "A" * 100_000},
         {"extra": {"user_data": "x" * 65_536}},
         {"requested_zone": "z" * 400},
         {"request": request_message(request_id="a b")},
@@ -288,6 +319,26 @@ async def test_a_build_is_read_as_what_a_client_sends(west: ZoneStack, values: J
     offers = await offers_of(west)
     answer = await west.stated("POST", BUILD, build_message(offers, **values))
     assert answer.status == 400, answer.body
+    assert await west.ledger.get(Instance, UUID) is None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"flavor": replace(FLAVOR, extra_specs={f"k{n}": "v" * 100_000 for n in range(150)})},
+        {"image": Image("i", properties={f"k{n}": "v" * 60_000 for n in range(250)})},
+        {"metadata": {f"k{n}": "v" * 100_000 for n in range(150)}},
+        {"name": "n" * 15_000_000},
+    ],
+    ids=["flavor", "image", "metadata", "name"],
+)
+async def test_a_huge_flavor_or_image_is_refused(west: ZoneStack, values: Json) -> None:
+    """Selects and builds of 15 MB get 400, although their bodies may be that long."""
+    answer = await west.stated("POST", SELECT, select_message(**values))
+    assert answer.status == 400, answer.body
+    offers = await offers_of(west)
+    body = build_message(offers, request=request_message(**values))
+    assert (await west.stated("POST", BUILD, body)).status == 400
     assert await west.ledger.get(Instance, UUID) is None
 
 

@@ -20,7 +20,10 @@ def test_what_a_client_can_set_is_accepted() -> None:
         _FLAVOR, vcpus=SIZE_MAX, memory_mb=SIZE_MAX, root_gb=SIZE_MAX, swap_mb=SIZE_MAX
     )
     check_received(largest, None)
-    check_received(_FLAVOR, _IMAGE)
+    check_received(_FLAVOR, replace(_IMAGE, properties={"a": "x" * 65_535}))
+    check_received(
+        replace(_FLAVOR, extra_specs={f"{n:0255}": "x" * 255 for n in range(1_024)}), _IMAGE
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,6 +44,7 @@ def test_what_a_client_can_set_is_accepted() -> None:
         (_FLAVOR, replace(_IMAGE, min_disk_gb=_LARGE)),
         (_FLAVOR, replace(_IMAGE, min_memory_mb=-1)),
         (_FLAVOR, replace(_IMAGE, properties={f"{n}": "x" for n in range(1_025)})),
+        (_FLAVOR, replace(_IMAGE, properties={f"{n}": "x" * 60_000 for n in range(9)})),
     ],
 )
 def test_larger_values_are_refused(flavor: Flavor, image: Image | None) -> None:

@@ -21,6 +21,7 @@ from berth.api.compute.schemas.servers import (
     Tag,
 )
 from berth.api.errors import HttpError
+from berth.api.limits import check_depth
 from berth.api.routing import Call
 from berth.api.values import Text
 from berth.domain.compute.flavor import check_received
@@ -29,6 +30,7 @@ from berth.domain.compute.quota import FILE_BYTES_MAX, FILES_MAX
 from berth.domain.compute.request import COUNT_MAX
 from berth.domain.compute.server_group import ServerGroup
 from berth.domain.errors import InvalidInputError
+from berth.domain.zones.offer import BLOB_BYTES_MAX
 from berth.domain.zones.zone_orders import BuildOrder, ReleaseOrder, SelectOrder
 from berth.services.zoning.children.host_names_in_requests import host_naming_field
 from berth.services.zoning.messages.message_parts import GroupMessage, RequestMessage
@@ -54,6 +56,8 @@ _FORMS: Final[Mapping[re.Pattern[str], str]] = {
 _OWN_HINTS: Final = "_nova_"
 _SENT_MS_MAX: Final = 2**62
 _POSITION_MAX: Final = 2**31 - 1
+# Base64 without padding encodes 3 bytes as 4 characters.
+_BLOB_CHARACTERS_MAX: Final = -(-BLOB_BYTES_MAX * 4 // 3)
 
 
 class AssertedFile(View):
@@ -126,7 +130,9 @@ async def build_order(call: Call) -> BuildOrder:
         HttpError: 403 when the order is not for the tenant of its assertion, or when the caller
             is not a parent.
     """
-    # Clients create servers at the same path, so the operation declares the body of clients.
+    # Clients create servers at the same path, so the operation declares the body of clients, and
+    # what `Call.body` checks is checked here.
+    check_depth(call.raw_body, call.parts.limits.json_depth_max)
     message = decode(call.raw_body, BuildMessage)
     await _check_request(call, message.request, message.group)
     extra = _check_texts(message.request, message.metadata, message.extra)
@@ -134,6 +140,9 @@ async def build_order(call: Call) -> BuildOrder:
     _check_uuids((one.uuid for one in message.instances), "instances.uuid")
     for one in message.instances:
         check_form(NAME, one.name, "instances.name")
+        if len(one.blob) > _BLOB_CHARACTERS_MAX:
+            reason = f"has {len(one.blob)} characters; at most {_BLOB_CHARACTERS_MAX} are allowed"
+            raise InvalidInputError("instances.blob", reason)
         _check_range(one.sent_ms, _SENT_MS_MAX, "instances.sent_ms")
         _check_range(one.launch_index, COUNT_MAX, "instances.launch_index")
     if message.requested_zone is not None:
