@@ -13,6 +13,7 @@ NOVA := .venv-nova
 PLACEMENT := .venv-placement
 CLIENTS := .venv-clients
 KEYSTONE := .venv-keystone
+TEMPEST := .venv-tempest
 KERNEL_GUEST := .cache/kernel-guest
 INTERPRETER := $(VENV)/.interpreter
 DEPENDENCIES := $(VENV)/.dependencies
@@ -29,7 +30,7 @@ FAST := $(wildcard tests/unit tests/property tests/tidy)
 SLOW := $(wildcard tests/integration tests/conformance tests/differential tests/simulation tests/e2e)
 
 # What the slow tests need; whatever cannot be had is said, and they do without.
-PREPARED := kernel nova placement-peer clients keystone guests
+PREPARED := kernel nova placement-peer clients keystone tempest guests
 
 # The nightly form of the differential tests: how many cases or queries, and which.
 CASES ?= 5000
@@ -59,7 +60,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages openb nova placement-peer clients keystone differential differential-placement \
+.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages openb nova placement-peer clients keystone tempest differential differential-placement \
 	conformance-placement fuzz demo demo-zones bench lock fmt clean virt-packages stub-guest kernel-guest guests FORCE
 
 help: ## list the targets
@@ -230,6 +231,18 @@ keystone: ## make .venv-keystone, in which the real Keystone runs; tests do with
 	@$(MAKE) -s $(KEYSTONE)/.dependencies \
 		|| echo "No $(KEYSTONE), so no token of a real Keystone is validated; see the error above." >&2
 
+$(TEMPEST)/.dependencies: tests/e2e/tempest/requirements.lock
+	$(require_python)
+	$(say) venv "$(TEMPEST), with what $< names"
+	@$(PYTHON) -m venv --clear $(TEMPEST)
+	@$(TEMPEST)/bin/python $(INSTALL) --require-hashes --no-deps -r $< \
+		|| { rm -rf $(TEMPEST); exit 1; }
+	@touch $@
+
+tempest: ## make .venv-tempest, with OpenStack's own test suite; tests do without where that fails
+	@$(MAKE) -s $(TEMPEST)/.dependencies \
+		|| echo "No $(TEMPEST), so Berth does not run Tempest's tests; see the error above." >&2
+
 # What the QEMU driver and its tests start; Debian and Ubuntu call these packages so.
 VIRT_PACKAGES := qemu-system-x86 qemu-utils iproute2
 VIRT_PROGRAMS := qemu-system-x86_64 qemu-img qemu-io qemu-storage-daemon ip
@@ -331,6 +344,6 @@ fmt: $(INSTALLED) ## format, and repair what ruff can repair
 
 clean: ## remove virtualenvs, caches and builds
 	$(say) clean "virtualenvs, caches, builds"
-	@rm -rf $(VENV) $(NOVA) $(PLACEMENT) $(CLIENTS) $(KEYSTONE) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
+	@rm -rf $(VENV) $(NOVA) $(PLACEMENT) $(CLIENTS) $(KEYSTONE) $(TEMPEST) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
 		.ruff_cache .schemathesis .cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
