@@ -36,11 +36,13 @@ class Capacity:
     """The hosts that pass the filters, and the number of further instances that fit on each.
 
     `rows` and `counts` are (K,). With `on_one_host`, all instances must share one of the hosts.
+    With `is_partial`, the counts are lower bounds, because counting stopped at its limit.
     """
 
     rows: Rows
     counts: Ints
     on_one_host: bool = False
+    is_partial: bool = False
 
     @property
     def total(self) -> int:
@@ -49,7 +51,14 @@ class Capacity:
         return max(counts, default=0) if self.on_one_host else sum(counts)
 
 
-def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: float) -> Capacity:
+def capacity_for(
+    hosts: HostTable,
+    request: Request,
+    policy: Policy,
+    *,
+    now_s: float,
+    trials_max: int | None = None,
+) -> Capacity:
     """Return the number of instances like the request's that would be placed on each host.
 
     A number that nothing limits is given as `COUNT_MAX`, the maximum of one request. The ledger's
@@ -60,6 +69,7 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
         request: describes one instance; its number of instances is ignored.
         policy: the rules in force.
         now_s: Unix seconds, for heartbeats.
+        trials_max: the number of trial placements after which counting stops; None for no limit.
 
     Raises:
         InvalidInputError: the flavor, the image or a hint is invalid, or the policy lacks a filter
@@ -76,13 +86,12 @@ def capacity_for(hosts: HostTable, request: Request, policy: Policy, *, now_s: f
     # A plan on forced hosts must keep the policy of the group as well.
     filters = (*chain.filters, *chain.group_rules)
     if rows.size and not _are_hosts_independent(filters):
-        return _by_planning(hosts, request, policy, rows, now_s)
-    counts = _counts_in_turn(hosts, query, filters, rows)
+        return _by_planning(hosts, request, policy, rows, now_s, trials_max)
+    counts, is_partial = _counts_in_turn(hosts, query, filters, rows, trials_max)
     # The host of the first member binds the others; a present member has left only its own hosts.
     together = group is not None and group.policy is GroupPolicy.AFFINITY
-    return Capacity(
-        rows, counts, together and not hosts.occupants.groups.rows(request.group_uuid or "")
-    )
+    on_one_host = together and not hosts.occupants.groups.rows(request.group_uuid or "")
+    return Capacity(rows, counts, on_one_host, is_partial)
 
 
 def _are_hosts_independent(filters: Sequence[Filter]) -> bool:
@@ -93,8 +102,17 @@ def _are_hosts_independent(filters: Sequence[Filter]) -> bool:
     return all(rule.reads.row_local and set(rule.reads.columns) <= set(GROUPS) for rule in filters)
 
 
-def _counts_in_turn(hosts: HostTable, query: Query, filters: Sequence[Filter], rows: Rows) -> Ints:
-    """Return the number of instances that pass in turn on each row that passes at all: (K,)."""
+def _counts_in_turn(
+    hosts: HostTable,
+    query: Query,
+    filters: Sequence[Filter],
+    rows: Rows,
+    trials_max: int | None,
+) -> tuple[Ints, bool]:
+    """Return the number of instances that pass in turn on each row that passes at all: (K,).
+
+    The second value says whether counting stopped at its limit, so that some numbers are too low.
+    """
     # The ledger's limits come first; the filters that check the same limits share the function.
     counts = repeats_by_amounts(hosts, query, rows)
     uncounted: list[Filter] = []
@@ -115,10 +133,11 @@ def _counts_in_turn(hosts: HostTable, query: Query, filters: Sequence[Filter], r
             is_open |= ~known
     counts[counts == UNLIMITED] = COUNT_MAX
     trial = np.flatnonzero(is_open & (counts > 0))
-    if trial.size:
-        trials = _TrialCounts(hosts, query, uncounted, Assigner(filters))
-        counts[trial] = trials.count(rows[trial], counts[trial])
-    return counts
+    if not trial.size:
+        return counts, False
+    trials = _TrialCounts(hosts, query, uncounted, Assigner(filters), trials_max)
+    counts[trial] = trials.count(rows[trial], counts[trial])
+    return counts, trials.is_stopped
 
 
 def _may_change(hosts: HostTable, query: Query, rule: Filter, rows: Rows) -> bool:
@@ -131,11 +150,21 @@ class _TrialCounts:
     """Counts instances that pass on rows in turn, by placing them on trial.
 
     Rows that reach equal states share one count, although they may have begun with different ones.
+
+    Attributes:
+        is_stopped: whether the number of placements has reached `trials_max`.
     """
 
     def __init__(
-        self, hosts: HostTable, query: Query, filters: Sequence[Filter], assigner: Assigner
+        self,
+        hosts: HostTable,
+        query: Query,
+        filters: Sequence[Filter],
+        assigner: Assigner,
+        trials_max: int | None,
     ) -> None:
+        self.is_stopped = False
+        self._trials_max = trials_max
         self._hosts = hosts
         # No instance of the table has this UUID, as for the next instance of a request.
         self._query = query._replace(instance_uuid=_TRIAL)
@@ -149,6 +178,9 @@ class _TrialCounts:
     def count(self, rows: Rows, most: Ints) -> Ints:
         """Return, for each row, the number of instances that pass one after another.
 
+        After `trials_max` placements, the number of each open row is that of the instances that are
+        known to pass.
+
         Args:
             rows: K rows that pass the filters for one instance.
             most: (K,) upper bounds, at least 1.
@@ -160,15 +192,26 @@ class _TrialCounts:
         with Trial(self._hosts, self._query.needs) as trial:
             while active.size:
                 active = self._leading(active, rows, counts, most)
-                for row in rows[active].tolist():
+                placed = self._within_limit(active)
+                for row in rows[placed].tolist():
                     self._place(trial, row)
+                # The next instance passes on all of them, also if it is not placed.
                 counts[active] += 1
+                if placed.size < active.size:
+                    self.is_stopped = True
+                    break
                 active = active[counts[active] < most[active]]
                 active = active[self._passes(rows[active])]
         # A row that is followed may itself follow another one, but only from a later step on.
         for index, leader, more in reversed(self._followed):
             counts[index] = min(counts[leader] + more, most[index])
         return counts
+
+    def _within_limit(self, active: Rows) -> Rows:
+        """Return the first of the active indices, as many as may still be placed."""
+        if self._trials_max is None:
+            return active
+        return active[: max(self._trials_max - self._number, 0)]
 
     def _leading(self, active: Rows, rows: Rows, counts: Ints, most: Ints) -> Rows:
         """Return the active indices without those that follow another row with an equal state."""
@@ -213,11 +256,17 @@ class _TrialCounts:
 
 
 def _by_planning(
-    hosts: HostTable, request: Request, policy: Policy, rows: Rows, now_s: float
+    hosts: HostTable,
+    request: Request,
+    policy: Policy,
+    rows: Rows,
+    now_s: float,
+    trials_max: int | None,
 ) -> Capacity:
     """Return the largest plan, at most `COUNT_MAX` instances, found by bisection.
 
-    This is slow, but right for rules whose verdicts depend on other hosts.
+    This is slow, but right for rules whose verdicts depend on other hosts. It stops after plans of
+    `trials_max` instances in all.
     """
 
     def plan(count: int) -> Plan:
@@ -227,14 +276,18 @@ def _by_planning(
             hosts, asked, policy, now_s=now_s, seed=seed_of(request.request_id)
         )
 
-    best, fits, too_many = Plan({}), 0, COUNT_MAX + 1
+    best, fits, too_many, planned = Plan({}), 0, COUNT_MAX + 1, 0
     while too_many - fits > 1:
         # Counts are doubled first, because most capacities are far below the limit.
         count = min(max(2 * fits, 1), (fits + too_many) // 2)
+        planned += count
+        if trials_max is not None and planned > trials_max:
+            break
         tried = plan(count)
         if tried.refusal is None:
             best, fits = tried, count
         else:
             too_many = count
     per_row = Counter(hosts.row_of(one.provider_uuid) for one in best.placements)
-    return Capacity(rows, np.array([per_row[row] for row in rows.tolist()], dtype=np.int64))
+    counts = np.array([per_row[row] for row in rows.tolist()], dtype=np.int64)
+    return Capacity(rows, counts, is_partial=too_many - fits > 1)

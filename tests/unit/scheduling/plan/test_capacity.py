@@ -173,3 +173,33 @@ def test_a_rule_that_depends_on_other_hosts_is_counted_by_planning() -> None:
         "AtMostFive", keep, lambda *_: "", lambda *_: (), Reads((), ("instances",), False)
     )
     assert sum(fits_on([Box("a"), Box("b")], SMALL, rule)) == 4
+
+
+@pytest.mark.parametrize("trials_max", [0, 1, 5, 11, 12, 100])
+def test_counting_stops_at_the_limit_of_trials(trials_max: int) -> None:
+    """The counts are then lower bounds, and the answer says so."""
+    hosts = table_of(snapshot_of([Box("a", inventories=sized(4)), Box("b", inventories=sized(8))]))
+
+    def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask:
+        # One CPU of each host stays free.
+        columns = hosts.resource("VCPU")
+        assert columns is not None
+        mask: Mask = columns.free[rows] > 1
+        return mask
+
+    rule = Filter(
+        name="SpareFilter",
+        keep=keep,
+        why=lambda *_: "",
+        relax=lambda *_: (),
+        reads=Reads(request=(), columns=("used",)),
+    )
+    policy = policy_of(filters=(*all_filters(), rule))
+    asked = asking(Flavor("1", "f", 1, 1))
+    whole = capacity_for(hosts, asked, policy, now_s=NOW_S)
+    assert (whole.counts.tolist(), whole.is_partial) == ([3, 7], False)
+    found = capacity_for(hosts, asked, policy, now_s=NOW_S, trials_max=trials_max)
+    assert found.is_partial == (trials_max < 10)
+    assert (found.counts >= 1).all()
+    assert (found.counts <= whole.counts).all()
+    assert (found.total == whole.total) == (trials_max >= 10)

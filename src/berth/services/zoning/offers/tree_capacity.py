@@ -55,7 +55,8 @@ class TreeCount:
     @property
     def is_partial(self) -> bool:
         """Whether `total` is a lower bound, because some hosts were not counted."""
-        return any(one.capacity is None or one.capacity.is_partial for one in self.children)
+        children = (one.capacity is None or one.capacity.is_partial for one in self.children)
+        return self.here.is_partial or any(children)
 
 
 class TreeCapacity:
