@@ -77,25 +77,42 @@ def check_received(flavor: Flavor, image: Image | None) -> None:
     Orders of parent zones and of other processes contain flavors and images as a whole.
 
     Raises:
-        InvalidInputError: a number is out of range, a string is too long, or there are too many
-            extra specs or image properties; the error names the field.
+        InvalidInputError: see `check_received_flavor` and `check_received_image`.
+    """
+    check_received_flavor(flavor)
+    if image is not None:
+        check_received_image(image)
+
+
+def check_received_flavor(flavor: Flavor) -> None:
+    """Reject a flavor with values that no client could have set.
+
+    Raises:
+        InvalidInputError: a number is out of range, a string is too long, or there are too many or
+            too long extra specs; the error names the field.
     """
     for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap_mb"):
         if (value := getattr(flavor, name)) > SIZE_MAX:
             raise InvalidInputError(f"flavor.{name}", f"{value} must be at most {SIZE_MAX}")
     _check_pairs("flavor.extra_specs", flavor.extra_specs, _NAME_MAX)
-    texts = {"flavor.flavor_id": flavor.flavor_id, "flavor.name": flavor.name}
     _check_text("flavor.description", flavor.description or "", _TEXT_MAX)
-    if image is not None:
-        _check_pairs("image.properties", image.properties, _TEXT_MAX)
-        texts |= {"image.image_id": image.image_id, "image.name": image.name}
-        for name in ("min_memory_mb", "min_disk_gb"):
-            if not 0 <= (value := getattr(image, name)) <= SIZE_MAX:
-                raise InvalidInputError(
-                    f"image.{name}", f"{value} must be between 0 and {SIZE_MAX}"
-                )
-    for name, text in texts.items():
-        _check_text(name, text, _NAME_MAX)
+    _check_text("flavor.flavor_id", flavor.flavor_id, _NAME_MAX)
+    _check_text("flavor.name", flavor.name, _NAME_MAX)
+
+
+def check_received_image(image: Image) -> None:
+    """Reject an image with values that no image service could have.
+
+    Raises:
+        InvalidInputError: a number is out of range, a string is too long, or there are too many or
+            too long properties; the error names the field.
+    """
+    _check_pairs("image.properties", image.properties, _TEXT_MAX)
+    for name in ("min_memory_mb", "min_disk_gb"):
+        if not 0 <= (value := getattr(image, name)) <= SIZE_MAX:
+            raise InvalidInputError(f"image.{name}", f"{value} must be between 0 and {SIZE_MAX}")
+    _check_text("image.image_id", image.image_id, _NAME_MAX)
+    _check_text("image.name", image.name, _NAME_MAX)
 
 
 def _check_pairs(field_name: str, pairs: Mapping[str, str], longest: int) -> None:

@@ -11,6 +11,8 @@ from tests.unit.api.cloud import Json
 from tests.unit.api.zones.tree import Net, ZoneStack
 
 IMAGE = "11111111-2222-4333-8444-555555555555"
+# About 3 MB, within the limit of a body from a parent.
+HUGE = {f"k{number}": "v" * 60_000 for number in range(50)}
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJJSzOmi6xAM4Hjj0uS9AKo6V2WxyIHpyOhL4GJ0EpH1"
 
 
@@ -150,6 +152,10 @@ async def test_files_reach_servers_in_child_zones(
         {"resize": {"flavor": {**FLAVOR, "flavor_id": "b\ng"}}},
         {"resize": {"flavor": {**FLAVOR, "extra_specs": {"capabilities:host": "h"}}}},
         {"resize": {"flavor": FLAVOR, "force": True}},
+        {"resize": {"flavor": {**FLAVOR, "extra_specs": HUGE}}},
+        {"resize": {"flavor": {**FLAVOR, "name": "n" * 256}}},
+        {"rebuild": {"image": {"image_id": IMAGE, "properties": HUGE}}},
+        {"rescue": {"image": {"image_id": IMAGE, "properties": HUGE}}},
         {"rebuild": {"imageRef": IMAGE}},
         {"rebuild": {"image": IMAGE}},
         {"rebuild": {"image": {"image_id": "a\nb"}}},

@@ -17,7 +17,12 @@ from berth.api.compute.offers.orders import FLAVOR_ID, NAME, check_form
 from berth.api.compute.schemas.server_actions import Rebuild, Rescue, Resize
 from berth.api.compute.schemas.servers import ServerAction
 from berth.api.routing import Call
-from berth.domain.compute.flavor import Flavor, Image
+from berth.domain.compute.flavor import (
+    Flavor,
+    Image,
+    check_received_flavor,
+    check_received_image,
+)
 from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.services.zoning.children.host_names_in_requests import host_naming_field
@@ -80,9 +85,10 @@ def stated_flavor(args: object) -> Flavor:
 
     Raises:
         InvalidInputError: the arguments contain no valid flavor or are malformed, or the flavor
-            selects hosts by an attribute that names them.
+            selects hosts by an attribute that names them or exceeds the limits of clients.
     """
     flavor, rest = _stated(args, _FLAVOR, Flavor, _RESIZE)
+    check_received_flavor(flavor)
     # The other arguments are validated with the schema for tenants, which requires `flavorRef`.
     read({**rest, "flavorRef": flavor.flavor_id or "-"}, Resize, _RESIZE)
     check_form(FLAVOR_ID, flavor.flavor_id or "-", "resize.flavor.flavor_id")
@@ -97,6 +103,7 @@ def stated_image(args: object) -> tuple[Image, dict[str, object]]:
         InvalidInputError: the arguments contain no valid image.
     """
     image, rest = _stated(args, _IMAGE, Image, _REBUILD)
+    check_received_image(image)
     check_form(NAME, image.image_id, "rebuild.image.image_id")
     return image, {**rest, "imageRef": image.image_id}
 
@@ -112,6 +119,7 @@ def stated_rescue_image(args: object) -> tuple[Image | None, object]:
     if not {_IMAGE, _RESCUE_IMAGE} & _names(args):
         return None, args
     image, rest = _stated(args, _IMAGE, Image, _RESCUE)
+    check_received_image(image)
     check_form(NAME, image.image_id, "rescue.image.image_id")
     return image, {**rest, _RESCUE_IMAGE: image.image_id}
 
