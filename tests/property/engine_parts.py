@@ -100,6 +100,8 @@ def random_request(draw: Random, number: int, groups: Sequence[str], *, hardware
         ("x",),
         flavor,
         project_id=draw.choice(("p1", "p2")),
+        user_id=f"u{number % 3}",
+        metadata={"tier": str(number % 2)},
         image=image,
         availability_zone=draw.choice((None, None, None, *ZONES)),
         group_uuid=draw.choice((None, None, *groups)),

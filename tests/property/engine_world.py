@@ -14,9 +14,9 @@ from berth.domain.inventory.resources import AMOUNT_MAX, MEMORY_MB, VCPU
 from berth.domain.ledger.change import Event
 from berth.scheduling.drivers import filter_scheduler
 from berth.scheduling.evaluation.policy import Plan, Policy
-from berth.scheduling.rules.rule import Filter, Normalisation, Weigher, resident_of
+from berth.scheduling.rules.rule import Filter, Normalisation, Weigher, attributes_of, resident_of
 from berth.tables.host.feed import apply_event, table_of
-from berth.tables.host.holding import hold, release_hold
+from berth.tables.host.holding import hold, release_hold, set_attributes
 from berth.testing.fleets import NOW_S, ZONES, Box, snapshot_of
 from berth.testing.hardware_fleets import ALIASES
 from berth.testing.trees import GPU_MILLI, child_uuid
@@ -39,6 +39,17 @@ NUMBERS = ("1", "0.5", "-2", "x", "0", "0", "1e300", "p1")
 OPTIONS: Mapping[str, tuple[Mapping[str, object], ...]] = {
     "BuildFailureWeigher": ({}, {"by_tenant": True}, {"decay_s": 90.0}),
     "MetricsWeigher": ({"weight_setting": dict.fromkeys(METRICS, 0.5)},),
+    "SimilarInstancesFilter": (
+        {},
+        {"attribute": "user", "max_similar_instances_per_host": 3},
+        {"attribute": "flavor", "max_similar_instances_per_host": 2},
+        {"attribute": "metadata.tier", "max_similar_instances_per_host": 2},
+    ),
+    "SimilarInstancesWeigher": (
+        {},
+        {"attribute": "image", "scale": 3.0},
+        {"attribute": "metadata.tier"},
+    ),
     "MetricsFilter": ({"weight_setting": {METRICS[0]: 1.0}},),
     "NUMATopologyFilter": ({"pci_aliases": ALIASES},),
     "PciPassthroughFilter": ({"pci_aliases": ALIASES},),
@@ -149,6 +160,7 @@ class World:
             self.pass_time,
             self.come_or_go,
             self.turn,
+            self.label,
         )
         self.random.choice(happenings)()
 
@@ -207,7 +219,7 @@ class World:
                 continue
             hold(self.hosts, row, plan.amounts, placement.assignment)
             resident = resident_of(request, uuid, placement.assignment)
-            self.hosts.put_instance(placement.provider_uuid, resident)
+            self.hosts.put_instance(placement.provider_uuid, resident, attributes_of(request))
             self.claims.append((row, request, uuid, plan))
 
     def release(self) -> None:
@@ -289,6 +301,14 @@ class World:
             records: Sequence[Event] = (box.service, box.host, *box.providers)
             for record in records:
                 apply_event(self.hosts, record)
+
+    def label(self) -> None:
+        """Have an owner change the metadata of an instance."""
+        if self.claims:
+            uuid = self.random.choice(self.claims)[2]
+            known = self.hosts.occupants.attributes(uuid)
+            tier = self.random.choice(("0", "1", "2"))
+            set_attributes(self.hosts, uuid, replace(known, metadata={"tier": tier}))
 
     def turn(self) -> None:
         """Replace one request of the pool with a new random one."""

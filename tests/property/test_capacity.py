@@ -83,6 +83,9 @@ class World:
             for assignment in random_use(self.random, box.numa_cells, box.pci_pools):
                 one = resident(f"old-{len(found)}", box)
                 group = self.random.choice((None, None, None, *(g.uuid for g in self.groups)))
+                number = len(found)
+                one = replace(one, project_id=f"p{number % 2 + 1}", user_id=f"u{number % 3}")
+                one = replace(one, metadata={"tier": str(number % 2)} if number % 4 else {})
                 found.append(replace(one, assignment=assignment, group_uuid=group))
         return found
 

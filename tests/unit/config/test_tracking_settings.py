@@ -65,6 +65,8 @@ def test_an_interval_that_is_none_is_refused(interval_s: str) -> None:
         "weighers.NumInstancesWeigher",
         "weighers.IoOpsWeigher",
         "weighers.ImagePropertiesWeigher",
+        "filters.SimilarInstancesFilter",
+        "weighers.SimilarInstancesWeigher",
     ],
 )
 def test_rules_about_instances_do_not_load_without_tracking(rule: str) -> None:

@@ -67,6 +67,15 @@ def _row_of_instance(hosts: HostTable, query: Query) -> Hashable:
     return None if occupant is None else occupant.row
 
 
+def _instance_attributes(hosts: HostTable, query: Query) -> Hashable:
+    """Return the row of the instance and what rules may read about it there; None if on no row."""
+    occupant = hosts.occupants.by_uuid.get(query.instance_uuid)
+    if occupant is None:
+        return None
+    resident, attributes = occupant.resident, hosts.occupants.attributes(occupant.uuid)
+    return occupant.row, resident.flavor_id, resident.counts, frozen(attributes)
+
+
 def _group_rows(hosts: HostTable, query: Query) -> Hashable:
     """Return the rows of an affinity group's members and two flags; None for any other request.
 
@@ -85,6 +94,7 @@ def _group_rows(hosts: HostTable, query: Query) -> Hashable:
 _SPECIAL: Mapping[str, KeyPart] = {
     "group": lambda _, query: query.group,
     "group_rows": _group_rows,
+    "instance_attributes": _instance_attributes,
     "instance_uuid": _row_of_instance,
     "project_aggregates": project_aggregates,
     "zone_aggregates": zone_aggregates,

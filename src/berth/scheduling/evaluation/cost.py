@@ -18,3 +18,5 @@ class Cost:
     name: str
     cost: CostOf
     weight: float = 1.0
+    reads_instances: bool = False
+    """Whether the cost depends on the instances of the hosts, which must then be known."""

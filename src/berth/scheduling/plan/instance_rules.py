@@ -45,6 +45,7 @@ def check_instances_tracked(policy: Policy, source: str) -> None:
     effective = policy.effective(Operation.CREATE)
     rules: tuple[Filter | Weigher, ...] = (*effective.filters, *effective.weighers)
     names = dict.fromkeys(rule.name for rule in rules if reads_only_instances(rule))
+    names |= dict.fromkeys(cost.name for cost in policy.costs if cost.reads_instances)
     if names:
         reads = "reads" if len(names) == 1 else "read"
         raise PolicyError(
@@ -55,7 +56,9 @@ def check_instances_tracked(policy: Policy, source: str) -> None:
 
 
 def reads_instances(policy: Policy, request: Request) -> bool:
-    """Return whether any rule in force may read the instances of hosts for a request."""
+    """Return whether any rule or cost in force may read the instances of hosts for a request."""
+    if any(cost.reads_instances for cost in policy.costs):
+        return True
     effective = policy.effective(request.operation)
     rules: tuple[Filter | Weigher, ...] = (*effective.filters, *effective.weighers)
     return any(_may_read_instances(rule, request) for rule in rules)

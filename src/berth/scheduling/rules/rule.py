@@ -100,10 +100,11 @@ class Reads:
     Args:
         request: the parts of the query that the rule reads: paths of attributes of Request
             (`flavor.extra_specs`, `image.properties`, `hints.NAME`, `metadata.KEY`), `needs.` with
-            a field of Needs, or `now_s`, `group`, `instance_uuid`, `group_rows` (the rows with
-            members of an affinity group), `project_aggregates`, `zone_aggregates` (the aggregates
-            that the project or the availability zone is restricted to). A path covers all longer
-            paths that begin with it.
+            a field of Needs, or `now_s`, `group`, `instance_uuid` (the row that the instance is
+            on), `instance_attributes` (that row, and the attributes of the instance there),
+            `group_rows` (the rows with members of an affinity group), `project_aggregates`,
+            `zone_aggregates` (the aggregates that the project or the availability zone is
+            restricted to). A path covers all longer paths that begin with it.
         columns: the groups of table columns that the rule reads (`journal.GROUPS`).
         row_local: True if the verdict on a row depends only on that row and the query.
     """

@@ -312,6 +312,8 @@ async def test_offers_are_for_the_parent_that_signs(net: Net) -> None:
         {"request": request_message(hints={"_nova_check_type": ("rebuild",)})},
         {"request": request_message(hints={"a": ("v" * 256,)})},
         {"request": request_message(group_uuid=UUID)},
+        {"request": request_message(name="a\x07")},
+        {"request": request_message(metadata={"a": "v" * 256})},
     ],
 )
 async def test_a_build_is_read_as_what_a_client_sends(west: ZoneStack, values: Json) -> None:
@@ -436,6 +438,15 @@ async def test_a_select_has_bounds(west: ZoneStack, changed: Json) -> None:
     body = {**decode(select_message(), dict[str, object]), **changed}
     answer = await west.stated("POST", SELECT, encode(body))
     assert answer.status == 400
+
+
+async def test_the_name_and_metadata_of_a_select_are_those_of_a_client(west: ZoneStack) -> None:
+    """A select with a name or metadata that no client could send gets 400."""
+    for values in ({"name": "n" * 301}, {"metadata": {"a": "v" * 256}}):
+        answer = await west.stated("POST", SELECT, select_message(**values))
+        assert answer.status == 400, answer.body
+    valid = select_message(name="web", metadata={"tier": "db"})
+    assert (await west.stated("POST", SELECT, valid)).status == 200
 
 
 async def test_only_a_parent_has_a_long_body_read(west: ZoneStack) -> None:

@@ -1,1 +1,1 @@
-"""A filter for Berth, as a package of its own."""
+"""A filter and a cost function for Berth, as a package of its own."""

@@ -47,7 +47,9 @@ def sent(message: T) -> T:
 
 def test_a_select_arrives() -> None:
     """A select keeps its number of instances, its remaining time and the request's digest."""
-    request = replace(request_of(3), hints={"a": ("1",)}, group_uuid="g")
+    request = replace(
+        request_of(3), hints={"a": ("1",)}, group_uuid="g", name="web", metadata={"tier": "db"}
+    )
     order = SelectOrder(
         request,
         "root",
@@ -64,6 +66,7 @@ def test_a_select_arrives() -> None:
     assert (got.audience, got.blob_bytes, got.hold) == ("root", 700, False)
     assert got.group == replace(GROUP, zone_id=None)
     assert (got.surplus, got.marks) == (order.surplus, order.marks)
+    assert (got.request.name, got.request.metadata) == ("web", {"tier": "db"})
     assert request_digest(got.request) == request_digest(request)
 
 
