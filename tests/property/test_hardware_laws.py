@@ -172,6 +172,10 @@ def test_as_many_guests_fit_in_turn_as_are_counted(rng: Random, packs: bool) -> 
     assert rule.repeats is not None
     (count,) = rule.repeats(hosts, query, np.array((0,), np.intp)).tolist()
     event(f"counted: {count != UNCOUNTED}")
+    assert rule.bound is not None
+    bound = rule.bound(hosts, query)
+    assert bound is not None
+    assert bound[0] >= count
     if count == UNCOUNTED:
         return
     # Memory may be overcommitted without a limit, so many guests can fit.

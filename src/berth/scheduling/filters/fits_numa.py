@@ -6,12 +6,12 @@ import numpy as np
 
 from berth.domain.compute.decision import Relaxation
 from berth.domain.hardware.pci import aliases_of
-from berth.scheduling.hardware.cell_counts import guests_in_turn
+from berth.scheduling.hardware.cell_counts import guests_in_turn, most_guests
 from berth.scheduling.hardware.device_fit import DeviceDemand, device_demands
 from berth.scheduling.hardware.explain import relax_hardware, why_no_hardware
 from berth.scheduling.hardware.hardware_fit import HardwareAssign, hardware_state
 from berth.scheduling.hardware.hardware_masks import hosts_with_hardware
-from berth.scheduling.rules.rule import UNCOUNTED, Filter, Query, Reads
+from berth.scheduling.rules.rule import UNCOUNTED, Filter, Query, Reads, Scores
 from berth.tables.columnar.bitsets import Mask, Rows, Selection
 from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.hosts import HostTable
@@ -49,6 +49,10 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
     def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
         return relax_hardware(NAME, hosts, query.needs.topology, devices(query), rows)
 
+    def bound(hosts: HostTable, query: Query) -> Scores | None:
+        topology = query.needs.topology
+        return None if topology is None else most_guests(hosts, topology)
+
     def repeats(hosts: HostTable, query: Query, rows: Rows) -> Ints:
         topology = query.needs.topology
         # Without a topology, `keep` does not apply, so no count is asked for.
@@ -67,6 +71,7 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
         # The agent could not build a guest on a forced host that lacks the NUMA cells.
         on_forced=True,
         assign=HardwareAssign(aliases, packs=numa_packing),
+        bound=bound,
         repeats=repeats,
         state_of=hardware_state,
     )

@@ -18,7 +18,7 @@ from berth.domain.inventory.resources import MEMORY_MB, VCPU
 from berth.scheduling.hardware.cell_demand import CellDemand, demands_of
 from berth.scheduling.hardware.cell_masks import cells_that_fit, ratios_of
 from berth.scheduling.hardware.pinning import pin
-from berth.scheduling.rules.rule import UNCOUNTED
+from berth.scheduling.rules.rule import UNCOUNTED, Scores
 from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.cell_use import CellUse, FreeCell, free_cell
@@ -28,7 +28,20 @@ from berth.tables.host.numa import Places
 _KB_PER_MB: Final = 1024
 
 
-def guests_in_turn(hosts: HostTable, topology: GuestTopology, rows: Rows) -> Ints:
+def most_guests(hosts: HostTable, topology: GuestTopology) -> Scores:
+    """Return an upper bound on the number of guests that fit on each host: (N,), inf if unknown.
+
+    It costs array operations only; `guests_in_turn` is exact.
+    """
+    rows = np.arange(len(hosts), dtype=np.intp)
+    counts = guests_in_turn(hosts, topology, rows, is_exact=False)
+    bounds: Scores = np.where(counts == UNCOUNTED, np.inf, counts)
+    return bounds
+
+
+def guests_in_turn(
+    hosts: HostTable, topology: GuestTopology, rows: Rows, *, is_exact: bool = True
+) -> Ints:
     """Return the number of guests that fit one after another on each row's NUMA cells: (K,).
 
     A guest of one cell may go to any host cell, so the numbers of the host cells add up. A guest
@@ -40,12 +53,13 @@ def guests_in_turn(hosts: HostTable, topology: GuestTopology, rows: Rows) -> Int
         hosts: the table.
         topology: the guest's NUMA cells; the guest requests no devices.
         rows: K rows.
+        is_exact: whether pins by thread policies are tried; if not, counts may be too high.
     """
     demands = demands_of(topology)
     found = np.full(rows.size, UNCOUNTED, dtype=np.int64)
     if len(set(demands)) > 1:
         return found
-    counts = _cells_in_turn(hosts, demands[0], rows)
+    counts = _cells_in_turn(hosts, demands[0], rows, is_exact=is_exact)
     if len(demands) == 1:
         found[:] = np.minimum(counts.sum(axis=1), COUNT_MAX)
         return found
@@ -56,7 +70,7 @@ def guests_in_turn(hosts: HostTable, topology: GuestTopology, rows: Rows) -> Int
     return found
 
 
-def _cells_in_turn(hosts: HostTable, demand: CellDemand, rows: Rows) -> Ints:
+def _cells_in_turn(hosts: HostTable, demand: CellDemand, rows: Rows, *, is_exact: bool) -> Ints:
     """Return how often a guest cell fits on each NUMA cell of the rows: (K, C), up to COUNT_MAX."""
     fits = cells_that_fit(hosts, demand, rows)
     counts = np.zeros(fits.shape, dtype=np.int64)
@@ -68,7 +82,9 @@ def _cells_in_turn(hosts: HostTable, demand: CellDemand, rows: Rows) -> Ints:
     if demand.floats:
         np.minimum(most, _by_ratios(hosts, demand, at), out=most)
     if demand.is_pinned and demand.dedicated:
-        np.minimum(most, _by_pins(hosts, demand, at, _owners(rows, fits)), out=most)
+        np.minimum(most, _by_free_cpus(hosts, demand, at), out=most)
+        if is_exact and demand.threads in {ThreadPolicy.ISOLATE, ThreadPolicy.REQUIRE}:
+            np.minimum(most, _by_pins(hosts, demand, _owners(rows, fits)), out=most)
     counts[fits] = most
     return counts
 
@@ -126,14 +142,17 @@ def _owners(rows: Rows, fits: Mask) -> list[tuple[int, int]]:
     return list(zip(rows[indices].tolist(), positions.tolist(), strict=True))
 
 
-def _by_pins(
-    hosts: HostTable, demand: CellDemand, at: Places, owners: Sequence[tuple[int, int]]
-) -> Ints:
-    cells, wanted = hosts.numa.columns, demand.dedicated + demand.emulator
-    if demand.threads not in {ThreadPolicy.ISOLATE, ThreadPolicy.REQUIRE}:
-        # Any free CPUs will do.
-        found: Ints = np.minimum(cells.free[at], cells.usable[at]) // wanted
-        return found
+def _by_free_cpus(hosts: HostTable, demand: CellDemand, at: Places) -> Ints:
+    # Without a thread policy, any free CPUs will do.
+    cells = hosts.numa.columns
+    free = np.minimum(cells.free[at], cells.usable[at])
+    if demand.threads is ThreadPolicy.ISOLATE:
+        free = cells.free[at]
+    found: Ints = free // (demand.dedicated + demand.emulator)
+    return found
+
+
+def _by_pins(hosts: HostTable, demand: CellDemand, owners: Sequence[tuple[int, int]]) -> Ints:
     known: dict[Hashable, int] = {}
     counts: list[int] = []
     for row, position in owners:

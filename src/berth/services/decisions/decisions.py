@@ -153,7 +153,7 @@ class DecisionService:
     def capacity(self, request: Request) -> Capacity:
         """Return the remaining capacity for instances like those of the request.
 
-        After about half a second the answer is partial: most rules compute the number of instances,
+        After about a second the answer is partial: most rules compute the number of instances,
         but some are evaluated again after each instance that is placed on trial.
 
         Raises:
