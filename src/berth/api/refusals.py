@@ -1,15 +1,22 @@
 """Reduces refusals, and the faults that quote them, to what tenants may read."""
 
 from dataclasses import replace
+from typing import Final
 
 from berth.api.routing import Call
-from berth.domain.compute.decision import Placement, Refusal, RefusalDetail, Relaxation, ScoredHost
-from berth.domain.compute.instance import Fault
-from berth.scheduling.evaluation.explain import (
-    relaxations_alone,
-    without_host_count,
-    without_reasons,
+from berth.domain.compute.decision import (
+    GROUP_BROKEN,
+    NO_HOST,
+    Placement,
+    Refusal,
+    RefusalDetail,
+    Relaxation,
+    ScoredHost,
+    told,
 )
+from berth.domain.compute.instance import Fault
+
+_SUMMARIES: Final = (NO_HOST, GROUP_BROKEN)
 
 
 def detail_for(call: Call) -> RefusalDetail:
@@ -22,22 +29,23 @@ def detail_for(call: Call) -> RefusalDetail:
     return RefusalDetail.FULL if call.identity.is_admin else call.parts.refusal_detail
 
 
-def message_for(call: Call, message: str) -> str:
-    """Return the message; a refusal's is reduced to what the caller may read."""
-    return _reduced(message, detail_for(call))
-
-
-def _reduced(message: str, detail: RefusalDetail) -> str:
-    if detail is RefusalDetail.FULL:
-        return message
-    is_silent = detail is RefusalDetail.NOTHING
-    return without_reasons(message) if is_silent else relaxations_alone(message)
-
-
 def fault_for(call: Call, fault: Fault) -> Fault:
     """Return a fault with the text that the caller may read; details are for administrators."""
-    details = fault.details if call.identity.is_admin else ""
-    return replace(fault, message=message_for(call, fault.message), details=details)
+    detail = detail_for(call)
+    if detail is not RefusalDetail.FULL:
+        summary = fault.summary or _summary_of(fault.message)
+        message = told(fault.message, summary, fault.hints, detail)
+        fault = replace(fault, message=message, summary="", hints="")
+    return fault if call.identity.is_admin else replace(fault, details="")
+
+
+def _summary_of(message: str) -> str:
+    """Return the summary of a fault that has none: its message without reasons of a refusal."""
+    # Earlier versions stored no summary with refusals, whose messages began like one of these.
+    for summary in _SUMMARIES:
+        if message.startswith(summary.rstrip(".")):
+            return summary
+    return message
 
 
 def reduced_refusal(refusal: Refusal, detail: RefusalDetail) -> Refusal:
@@ -47,15 +55,16 @@ def reduced_refusal(refusal: Refusal, detail: RefusalDetail) -> Refusal:
     kept = refusal.relaxations if detail is RefusalDetail.RELAXATIONS else ()
     return replace(
         refusal,
-        message=_reduced(refusal.message, detail),
+        message=refusal.told(detail),
         hosts_total=0,
         filters=(),
         relaxations=tuple(map(_without_rule, kept)),
+        hints=refusal.hints if detail is RefusalDetail.RELAXATIONS else "",
     )
 
 
 def _without_rule(one: Relaxation) -> Relaxation:
-    return replace(one, filter="", text=without_host_count(one.text), hosts=0, parts=())
+    return replace(one, filter="", text=one.what, hosts=0, examples=(), parts=())
 
 
 def reduced_placement(placement: Placement, detail: RefusalDetail) -> Placement:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from berth.domain.compute.decision import RefusalDetail
 from tests.integration.zone_leaks.canaries import Leak, leaks_in, planted
 from tests.integration.zone_leaks.random_requests import RandomRequests
 from tests.integration.zone_leaks.recorded_tree import (
@@ -199,7 +200,7 @@ def test_a_leak_is_found_wherever_it_is_told(listener: str) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        "berth.api.refusals.without_reasons",
+        "berth.api.refusals.detail_for",
         "berth.services.zoning.offers.selection.abroad",
     ],
 )
@@ -211,7 +212,7 @@ async def test_a_zone_that_leaks_is_found_out(place: str, monkeypatch: pytest.Mo
         for zone in net.zones.values():
             monkeypatch.setattr(zone.house.seals, "seal", _unsealed)
     else:
-        monkeypatch.setattr(place, str)
+        monkeypatch.setattr(place, lambda call: RefusalDetail.FULL)
     await RandomRequests(net, record, seed=7).run(600)
     tellers = {talk.teller for talk, _ in leaks_of(record) if talk.listener == "parent"}
     assert tellers

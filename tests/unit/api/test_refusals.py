@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from berth.api.app import build_app
-from berth.domain.compute.decision import RefusalDetail
+from berth.domain.compute.decision import NO_HOST, RefusalDetail
+from berth.domain.compute.instance import Fault, Instance, Status
+from berth.domain.ledger.write import Put
 from tests.unit.api.cloud import Json, Stack
 
 RULE, HOSTS = "ResourcesFilter", "3 hosts"
@@ -66,3 +68,44 @@ async def test_a_tenant_reads_no_amounts_of_the_chosen_host(stack: Stack) -> Non
     (placement,) = answer.body["placements"]
     assert (placement["candidates"], placement["chosen"]["raw"]) == (0, [])
     assert answer.body["filters"] == []
+
+
+REFUSAL = "No valid host was found for 2 instances. Of 9 hosts, ResourcesFilter removed 9."
+GROUP = "The policy of the server group would be broken"
+
+
+@pytest.mark.parametrize(
+    ("fault", "relaxations", "nothing"),
+    [
+        (
+            Fault(500, "The build failed on 2 hosts.", 1.0),
+            "The build failed on 2 hosts.",
+            "The build failed on 2 hosts.",
+        ),
+        (
+            Fault(500, REFUSAL, 1.0, summary=NO_HOST, hints="It would fit with: less."),
+            f"{NO_HOST} It would fit with: less.",
+            NO_HOST,
+        ),
+        (Fault(500, REFUSAL, 1.0), NO_HOST, NO_HOST),
+        (Fault(500, f"{GROUP}: the host has 1 member.", 1.0), f"{GROUP}.", f"{GROUP}."),
+    ],
+)
+async def test_faults_are_reduced(
+    stack: Stack, fault: Fault, relaxations: str, nothing: str
+) -> None:
+    """Faults of earlier versions have no summary, and those of refusals begin alike."""
+    uuid = await stack.server(token="bob")
+    instance = await stack.ledger.get(Instance, uuid)
+    assert instance is not None
+    await stack.ledger.commit([(Put(replace(instance, status=Status.ERROR, fault=fault)),)])
+    for detail, expected in (
+        (RefusalDetail.FULL, fault.message),
+        (RefusalDetail.RELAXATIONS, relaxations),
+        (RefusalDetail.NOTHING, nothing),
+    ):
+        set_detail(stack, detail)
+        shown = await stack.ask("GET", f"/v2.1/servers/{uuid}", token="bob")
+        assert shown.body["server"]["fault"]["message"] == expected
+        record = await stack.ask("GET", f"/berth/v1/instances/{uuid}", token="bob")
+        assert record.body["fault"]["message"] == expected

@@ -14,6 +14,11 @@ ZONE_AWARE_DRIVER = "zone_aware"
 its own decision for the instances that it received."""
 
 
+NO_HOST = "No valid host was found."
+GROUP_BROKEN = "The policy of the server group would be broken."
+"""Summaries of refusals, for readers who may not learn the reasons."""
+
+
 class Verdict(StrEnum):
     """Whether a decision placed all instances of a request or refused the request."""
 
@@ -67,7 +72,8 @@ class Relaxation:
     `hosts` is the number of hosts that would then pass, or 0 if the change is to request fewer
     instances. `examples` are the names of some of these hosts. `change` is the amount to add to the
     request, in the unit of `subject`: it is negative to request less, and None if the change is not
-    an amount.
+    an amount. `text` is the change, a colon and the number of hosts; a text of another form needs
+    `uncounted`, the change without numbers of hosts.
     """
 
     filter: str
@@ -77,6 +83,14 @@ class Relaxation:
     change: int | None = None
     examples: tuple[str, ...] = ()
     parts: "tuple[Relaxation, ...]" = ()
+    uncounted: str = ""
+
+    @property
+    def what(self) -> str:
+        """The change alone, without the number of hosts that would pass."""
+        if self.uncounted or not self.hosts:
+            return self.uncounted or self.text
+        return self.text.rpartition(": ")[0] or self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +98,9 @@ class Refusal:
     """The reasons why a request has no plan, for people (`message`) and for programs.
 
     `placed` of the `asked` instances found a host; `hosts_total` is the size of the fleet.
+    `summary` and `hints` are the parts of the message for readers who may not learn everything:
+    the former gives no reasons, and the latter names changes without numbers of hosts. Refusals of
+    earlier versions have neither.
     """
 
     code: RefusalCode
@@ -93,6 +110,19 @@ class Refusal:
     hosts_total: int
     filters: tuple[FilterCount, ...] = ()
     relaxations: tuple[Relaxation, ...] = ()
+    summary: str = ""
+    hints: str = ""
+
+    def told(self, detail: RefusalDetail) -> str:
+        """Return as much of the message as readers of the given detail may learn."""
+        return told(self.message, self.summary or NO_HOST, self.hints, detail)
+
+
+def told(message: str, summary: str, hints: str, detail: RefusalDetail) -> str:
+    """Return a message, or its summary with or without hints, depending on the detail."""
+    if detail is RefusalDetail.FULL:
+        return message
+    return f"{summary} {hints}" if hints and detail is RefusalDetail.RELAXATIONS else summary
 
 
 @dataclass(frozen=True, slots=True)

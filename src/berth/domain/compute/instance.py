@@ -78,13 +78,16 @@ class Fault:
     """The reason why an operation on an instance failed.
 
     `code` is an HTTP status, `message` is safe to show to the owner, and `details` are for
-    administrators. `created_at_s` is Unix seconds.
+    administrators. `created_at_s` is Unix seconds. If the message gives the reasons for a refusal,
+    `summary` and `hints` are the parts of it for owners who may not learn them (see `Refusal`).
     """
 
     code: int
     message: str
     created_at_s: float
     details: str = ""
+    summary: str = ""
+    hints: str = ""
 
 
 @dataclass(frozen=True, slots=True)

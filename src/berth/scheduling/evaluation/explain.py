@@ -1,59 +1,23 @@
 """Refusals: the hosts that each rule removed, and the changes that would make the request fit."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
-from berth.domain.compute.decision import FilterCount, Refusal, RefusalCode, Relaxation
+from berth.domain.compute.decision import (
+    NO_HOST,
+    FilterCount,
+    Refusal,
+    RefusalCode,
+    Relaxation,
+)
 from berth.scheduling.evaluation.filter_chain import FilterChain
 from berth.scheduling.evaluation.relaxation_search import RelaxationSearch
 from berth.scheduling.rules.reduction import Reduction
 from berth.scheduling.rules.rule import Query, count_hosts, first_rows, without
 from berth.tables.columnar.bitsets import Mask
 from berth.tables.host.hosts import HostTable
-
-NO_HOST: Final = "No valid host was found"
-GROUP_BROKEN: Final = "The policy of the server group would be broken"
-
-# The sentences of `_hints`.
-_HINT: Final = re.compile(r"(?:It|One more) would fit with|No single change to the request")
-_HOST_COUNT: Final = re.compile(r": (?:[0-9,]+ hosts?|no host)(?=[;.]|$)")
-_BEGINNINGS: Final = (NO_HOST, GROUP_BROKEN)
-
-
-def without_reasons(message: str) -> str:
-    """Return the message of a refusal without its reasons, which other zones must not learn.
-
-    The reasons count hosts and reveal how much capacity would suffice. Any other message, such as
-    an agent's report to the owner of an instance, has no such reasons and is returned unchanged.
-    """
-    # A refusal is recognised by the beginning of its message, because the message crosses processes
-    # as text, without the refusal.
-    for beginning in _BEGINNINGS:
-        if message.startswith(beginning):
-            return f"{beginning}."
-    return message
-
-
-def relaxations_alone(message: str) -> str:
-    """Return the message of a refusal with only the changes that would help, without any counts.
-
-    Any other message is returned unchanged.
-    """
-    bare = without_reasons(message)
-    if bare == message:
-        return message
-    found = _HINT.search(message)
-    return bare if found is None else f"{bare} {without_host_count(message[found.start() :])}"
-
-
-def without_host_count(text: str) -> str:
-    """Return the text of relaxations without the numbers of hosts that would pass."""
-    return _HOST_COUNT.sub("", text)
-
 
 # A message names at most this many relaxations; the record contains all of them.
 _TEXTS_MAX = 3
@@ -104,8 +68,14 @@ def explain_refusal(
         hosts_total=total,
         filters=tuple(filters),
         relaxations=tuple(relaxations),
+        summary=NO_HOST,
     )
-    return replace(refusal, message=_message(refusal, is_complete=search.is_complete))
+    is_complete = search.is_complete
+    return replace(
+        refusal,
+        message=_message(refusal, is_complete=is_complete),
+        hints=_joined(_hints(refusal, is_complete=is_complete, counts=False)),
+    )
 
 
 def _code(total: int, reduction: Reduction, placed: int) -> RefusalCode:
@@ -186,7 +156,7 @@ def _message(refusal: Refusal, *, is_complete: bool) -> str:
     """Return the message for the owner of the request: one line without names of hosts."""
     asked, total = refusal.asked, refusal.hosts_total
     noun = "instance" if asked == 1 else "instances"
-    sentences = [f"{NO_HOST} for {asked:,} {noun}"]
+    sentences = [f"{NO_HOST.rstrip('.')} for {asked:,} {noun}"]
     if refusal.placed:
         sentences.append(f"only {refusal.placed:,} found room")
     if not total:
@@ -198,17 +168,23 @@ def _message(refusal: Refusal, *, is_complete: bool) -> str:
     ]
     if removed:
         sentences.append(f"of {count_hosts(total)}, " + ", ".join(removed))
-    sentences.extend(_hints(refusal, is_complete=is_complete))
-    return ". ".join(text[0].upper() + text[1:] for text in sentences) + "."
+    sentences.extend(_hints(refusal, is_complete=is_complete, counts=True))
+    return _joined(sentences)
 
 
-def _hints(refusal: Refusal, *, is_complete: bool) -> list[str]:
-    fewer = [one.text for one in refusal.relaxations if one.change and one.filter == "count"]
-    other = [one.text for one in refusal.relaxations if one.text not in fewer][:_TEXTS_MAX]
-    sentences = [f"it would fit with {text}" for text in fewer]
+def _joined(sentences: Sequence[str]) -> str:
+    return " ".join(f"{text[0].upper()}{text[1:]}." for text in sentences)
+
+
+def _hints(refusal: Refusal, *, is_complete: bool, counts: bool) -> list[str]:
+    """Return the sentences on changes that would help, with or without numbers of hosts."""
+    fewer = [one for one in refusal.relaxations if one.change and one.filter == "count"]
+    other = [one for one in refusal.relaxations if one not in fewer][:_TEXTS_MAX]
+    sentences = [f"it would fit with {one.text}" for one in fewer]
     if other:
         subject = "it" if refusal.asked == 1 else "one more"
-        sentences.append(f"{subject} would fit with: " + "; ".join(other))
+        texts = [one.text if counts else one.what for one in other]
+        sentences.append(f"{subject} would fit with: " + "; ".join(texts))
     elif refusal.code is RefusalCode.ALL_FILTERED:
         if is_complete:
             claim = "no single change to the request, and no two together, would make it fit"

@@ -81,7 +81,7 @@ class RelaxationSearch:
             checked = self._checked(query, relaxation, tried)
             if checked is not None:
                 found.append(checked)
-        known = {what_of(one) for one in found}
+        known = {one.what for one in found}
         rest = [one for text, one in tried.items() if one.rows.size and text not in known]
         helps = bool(found) or any(not one.change.fallback for one in rest)
         found += [
@@ -110,7 +110,7 @@ class RelaxationSearch:
         self, query: Query, relaxation: Relaxation, tried: dict[str, _Tried]
     ) -> Relaxation | None:
         """Return a filter's relaxation with the exact number of hosts, or None if it is false."""
-        what = what_of(relaxation)
+        what = relaxation.what
         if what in implied_demands(query.request, query.needs):
             return None
         known = tried.get(what)
@@ -229,7 +229,7 @@ class RelaxationSearch:
             self._cost += len(verdicts) * len(self._hosts)
             one = Relaxation("request", first.change.subject, first.change.text, 0)
             for other in self.singles(first.query, verdicts):
-                both = frozenset({one.text, what_of(other)})
+                both = frozenset({one.text, other.what})
                 if both not in texts and len(found) < _PAIRS_MAX:
                     texts.add(both)
                     found.append(_pair(one, other))
@@ -240,7 +240,7 @@ class RelaxationSearch:
         implied = implied_demands(query.request, query.needs)
         changed, rows = query, self._allowed
         for part in pair.parts:
-            if what_of(part) in implied:
+            if part.what in implied:
                 return False
             change = self._named(changed, part)
             if change is None:
@@ -256,14 +256,9 @@ class RelaxationSearch:
         """Return the change to the request that a relaxation describes, if it is one."""
         sizes = tuple(self._hosts.numa.pages_kb)
         for change in changes_of(query.request, query.group, sizes):
-            if change.text == what_of(part):
+            if change.text == part.what:
                 return change
-        return dropping_spec(query.request, what_of(part)) or _same_size(query, part)
-
-
-def what_of(relaxation: Relaxation) -> str:
-    """Return the text of a relaxation without its number of hosts."""
-    return relaxation.text.rpartition(": ")[0] or relaxation.text
+        return dropping_spec(query.request, part.what) or _same_size(query, part)
 
 
 def _same_size(query: Query, relaxation: Relaxation) -> RequestChange | None:
@@ -271,7 +266,7 @@ def _same_size(query: Query, relaxation: Relaxation) -> RequestChange | None:
     for size in sizes_of(query.request):
         if relaxation.subject == size.subject and relaxation.change is not None:
             times = -relaxation.change // size.step
-            if 1 <= times <= size.times_max and size.by(times).text == what_of(relaxation):
+            if 1 <= times <= size.times_max and size.by(times).text == relaxation.what:
                 return size.by(times)
     return None
 

@@ -87,5 +87,6 @@ def _more(state: str, hosts: HostTable, rows: Rows) -> list[Relaxation]:
             text=f"{rows.size:,} more compute {plural} {state}",
             hosts=int(rows.size),
             examples=example_names(hosts, rows),
+            uncounted=f"more compute services {state}",
         )
     ]

@@ -10,10 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from berth.domain.compute.decision import Placement, Refusal, RefusalCode
+from berth.domain.compute.decision import GROUP_BROKEN, Placement, Refusal, RefusalCode
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
-from berth.scheduling.evaluation.explain import GROUP_BROKEN
 from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.filters.server_groups import AFFINITY, ANTI_AFFINITY
 from berth.scheduling.rules.split_groups import is_split
@@ -56,7 +55,8 @@ def plan_with_group_policy(
     broken = group_violation(hosts, request.group_uuid, plan.placements)
     if broken is None:
         return plan
-    refusal = _refusal(hosts, request, RefusalCode.GROUP_POLICY, broken)
+    message = f"{GROUP_BROKEN.removesuffix('.')}: {broken}"
+    refusal = _refusal(hosts, request, RefusalCode.GROUP_POLICY, message, GROUP_BROKEN)
     return Plan(plan.amounts, filters=plan.filters, refusal=refusal)
 
 
@@ -128,16 +128,18 @@ def unsupported_group(hosts: HostTable, request: Request, policy: Policy) -> Ref
         RefusalCode.UNSUPPORTED_POLICY,
         f"The policy {group.policy} of the server group is not supported: {keeper} is not"
         " among the filters of the scheduler's policy. Add it there, or use another group.",
+        f"The policy {group.policy} of the server group is not supported. Use another group.",
     )
 
 
-def _refusal(hosts: HostTable, request: Request, code: RefusalCode, message: str) -> Refusal:
-    if code is RefusalCode.GROUP_POLICY:
-        message = f"{GROUP_BROKEN}: {message}"
+def _refusal(
+    hosts: HostTable, request: Request, code: RefusalCode, message: str, summary: str
+) -> Refusal:
     return Refusal(
         code=code,
         message=message,
         placed=0,
         asked=len(request.instance_uuids),
         hosts_total=int(np.count_nonzero(hosts.alive)),
+        summary=summary,
     )

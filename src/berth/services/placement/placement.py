@@ -41,11 +41,12 @@ from berth.services.requests.orders import PlaceOrder
 from berth.services.requests.quotas import check_excess
 from berth.services.servers.moves import (
     AWAITING,
-    NO_VALID_HOST,
+    fault_of,
     hold_of_move,
     is_move,
     refuse_move,
     start_move,
+    with_sentence,
 )
 from berth.services.tracking import InstanceTracker
 from berth.tables.host.feed import attributes_of
@@ -55,6 +56,8 @@ _HARD = (GroupPolicy.AFFINITY, GroupPolicy.ANTI_AFFINITY)
 # scheduler won, so progress is certain, and more attempts are allowed than without a guard.
 _GUARDED_ATTEMPTS_MAX = 50
 
+# The CLI recognizes refusals for contention by this beginning, which must therefore not change.
+_ROOM_TAKEN = "Other schedulers took the room first"
 _UUID_OF = attrgetter("uuid")
 _ASSIGNMENT_OF = attrgetter("assignment")
 
@@ -301,16 +304,13 @@ class PlacementService:
         # place it under the same key.
         if order.may_leave and refusal is not None:
             raise NoValidHostError(order.request.request_id, refusal)
-        message = refusal.message if refusal else ""
-        if order.told:
-            message = f"{message} {order.told}"
         now_s = self._clock.now_s()
         writes: list[Write] = [
             # The key of an empty claim makes a repeated refusal idempotent, like any other outcome.
             Take(Claim(key=order.request.request_id, allocations=())),
         ]
         if not order.offer:
-            writes += _refusal_writes(order, decision, message, now_s)
+            writes += _refusal_writes(order, decision, now_s)
         outcome = await self._commit(order, decision, writes)
         if isinstance(outcome, Committed) and not outcome.repeated:
             return decision
@@ -399,27 +399,23 @@ def _is_any_assigned(decision: Decision) -> bool:
     return any(map(_ASSIGNMENT_OF, decision.placements))
 
 
-def _refusal_writes(
-    order: PlaceOrder, decision: Decision, message: str, now_s: float
-) -> list[Write]:
-    request = order.request
+def _refusal_writes(order: PlaceOrder, decision: Decision, now_s: float) -> list[Write]:
+    request, fault = order.request, fault_of(decision, now_s, order.told)
     if is_move(request) or request.operation is Operation.UNSHELVE:
-        return refuse_move(request, order.instances[0], decision, message, now_s)
+        return refuse_move(request, order.instances[0], decision, fault)
     details = order.told_operators
-    return [Put(_refused(one, decision, message, details, now_s)) for one in order.instances]
+    return [Put(_refused(one, decision, fault, details, now_s)) for one in order.instances]
 
 
 def _refused(
-    instance: Instance, decision: Decision, message: str, details: str, now_s: float
+    instance: Instance, decision: Decision, fault: Fault, details: str, now_s: float
 ) -> Instance:
     """Return an instance in ERROR, with the fault of an earlier failed build appended."""
     earlier = instance.fault
-    fault = Fault(
-        code=NO_VALID_HOST,
-        message=message if earlier is None else f"{message} {earlier.message}",
-        created_at_s=now_s,
-        details="\n".join(one for one in (details, earlier.details if earlier else "") if one),
-    )
+    if earlier is not None:
+        fault = with_sentence(fault, earlier.message)
+    told = "\n".join(one for one in (details, earlier.details if earlier else "") if one)
+    fault = replace(fault, details=told)
     return replace(
         instance,
         status=Status.ERROR,
@@ -451,13 +447,13 @@ def _contended(decision: Decision, asked: int) -> Decision:
     refusal = Refusal(
         code=RefusalCode.CONTENTION,
         message=(
-            # The CLI recognizes the refusal by this beginning, which must therefore not change.
-            f"Other schedulers took the room first, {decision.attempts} times in a row. "
+            f"{_ROOM_TAKEN}, {decision.attempts} times in a row. "
             "Try again, or raise host_subset_size so that schedulers choose different hosts."
         ),
         placed=0,
         asked=asked,
         hosts_total=decision.filters[0].before if decision.filters else 0,
         filters=decision.filters,
+        summary=f"{_ROOM_TAKEN}. Try again.",
     )
     return replace(decision, verdict=Verdict.REFUSED, placements=(), refusal=refusal)

@@ -233,8 +233,27 @@ def undo_claim(migration: Migration, instance: Instance) -> list[Write]:
     return [Free(instance.uuid), TransferAllocations(migration.uuid, owner, must_hold=False)]
 
 
+def fault_of(decision: Decision, now_s: float, sentence: str = "") -> Fault:
+    """Return the fault with the reasons for a refusal, and perhaps one more sentence."""
+    refusal = decision.refusal
+    fault = Fault(
+        code=NO_VALID_HOST,
+        message=refusal.message if refusal else "",
+        created_at_s=now_s,
+        summary=refusal.summary if refusal else "",
+        hints=refusal.hints if refusal else "",
+    )
+    return with_sentence(fault, sentence) if sentence else fault
+
+
+def with_sentence(fault: Fault, sentence: str) -> Fault:
+    """Return a fault whose message and hints end with one more sentence."""
+    message, hints = (f"{text} {sentence}".strip() for text in (fault.message, fault.hints))
+    return replace(fault, message=message, hints=hints)
+
+
 def refuse_move(
-    request: Request, instance: Instance, decision: Decision, message: str, now_s: float
+    request: Request, instance: Instance, decision: Decision, fault: Fault
 ) -> list[Write]:
     """Return the writes that end a refused move, with the reason in the instance's history.
 
@@ -242,13 +261,14 @@ def refuse_move(
     """
     failed = len(request.retried)
     if failed:
-        message += f" The move failed on {failed} host{'s' if failed > 1 else ''} before."
+        hosts = "host" if failed == 1 else "hosts"
+        fault = with_sentence(fault, f"The move failed on {failed} {hosts} before.")
     details = instance.fault.details if failed and instance.fault else ""
-    fault = Fault(code=NO_VALID_HOST, message=message, created_at_s=now_s, details=details)
+    fault = replace(fault, details=details)
     return end_task(
         replace(instance, fault=fault, decision_id=decision.request_id, migration_uuid=None),
-        now_s,
-        message=message,
+        fault.created_at_s,
+        message=fault.message,
     )
 
 

@@ -9,7 +9,6 @@ from berth.domain.compute.decision import Refusal, RefusalCode
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.request import Destination, Request
 from berth.domain.ledger.change import Snapshot
-from berth.scheduling.evaluation.explain import relaxations_alone, without_reasons
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, Box, asking, policy_of, sized, snapshot_of, zone
 
@@ -259,59 +258,3 @@ def test_each_list_of_names_is_a_change_of_its_own() -> None:
     assert texts(refuse(snapshot, both)) == [
         "without the ignored hosts and forced hosts and forced nodes: 2 hosts"
     ]
-
-
-@pytest.mark.parametrize(
-    ("message", "told"),
-    [
-        (
-            "No valid host was found for 2 instances. Of 1,013 hosts, ...",
-            "No valid host was found.",
-        ),
-        (
-            "The policy of the server group would be broken: the host has 1 of at most 1 members.",
-            "The policy of the server group would be broken.",
-        ),
-        ("The build failed on 2 hosts.", "The build failed on 2 hosts."),
-        ("", ""),
-    ],
-)
-def test_the_reasons_stay_here(message: str, told: str) -> None:
-    """Counts of hosts and reasons are removed from the message for users."""
-    assert without_reasons(message) == told
-
-
-@pytest.mark.parametrize(
-    ("message", "told"),
-    [
-        (
-            (
-                "No valid host was found for 5 instances. Only 2 found room. Of 1,013 hosts, "
-                "ResourcesFilter removed 9. It would fit with 3 fewer instances: 2 of 5 fit. "
-                "One more would fit with: 1 MB less memory: 1,012 hosts; without VCPUs: 1 host."
-            ),
-            (
-                "No valid host was found. It would fit with 3 fewer instances: 2 of 5 fit. "
-                "One more would fit with: 1 MB less memory; without VCPUs."
-            ),
-        ),
-        (
-            (
-                "No valid host was found for 1 instance. Of 3 hosts, ResourcesFilter removed 3. "
-                "No single change to the request, and no two together, would make it fit."
-            ),
-            (
-                "No valid host was found. No single change to the request, and no two together, "
-                "would make it fit."
-            ),
-        ),
-        (
-            "No valid host was found for 1 instance. No host is registered.",
-            "No valid host was found.",
-        ),
-        ("The build failed on 2 hosts.", "The build failed on 2 hosts."),
-    ],
-)
-def test_relaxations_are_told_without_counts(message: str, told: str) -> None:
-    """Of the reasons only the changes that would help are left, without numbers of hosts."""
-    assert relaxations_alone(message) == told

@@ -16,7 +16,7 @@ from berth.api.compute.schemas.server_views import (
 from berth.api.fleet import zone_of
 from berth.api.links import Linker, linker_of
 from berth.api.microversion import Version
-from berth.api.refusals import message_for
+from berth.api.refusals import fault_for
 from berth.api.routing import Call
 from berth.api.values import isotime, naive_time
 from berth.domain.compute.instance import Instance, Status, hostname_of
@@ -308,7 +308,7 @@ class ServerWriter:
         shown = fault.details and may_see and not is_abroad
         return ServerFault(
             code=fault.code,
-            message=message_for(self._call, fault.message),
+            message=fault_for(self._call, fault).message,
             created=isotime(fault.created_at_s),
             details=fault.details if shown else UNSET,
         )

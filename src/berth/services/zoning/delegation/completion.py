@@ -101,6 +101,8 @@ class SagaCompletion:
             placed=0,
             asked=asked,
             hosts_total=0,
+            # The message reveals nothing about hosts.
+            summary=_failure(saga),
         )
         decision = replace(self._decision(saga, Verdict.REFUSED), refusal=refusal)
         fault = Fault(
