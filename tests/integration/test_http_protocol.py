@@ -191,6 +191,55 @@ async def test_idle_connections_make_room() -> None:
         assert closed == ["idle"] * 5
 
 
+async def test_clients_that_make_the_server_wait_make_room() -> None:
+    """A body that does not come, and responses that are not read, keep nobody away."""
+
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/body":
+            await receive()
+        headers = [(b"content-length", b"4000000")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        for _ in range(40):
+            message = {"type": "http.response.body", "body": b"x" * 100_000, "more_body": True}
+            await send(message)
+        await send({"type": "http.response.body", "body": b""})
+
+    closed: list[str] = []
+    policy = ConnectionPolicy(limit=ConnectionLimit(4, closed.append))
+    async with (
+        serving_at(config_of(respond, connections=policy)) as port,
+        AsyncExitStack() as stack,
+    ):
+        for number in range(8):
+            client = await stack.enter_async_context(connected(port))
+            head = b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"
+            await client.send(head if number % 2 else GET + b"\r\n", pause_s=0.1)
+        assert closed == ["idle"] * 4
+
+
+async def test_a_client_that_does_not_read_is_not_waited_for() -> None:
+    """A connection whose client reads nothing is closed, although its request is in progress."""
+    limited = partial(
+        LimitedProtocol, unread_bytes_max=UNREAD_BYTES_MAX, message_s_max=MESSAGE_S_MAX
+    )
+    ended = asyncio.Event()
+
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+        del scope, receive
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(400):
+            message = {"type": "http.response.body", "body": b"x" * 100_000, "more_body": True}
+            await send(message)
+        ended.set()
+
+    config = config_of(respond)
+    config.http = cast("Any", limited)
+    async with serving_at(config) as port, connected(port) as client:
+        await client.send(GET + b"\r\n")
+        async with asyncio.timeout(10):
+            await ended.wait()
+
+
 @pytest.mark.parametrize(
     ("proxies", "forwarded", "expected"),
     [

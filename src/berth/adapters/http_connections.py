@@ -11,6 +11,11 @@ CONNECTIONS_MAX: Final = 4096
 class Connection(Protocol):
     """An open connection."""
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether the client has not yet received all of a response."""
+        ...
+
     def abort(self) -> None:
         """Close the connection without delay."""
         ...
@@ -19,9 +24,12 @@ class Connection(Protocol):
 class ConnectionLimit:
     """Bounds the number of open connections.
 
-    At the limit, a new connection takes the place of an idle one: the one that has been idle for
-    longest, of the address that has most idle connections. A single address therefore cannot close
-    the connections of others. If every connection has a request in progress, the new one is closed.
+    A connection is idle while the server waits for its client: for the rest of a request, or for
+    the client to read. At the limit, a new connection takes the place of an idle one: the one that
+    has been idle for longest, of the address that has most idle connections. A single address
+    therefore cannot close the connections of others. A connection with an unsent part of a response
+    is closed only if no other is idle. If the server works on a request of every connection, the
+    new one is closed.
 
     Args:
         connections_max: the maximum number of open connections.
@@ -52,7 +60,7 @@ class ConnectionLimit:
         self.note_idle(connection)
 
     def note_busy(self, connection: Connection) -> None:
-        """Note that a connection has a request in progress."""
+        """Note that the server works on a request of a connection."""
         address = self._addresses.get(connection)
         idle = None if address is None else self._idle.get(address)
         if address is None or idle is None:
@@ -62,10 +70,12 @@ class ConnectionLimit:
             del self._idle[address]
 
     def note_idle(self, connection: Connection) -> None:
-        """Note that a connection has no request in progress any more."""
+        """Note that the server waits for the client of a connection, from now on."""
         address = self._addresses.get(connection)
         if address is not None:
-            self._idle.setdefault(address, OrderedDict())[connection] = None
+            idle = self._idle.setdefault(address, OrderedDict())
+            idle[connection] = None
+            idle.move_to_end(connection)
 
     def remove(self, connection: Connection) -> None:
         """Forget a connection that is closed or no longer carries HTTP; repetition is harmless."""
@@ -74,10 +84,14 @@ class ConnectionLimit:
 
     def _close_one(self) -> bool:
         """Close an idle connection; return False if there is none."""
-        if not self._idle:
+        # Of addresses with equal numbers, the one that connected last comes first.
+        addresses = sorted(self._idle.values(), key=len)
+        addresses.reverse()
+        idle = [connection for one in addresses for connection in one]
+        read = (connection for connection in idle if not connection.has_unsent)
+        connection = next(read, idle[0] if idle else None)
+        if connection is None:
             return False
-        busiest = max(self._idle.values(), key=len)
-        connection = next(iter(busiest))
         self.remove(connection)
         self._told("idle")
         connection.abort()

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from berth.adapters.http_connections import ConnectionLimit
+from berth.domain.client_network import network_of
 
 UNREAD_BYTES_MAX: Final = 128 * 1024
 """The maximum number of bytes of a head, or between two chunks of a body.
@@ -23,6 +24,8 @@ It exceeds the sum of the API's own limits.
 """
 MESSAGE_S_MAX: Final = 35.0
 """Seconds within which a request must arrive, slightly more than the API allows for a body."""
+READ_BYTES_MIN: Final = 16 * 1024
+"""The bytes of a longer response that a client must read at least within `MESSAGE_S_MAX`."""
 
 _MALFORMED: Final = (
     "The server could not comply with the request since it is either malformed or otherwise "
@@ -43,7 +46,8 @@ class LimitedProtocol(HttpToolsProtocol):
         app_state: the application's state.
         unread_bytes_max: the maximum number of bytes that may arrive without completing a head or a
             piece of a body.
-        message_s_max: the seconds within which a complete request must arrive.
+        message_s_max: the seconds within which a complete request must arrive, and the client must
+            read `READ_BYTES_MIN` of a response that does not fit into the buffers.
         connections: the limit that all connections of the server share; None stands for one
             of its own.
     """
@@ -67,6 +71,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._was_asked = False
         self._is_between = False
         self._alarm: asyncio.TimerHandle | None = None
+        self._reader_alarm: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
         """Start the timer for the first request."""
@@ -74,7 +79,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self._wait()
         # The address of the peer counts here. Headers, which may name another one, arrive later.
         peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
-        self._open.add(self, peer[0] if peer else "")
+        self._open.add(self, network_of(peer[0]) if peer else "")
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether the client has not yet received all of a response."""
+        return self.transport.get_write_buffer_size() > 0
 
     def abort(self) -> None:
         """Close the connection without delay."""
@@ -83,6 +93,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer."""
         self._wait_no_more()
+        self._watch_reader_no_more()
         self._open.remove(self)
         super().connection_lost(exc)
 
@@ -115,13 +126,25 @@ class LimitedProtocol(HttpToolsProtocol):
         is_upgrade = upgrades and self._should_upgrade()
         self.headers = headers if is_upgrade else []
         self._was_asked = True
-        self._open.note_busy(self)
 
     def on_response_complete(self) -> None:
         """Start the next request if it has already arrived; otherwise the connection is idle."""
         super().on_response_complete()
         if self.cycle.response_complete:
             self._open.note_idle(self)
+
+    def pause_writing(self) -> None:
+        """Wait until the client has read more; close the connection if it reads too slowly."""
+        super().pause_writing()
+        self._open.note_idle(self)
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        """Go on with the response."""
+        super().resume_writing()
+        self._watch_reader_no_more()
+        if not self.cycle.response_complete:
+            self._open.note_busy(self)
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over to the WebSocket protocol, which has limits of its own."""
@@ -132,6 +155,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Pass a piece of the body on to the application."""
         self._unread_bytes = 0
+        self._open.note_idle(self)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -139,6 +163,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unread_bytes = 0
         self._is_between = True
         super().on_message_complete()
+        # Until here, the server waited for the client. A response may precede the end of a request.
+        if not self.cycle.response_complete:
+            self._open.note_busy(self)
 
     def send_400_response(self, msg: str) -> None:
         """Respond to malformed HTTP with status 400, and close the connection."""
@@ -167,6 +194,22 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
+
+    def _watch_reader(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._reader_alarm = self.loop.call_later(self._message_s_max, self._check_reader, left)
+
+    def _watch_reader_no_more(self) -> None:
+        if self._reader_alarm is not None:
+            self._reader_alarm.cancel()
+            self._reader_alarm = None
+
+    def _check_reader(self, left_before: int) -> None:
+        """Close the connection if the client has read too little of what it was sent."""
+        if left_before - self.transport.get_write_buffer_size() < READ_BYTES_MIN:
+            self.abort()
+        else:
+            self._watch_reader()
 
     def _stop_waiting(self) -> None:
         """Close the connection, or wait again if the API still works on a request."""

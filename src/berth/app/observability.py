@@ -22,7 +22,7 @@ from berth.ports.telemetry import Telemetry, Tracer
 from berth.services.telemetry.health import Health
 from berth.services.telemetry.observers import CombinedObserver, MetricsObserver, SpanObserver
 
-_TELL_AGAIN_S: Final = 60.0
+_TELL_AGAIN_NS: Final = 60 * 1_000_000_000
 
 
 class _ClosedConnections:
@@ -31,30 +31,32 @@ class _ClosedConnections:
     def __init__(
         self,
         connections_max: int,
+        remedy: str,
         metrics: PrometheusMetrics | None,
         telemetry: Telemetry,
         clock: SystemClock,
     ) -> None:
         self._connections_max = connections_max
+        self._remedy = remedy
         self._metrics = metrics
         self._telemetry = telemetry
         self._clock = clock
         self._count = 0
-        self._tell_after_s = 0.0
+        self._tell_after_ns = clock.ticks_ns()
 
     def note(self, outcome: str) -> None:
         """Count a closed connection."""
         if self._metrics is not None:
             self._metrics.add(HTTP_CONNECTIONS_CLOSED, (outcome,))
         self._count += 1
-        now_s = self._clock.now_s()
-        if now_s >= self._tell_after_s:
-            self._tell_after_s = now_s + _TELL_AGAIN_S
+        now_ns = self._clock.ticks_ns()
+        if now_ns >= self._tell_after_ns:
+            self._tell_after_ns = now_ns + _TELL_AGAIN_NS
             self._telemetry.event(
                 "http_connections_closed",
                 count=self._count,
                 connections_max=self._connections_max,
-                remedy="raise api.connections_max, or limit the connections of each client",
+                remedy=self._remedy,
             )
             self._count = 0
 
@@ -106,8 +108,12 @@ class Observation:
     def connections(self, settings: ApiSettings, telemetry: Telemetry) -> ConnectionPolicy:
         """Return the treatment of an API's connections, which logs and counts what it closes."""
         # Agents, the ledger and the broker need files, too.
-        connections_max = min(settings.connections_max, raise_file_limit() // 2)
-        closed = _ClosedConnections(connections_max, self.metrics, telemetry, self.clock)
+        connections_max, files_max = settings.connections_max, raise_file_limit() // 2
+        remedy = "raise api.connections_max, or limit the connections of each client"
+        if files_max < connections_max:
+            connections_max = files_max
+            remedy = "raise the limit on open files of the process (LimitNOFILE in systemd)"
+        closed = _ClosedConnections(connections_max, remedy, self.metrics, telemetry, self.clock)
         limit = ConnectionLimit(connections_max, closed.note)
         return ConnectionPolicy(settings.trusted_proxies, limit)
 

@@ -7,7 +7,7 @@ _HIDDEN: Final = "***"
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 # Host, port and path; of a string in another form, any part may be a piece of a password.
 _PLACE: Final = re.compile(r"(\[[0-9A-Fa-f:.%]*\]|[^:/\[\]]*)(:[0-9]{1,5})?(/.*)?", re.DOTALL)
-_ACCOUNT: Final = re.compile(r"://[^\s'\"]*@")
+_ACCOUNT: Final = re.compile(r"://[^\n]*@")
 
 
 def redact_url(url: str) -> str:

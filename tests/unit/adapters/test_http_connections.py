@@ -8,6 +8,7 @@ class Connection:
 
     def __init__(self) -> None:
         self.is_closed = False
+        self.has_unsent = False
 
     def abort(self) -> None:
         """Note the end."""
@@ -78,3 +79,29 @@ def test_closed_connections_leave_room() -> None:
     assert len(server.limit) == 0
     assert [server.connect("10.0.0.1").is_closed for _ in range(3)] == [False] * 3
     assert server.told == []
+
+
+def test_a_response_that_is_still_sent_is_cut_last() -> None:
+    """A client that has not read all of its response loses it only if no other one is idle."""
+    server = Server()
+    reading, other, third = (server.connect("10.0.0.1") for _ in range(3))
+    reading.has_unsent = True
+    for expected in (other, third):
+        server.connect("10.0.0.2")
+        assert expected.is_closed
+    assert not reading.is_closed
+    server = Server()
+    slow = [server.connect("10.0.0.1") for _ in range(3)]
+    for connection in slow:
+        connection.has_unsent = True
+    server.connect("10.0.0.2")
+    assert [one.is_closed for one in slow] == [True, False, False]
+
+
+def test_of_equal_addresses_the_newest_loses_a_connection() -> None:
+    """Many addresses with a connection each do not close those that were there before them."""
+    server = Server()
+    first = server.connect("10.0.0.1")
+    flood = [server.connect(f"10.0.1.{number}") for number in range(100)]
+    assert not first.is_closed
+    assert sum(one.is_closed for one in flood) == 98

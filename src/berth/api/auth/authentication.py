@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import hashlib
-import ipaddress
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from berth.api.auth.attempts import FailedAttempts
 from berth.api.auth.fair_slots import FairSlots
 from berth.api.errors import HttpError
 from berth.api.header_fields import header_of
+from berth.domain.client_network import network_of
 from berth.ports.clock import Clock
 
 ADMIN = "admin"
@@ -188,7 +188,7 @@ class Accounts(Protocol):
 class HttpBasic:
     """Authenticates by HTTP Basic, or by user and password, against accounts.
 
-    The MAC of each verified password under a key of this process is cached until an account
+    The MAC of each verified password under a key of this process is cached until its account
     changes, so that a client pays for bcrypt only once. A client whose password is cached does not
     wait behind unknown passwords, of which anyone can send any number. Those have limits for each
     address, for each user and for each pair of both, and the addresses take turns.
@@ -223,7 +223,8 @@ class HttpBasic:
         self._key = key
         self._admins = admins
         self._remembered_max = remembered_max
-        self._remembered: OrderedDict[bytes, Identity] = OrderedDict()
+        # Each verified password belongs to the account as it was at that time.
+        self._remembered: OrderedDict[bytes, tuple[Account, Identity]] = OrderedDict()
         self._checking: dict[bytes, asyncio.Task[Identity | None]] = {}
         self._waiting_max = waiting_max
         self._address_waiting_max = address_waiting_max
@@ -253,7 +254,7 @@ class HttpBasic:
             HttpError: user or password is wrong (401), too many attempts failed (429), or too many
                 logins are in progress (503).
         """
-        self._forget_if_changed()
+        self._notice_changes()
         # The cache holds keyed MACs and no passwords. The timing of the lookup, which compares MACs
         # only, reveals nothing about the passwords.
         secret = user.encode() + b"\0" + password
@@ -271,18 +272,23 @@ class HttpBasic:
             raise HttpError(401, "The user name or the password is wrong.", CHALLENGE)
         return identity
 
-    def _forget_if_changed(self) -> None:
+    def _notice_changes(self) -> None:
         generation = self._accounts.generation
         if generation != self._generation:
             self._generation = generation
-            # Running checks may have read the old accounts, so new logins must not join them.
-            self._remembered.clear()
+            # Running checks may have read the old accounts, so new logins must not join them. What
+            # they put into the cache does not count for a changed account; see `_recall`.
             self._checking.clear()
 
     def _recall(self, digest: bytes) -> Identity | None:
-        identity = self._remembered.get(digest)
-        if identity is not None:
-            self._remembered.move_to_end(digest)
+        found = self._remembered.get(digest)
+        if found is None:
+            return None
+        account, identity = found
+        if self._accounts.accounts.get(account.user) != account:
+            del self._remembered[digest]
+            return None
+        self._remembered.move_to_end(digest)
         return identity
 
     def _begin_check(
@@ -329,7 +335,6 @@ class HttpBasic:
     async def _check(
         self, digest: bytes, user: str, password: bytes, address: str
     ) -> Identity | None:
-        generation = self._generation
         account = self._accounts.accounts.get(user)
         # A password is also hashed for an unknown user, so that timing does not reveal which users
         # exist.
@@ -342,14 +347,11 @@ class HttpBasic:
         if account is None or not right:
             return None
         identity = Identity(user, account.project_id, is_admin=user in self._admins)
-        # If accounts changed during the check, the cache has been cleared, and the old account must
-        # not enter it again.
-        if generation == self._generation:
-            self._remember(digest, identity)
+        self._remember(digest, account, identity)
         return identity
 
-    def _remember(self, digest: bytes, identity: Identity) -> None:
-        self._remembered[digest] = identity
+    def _remember(self, digest: bytes, account: Account, identity: Identity) -> None:
+        self._remembered[digest] = (account, identity)
         if len(self._remembered) > self._remembered_max:
             self._remembered.popitem(last=False)
 
@@ -357,21 +359,6 @@ class HttpBasic:
 def _is_right(password: bytes, password_hash: bytes) -> bool:
     fits = len(password) <= _PASSWORD_BYTES_MAX and b"\0" not in password
     return bcrypt.checkpw(password if fits else b"", password_hash) and fits
-
-
-def network_of(address: str) -> str:
-    """Return what limits count as one client: an IPv4 address, or the /64 network of an IPv6 one.
-
-    A client usually has a whole IPv6 network of this size. Text that is no address is returned
-    unchanged.
-    """
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    if parsed.version == 4:  # noqa: PLR2004 - the version of IP
-        return address
-    return str(ipaddress.ip_network((int(parsed), 64), strict=False))
 
 
 def is_name(text: str) -> bool:

@@ -36,17 +36,20 @@ class FairSlots:
 
     def release(self) -> None:
         """Pass a slot on to the next waiting task, or free it."""
-        if not self._waiting:
-            self._free += 1
-            return
-        address, turns = self._waiting.popitem(last=False)
-        turn = turns.popleft()
-        if turns:
-            self._waiting[address] = turns
-        turn.set_result(None)
+        while self._waiting:
+            address, turns = self._waiting.popitem(last=False)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[address] = turns
+            # A task that was cancelled in this iteration of the loop has not left yet.
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
     def _leave(self, address: str, turn: asyncio.Future[None]) -> None:
-        turns = self._waiting[address]
-        turns.remove(turn)
-        if not turns:
-            del self._waiting[address]
+        turns = self._waiting.get(address)
+        if turns is not None and turn in turns:
+            turns.remove(turn)
+            if not turns:
+                del self._waiting[address]

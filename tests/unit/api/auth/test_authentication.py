@@ -172,6 +172,19 @@ async def test_known_passwords_do_not_wait_behind_unknown_ones(checks: Checks) -
     assert (await mode.identify(basic("bob", "builder"))).user_id == "bob"
 
 
+async def test_a_change_of_one_account_affects_no_other(checks: Checks) -> None:
+    """Passwords of unchanged accounts stay verified, so a change during a flood ends no session."""
+    mode, accounts, _ = http_basic()
+    for user, password in (("bob", "builder"), ("admin", "secret")):
+        await mode.identify(basic(user, password))
+    accounts.accounts["admin"] = replace(accounts.accounts["admin"], project_id="other")
+    accounts.generation += 1
+    assert (await mode.identify(basic("bob", "builder"))).user_id == "bob"
+    assert len(checks.hashes) == 2
+    assert (await mode.identify(basic("admin", "secret"))).project_id == "other"
+    assert len(checks.hashes) == 3
+
+
 async def test_the_first_login_waits_for_its_turn_only(checks: Checks) -> None:
     """An address that floods leaves room for the unverified logins of others, in turns."""
     mode, accounts, _ = http_basic()

@@ -53,3 +53,15 @@ async def test_a_cancelled_task_neither_keeps_nor_loses_a_slot() -> None:
     assert (await run.begin("d1", "d2"))[1].done() is False
     assert run.order == ["a1", "c1", "d1"]
     await run.release(1)
+
+
+async def test_a_slot_is_not_passed_on_to_a_task_that_is_being_cancelled() -> None:
+    """A release right after a cancellation, before the task has left, reaches the next task."""
+    run = Run(1)
+    _, cancelled, last = await run.begin("a1", "b1", "c1")
+    cancelled.cancel()
+    run.slots.release()
+    await asyncio.gather(last)
+    assert (run.order, cancelled.cancelled()) == (["a1", "c1"], True)
+    await run.release(1)
+    assert (await run.begin("d1"))[0].done()
