@@ -127,6 +127,7 @@ POLICY_OK: Final = _gauge("policy_ok", "1 when the policy file as written is in 
 COUNTED: Final = (
     HTTP_REQUESTS,
     HTTP_SECONDS,
+    HTTP_CONNECTIONS_CLOSED,
     DECISIONS,
     DECISION_SECONDS,
     REFUSALS,

@@ -15,7 +15,11 @@ from berth.testing.virtual_time import VirtualClock, run_virtually
 
 def report_of(fake: FakeHost) -> HostReport:
     """Return the report of a fake host."""
-    return run_virtually(FakeDriver(fake, VirtualClock()).report)
+
+    async def main() -> HostReport:
+        return await FakeDriver(fake, VirtualClock()).report()
+
+    return run_virtually(main)
 
 
 def test_a_fake_host_is_known_by_its_name_alone() -> None:
