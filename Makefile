@@ -14,6 +14,7 @@ PLACEMENT := .venv-placement
 CLIENTS := .venv-clients
 KEYSTONE := .venv-keystone
 TEMPEST := .venv-tempest
+RALLY := .venv-rally
 KERNEL_GUEST := .cache/kernel-guest
 INTERPRETER := $(VENV)/.interpreter
 DEPENDENCIES := $(VENV)/.dependencies
@@ -30,7 +31,7 @@ FAST := $(wildcard tests/unit tests/property tests/tidy)
 SLOW := $(wildcard tests/integration tests/conformance tests/differential tests/simulation tests/e2e)
 
 # What the slow tests need; whatever cannot be had is said, and they do without.
-PREPARED := kernel nova placement-peer clients keystone tempest guests
+PREPARED := kernel nova placement-peer clients keystone tempest rally guests
 
 # The nightly form of the differential tests: how many cases or queries, and which.
 CASES ?= 5000
@@ -60,7 +61,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages openb nova placement-peer clients keystone tempest differential differential-placement \
+.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages openb nova placement-peer clients keystone tempest rally differential differential-placement \
 	conformance-placement fuzz demo demo-zones bench lock fmt clean virt-packages stub-guest kernel-guest guests FORCE
 
 help: ## list the targets
@@ -243,6 +244,18 @@ tempest: ## make .venv-tempest, with OpenStack's own test suite; tests do withou
 	@$(MAKE) -s $(TEMPEST)/.dependencies \
 		|| echo "No $(TEMPEST), so Berth does not run Tempest's tests; see the error above." >&2
 
+$(RALLY)/.dependencies: tests/e2e/rally/requirements.lock
+	$(require_python)
+	$(say) venv "$(RALLY), with what $< names"
+	@$(PYTHON) -m venv --clear $(RALLY)
+	@$(RALLY)/bin/python $(INSTALL) --require-hashes --no-deps -r $< \
+		|| { rm -rf $(RALLY); exit 1; }
+	@touch $@
+
+rally: ## make .venv-rally, with OpenStack's load generator; tests do without where that fails
+	@$(MAKE) -s $(RALLY)/.dependencies \
+		|| echo "No $(RALLY), so Berth does not run Rally's scenarios; see the error above." >&2
+
 # What the QEMU driver and its tests start; Debian and Ubuntu call these packages so.
 VIRT_PACKAGES := qemu-system-x86 qemu-utils iproute2
 VIRT_PROGRAMS := qemu-system-x86_64 qemu-img qemu-io qemu-storage-daemon ip
@@ -344,6 +357,6 @@ fmt: $(INSTALLED) ## format, and repair what ruff can repair
 
 clean: ## remove virtualenvs, caches and builds
 	$(say) clean "virtualenvs, caches, builds"
-	@rm -rf $(VENV) $(NOVA) $(PLACEMENT) $(CLIENTS) $(KEYSTONE) $(TEMPEST) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
+	@rm -rf $(VENV) $(NOVA) $(PLACEMENT) $(CLIENTS) $(KEYSTONE) $(TEMPEST) $(RALLY) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
 		.ruff_cache .schemathesis .cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
