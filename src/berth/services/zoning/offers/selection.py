@@ -20,6 +20,7 @@ from berth.scheduling.plan.offer_merge import (
     merge_offers,
 )
 from berth.services.zoning.messages.loop_tokens import LoopTokens
+from berth.services.zoning.offers.answered_inquiries import AnsweredInquiries
 from berth.services.zoning.offers.child_orders import OWN_S, ActiveZones, ChildOrders
 from berth.services.zoning.offers.child_releases import ChildReleases
 from berth.services.zoning.offers.group_homes import GroupHomes, home_of, is_together
@@ -116,6 +117,7 @@ class OfferSelector:
             zone=zone, children=children, clock=clock, telemetry=telemetry
         )
         self._given = SelectRecords(clock)
+        self._answered = AnsweredInquiries(clock)
         self._releases: set[asyncio.Task[bool]] = set()
         self._orders = ChildOrders(
             zone=zone, zones=zones, loop_tokens=loop_tokens, clock=clock, telemetry=telemetry
@@ -125,6 +127,8 @@ class OfferSelector:
         """Return offers for a parent, sealed for it.
 
         A select that this zone itself sent gets no offers if it returns through a loop of zones.
+        Neither does a dry run that reaches this zone through a second parent. A create gets offers
+        through each parent, because holds keep them apart.
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
@@ -134,6 +138,8 @@ class OfferSelector:
         # and seal them again, although its hosts are already in the plan.
         if self._loop_tokens.is_among(order.marks):
             self._orders.tell("zone_in_a_ring", order.audience)
+            return Offers(_NOTHING)
+        if not order.hold and self._answered.is_answered(order):
             return Offers(_NOTHING)
         selection = await self.select(order)
         if selection.spares and order.hold:

@@ -17,6 +17,7 @@ from berth.scheduling.plan.capacity import Capacity
 from berth.services.decisions.decisions import DecisionService
 from berth.services.replica.replica import Replica
 from berth.services.zoning.messages.loop_tokens import LoopTokens
+from berth.services.zoning.offers.answered_inquiries import AnsweredInquiries
 from berth.services.zoning.offers.child_orders import OWN_S, ChildOrders
 from berth.services.zoning.offers.dry_runs import inquiry
 from berth.services.zoning.offers.group_homes import GroupHomes, home_of, is_together
@@ -102,6 +103,7 @@ class TreeCapacity:
         self._telemetry = telemetry
         self._select_s = select_s
         self._levels_max = levels_max
+        self._answered = AnsweredInquiries(clock)
 
     async def count(self, request: Request) -> TreeCount:
         """Return the capacity for instances like those of a client's request.
@@ -121,6 +123,7 @@ class TreeCapacity:
 
         The number of instances in the order is ignored. An order that this zone itself sent finds
         no capacity if it returns through a loop of zones, because this zone has counted its hosts.
+        The same holds for an inquiry that reaches this zone through a second parent.
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
@@ -128,6 +131,8 @@ class TreeCapacity:
         """
         if self._loop_tokens.is_among(order.marks):
             self._orders.tell("zone_in_a_ring", order.audience)
+            return ZoneCapacity(0)
+        if self._answered.is_answered(order):
             return ZoneCapacity(0)
         found = await self._count(replace(order, group=self._homes.known(order.group)))
         return ZoneCapacity(found.total, found.is_partial)

@@ -212,6 +212,52 @@ async def test_a_zone_is_counted_once_in_a_ring() -> None:
     assert (found.total, found.is_partial) == (16, False)
 
 
+async def test_a_zone_with_two_parents_is_counted_once() -> None:
+    """Capacity, dry runs and creates agree over a diamond of zones."""
+    near = InProcessZones()
+    top, left, right, bottom = [
+        await open_zone_services(name, near, hosts=hosts)
+        for name, hosts in (("top", 1), ("left", 1), ("right", 1), ("bottom", 2))
+    ]
+    top.adopt(left, right)
+    left.adopt(bottom)
+    right.adopt(bottom)
+    for _ in range(2):
+        assert await check(top, request_of()) == 20
+    assert not await is_placed(top, asking(request_of(), "more", 21))
+    assert await is_placed(top, asking(request_of(), "all", 20))
+
+
+async def test_a_mesh_of_zones_asks_each_zone_once_for_each_parent() -> None:
+    """The number of calls grows with the square of the number of zones, not with its factorial."""
+    near = InProcessZones()
+    zones = [await open_zone_services(f"z{number}", near, hosts=1) for number in range(5)]
+    for zone in zones:
+        zone.adopt(*(other for other in zones if other is not zone))
+    assert (await zones[0].capacity.count(request_of())).total == 20
+    assert len(near.asked) <= 20
+    near.asked.clear()
+    dry = await zones[0].dry_runs.decide(asking(request_of(), "dry", 21))
+    assert dry.verdict is Verdict.REFUSED
+    assert len(near.asked) <= 20
+
+
+async def test_a_group_that_leaves_its_home_asks_again_below() -> None:
+    """A repeated inquiry of one parent replaces its first one, at every level."""
+    near = InProcessZones()
+    top, middle, low = [await open_zone_services(name, near) for name in ("top", "middle", "low")]
+    top.adopt(middle)
+    middle.adopt(low)
+    group = ServerGroup(GROUP, "g", GroupPolicy.ANTI_AFFINITY, "p", "u")
+    order = replace(
+        top.select_order(request_of(4), audience="top"), group=group, hold=False, marks=(b"first",)
+    )
+    for _ in range(2):
+        assert len((await middle.selector.offers(order)).weights) == 4
+    other = replace(order, audience="other")
+    assert (await middle.selector.offers(other)).weights == ()
+
+
 async def test_a_dry_run_leaves_the_home_of_a_group() -> None:
     """A group without members keeps its recorded home zone, although a request may go elsewhere."""
     root = await open_tree()
