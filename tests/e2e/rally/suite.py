@@ -19,7 +19,7 @@ def faults(workload: dict[str, Any]) -> list[str]:
     """Return what was wrong in a workload: failed criteria and the errors of its iterations.
 
     Raises:
-        KeyError: it has not the form of Rally's results.
+        KeyError: a part of Rally's results is missing.
     """
     criteria = workload["sla_results"].get("sla", [])
     found = [one["detail"] for one in criteria if not one["success"]]
