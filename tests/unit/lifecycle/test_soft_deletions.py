@@ -13,11 +13,14 @@ from berth.domain.compute.quota import Quota, QuotaExceededError
 from berth.domain.errors import ConflictError, InstanceLockedError, InstanceStateError
 from berth.domain.ledger.write import Put
 from berth.ports.virt import Power
+from berth.services.servers.moves import MoveTarget
 from berth.testing.builders import make_request
 from tests.unit.lifecycle.test_expirations import expirations
 from tests.unit.lifecycle.town import BIG, DOWN_S, Town, caller, open_town
 
 INTERVAL_S = 3_600.0
+STUCK = FakeHost("host-1", faults=DriverFaults(share={"stop": 1.0}))
+"""A host that cannot stop guests."""
 
 
 async def soft_delete(town: Town, vm: Instance, number: int = 1) -> Instance:
@@ -105,6 +108,21 @@ async def test_an_instance_is_reclaimed_once_after_the_interval() -> None:
         ("delete", "user-1"),
     ]
     assert all(one.ended_at_s is not None for one in actions)
+
+
+async def test_a_reclaim_is_completed_without_the_host() -> None:
+    """It is repeated if the host dies before its agent has destroyed the guest."""
+    town = await open_town()
+    vm = await soft_delete(town, await town.create())
+    assert vm.host is not None
+    await town.work(INTERVAL_S)
+    counts = [await expirations(town, reclaim_s=INTERVAL_S).reclaim() for _ in range(2)]
+    assert (counts, (await town.get(vm.uuid)).task) == ([1, 0], Task.DELETING)
+    await town.kill(vm.host)
+    assert await expirations(town, reclaim_s=INTERVAL_S).reclaim() == 1
+    assert (await town.get(vm.uuid)).status is Status.DELETED
+    assert await town.held() == 0
+    assert [one.name for one in await town.ledger.actions(vm.uuid)] == ["delete", "delete"]
 
 
 async def test_what_is_being_restored_is_not_reclaimed() -> None:
@@ -212,6 +230,57 @@ async def test_a_failed_soft_deletion_and_a_failed_restore_change_nothing() -> N
     assert (await town.action(vm)).message == "The instance could not be restored."
     await town.work(INTERVAL_S)
     assert await expirations(town, reclaim_s=INTERVAL_S).reclaim() == 1
+
+
+async def test_a_failed_deletion_during_a_restore_leaves_the_instance_reclaimable() -> None:
+    """It stays soft-deleted, and keeps the time of the request."""
+    town = await open_town(hosts=1)
+    vm = await soft_delete(town, await town.create())
+    await town.restart({"host-1": STUCK})
+    await town.operations.restore(vm.uuid, caller(2))
+    # The agent has started the guest, and has not reported it yet.
+    town.machines["host-1"].guests[vm.uuid].power = Power.RUNNING
+    now = await soft_delete(town, vm, 3)
+    assert (now.status, now.task) == (Status.SOFT_DELETED, None)
+    assert now.fault is not None
+    await town.work(INTERVAL_S)
+    assert await expirations(town, reclaim_s=INTERVAL_S).reclaim() == 1
+
+
+@pytest.mark.parametrize("was_off", [False, True])
+async def test_a_failed_soft_deletion_leaves_no_resize_without_a_move(*, was_off: bool) -> None:
+    """The resize is confirmed nevertheless, so the status is the one before the resize."""
+    town = await open_town(hosts=1, resizes_in_place=True)
+    await town.flavor()
+    vm = await town.create()
+    if was_off:
+        await town.operations.begin(vm.uuid, lifecycle.STOP, caller(1))
+        await town.work()
+    await town.operations.resize(vm.uuid, BIG, caller(2))
+    await town.work()
+    await town.restart({"host-1": STUCK})
+    town.machines["host-1"].guests[vm.uuid].power = Power.RUNNING  # or nothing would be stopped
+    now = await soft_delete(town, vm, 3)
+    assert now.fault is not None
+    assert now.status is (Status.SHUTOFF if was_off else Status.ACTIVE)
+    assert (now.task, now.migration_uuid) == (None, None)
+
+
+async def test_a_failed_soft_deletion_leaves_a_shelved_instance_on_its_host() -> None:
+    """One that was being unshelved has a host, and can be unshelved there."""
+    town = await open_town(hosts=1)
+    vm = await town.create()
+    await town.restart({"host-1": STUCK})
+    # The agent has started the guest, and has not reported it yet.
+    unshelving = replace(vm, status=Status.SHELVED_OFFLOADED, task=Task.UNSHELVING)
+    await town.ledger.write(Put(unshelving))
+    now = await soft_delete(town, vm)
+    assert (now.status, now.task, now.host) == (Status.SHELVED, None, "host-1")
+    assert now.fault is not None
+    await town.restart({"host-1": FakeHost("host-1")})
+    await town.operations.unshelve(vm.uuid, MoveTarget(), caller(2))
+    await town.work()
+    assert (await town.get(vm.uuid)).status is Status.ACTIVE
 
 
 async def test_who_may_not_be_soft_deleted() -> None:

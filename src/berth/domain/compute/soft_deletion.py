@@ -22,8 +22,12 @@ def is_soft_deleted(instance: Instance) -> bool:
 
 
 def is_reclaimable(instance: Instance, before_s: float) -> bool:
-    """Return whether an instance is soft-deleted since a Unix time or longer, without a task."""
-    if instance.status is not Status.SOFT_DELETED or instance.task is not None:
+    """Return whether an instance is soft-deleted since a Unix time or longer, and not restored.
+
+    One whose final deletion has begun counts too, because its host may have died since. Repeating
+    the deletion frees its capacity then, and changes nothing while the host is up.
+    """
+    if instance.status is not Status.SOFT_DELETED or instance.task not in {None, Task.DELETING}:
         return False
     at_s = instance.extra.get(_AT)
     return isinstance(at_s, int | float) and at_s <= before_s

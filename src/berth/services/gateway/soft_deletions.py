@@ -9,11 +9,15 @@ from berth.services.servers.moves import end_task
 async def soft_delete(context: StepContext, instance: Instance) -> StepWrites:
     """Record that the guest is off and the instance is soft-deleted.
 
-    After a failure the instance is as it was before, as in Nova.
+    After a failure the instance is as it was before, as in Nova, except for its move.
     """
     event, now_s = context.event("compute_soft_delete_instance"), context.now_s
     if context.has_failed:
-        text, kept = "The instance could not be deleted.", without_soft_deletion(instance)
+        text, kept = "The instance could not be deleted.", instance.extra
+        # If the deletion interrupted a restore, the instance is still soft-deleted, and without the
+        # time it would never be reclaimed.
+        if instance.status is not Status.SOFT_DELETED:
+            kept = without_soft_deletion(instance)
         fault = context.fault(text)
         return StepWrites(
             tuple(end_task(instance, now_s, message=text, event=event, fault=fault, extra=kept))

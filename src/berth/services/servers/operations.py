@@ -15,7 +15,7 @@ from berth.domain.compute.lifecycle import Transition
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.compute.request import Operation
 from berth.domain.compute.rescue import with_rescue_image
-from berth.domain.compute.soft_deletion import soft_deleted_at
+from berth.domain.compute.soft_deletion import is_soft_deleted, soft_deleted_at
 from berth.domain.errors import (
     ConflictError,
     InstanceStateError,
@@ -316,15 +316,23 @@ class Operations:
 
         A resize that waits for confirmation is confirmed, and any other move is given up. If the
         compute service of the host is down, the status changes immediately, and the agent stops the
-        guest when it comes back.
+        guest when it comes back. A repeated deletion changes nothing, and does not extend the time
+        for which the instance is kept, unless the first waits for an agent whose service is down by
+        now.
         """
 
         async def change(instance: Instance) -> Sequence[Write]:
+            host, waits = instance.host, instance.task is Task.SOFT_DELETING
+            is_up = host is not None and await self._is_up(host, service_down_time_s)
+            if is_soft_deleted(instance) and (is_up or not waits):
+                return ()
             now_s = self._clock.now_s()
-            instance, before = settle_move(instance, await self._migration(instance), now_s)
-            going = soft_deleted_at(instance, now_s)
-            if going.host is not None and await self._is_up(going.host, service_down_time_s):
-                return [*before, Put(replace(going, task=Task.SOFT_DELETING))]
+            migration = await self._migration(instance)
+            instance, before = settle_move(instance, migration, now_s)
+            going = instance if waits else soft_deleted_at(instance, now_s)
+            if is_up:
+                kept = _status_without_move(going, migration)
+                return [*before, Put(replace(going, status=kept, task=Task.SOFT_DELETING))]
             return [*before, *end_task(going, now_s, status=Status.SOFT_DELETED)]
 
         return await self._begin(uuid, lifecycle.SOFT_DELETE, caller, change, any_task=True)
@@ -508,6 +516,8 @@ class Operations:
                 now_s,
             )
             writes = await change(replace(instance, action=action, updated_at_s=now_s))
+            if not writes:
+                return instance
             # An interrupted action ends in the history before the new one begins.
             unit = (*end_action(instance, now_s), Put(action), *writes)
             (outcome,) = await self._ledger.commit([unit])
@@ -607,6 +617,22 @@ class Operations:
         # The ledger does not have the heartbeats that gateways receive, but the replica does.
         service = self._replica.with_heartbeat(found)
         return service.is_up(self._clock.now_s(), service_down_time_s)
+
+
+def _status_without_move(instance: Instance, migration: Migration | None) -> Status:
+    """Return the status that an instance has on its host if its soft deletion fails.
+
+    A settled resize no longer waits for confirmation, and what was being unshelved has a host now.
+
+    Args:
+        instance: the record without its move.
+        migration: the move that was settled, or None.
+    """
+    if instance.status is Status.RESIZED:
+        return Status.ACTIVE if migration is None else migration.was
+    if instance.status is Status.SHELVED_OFFLOADED:
+        return Status.SHELVED
+    return instance.status
 
 
 def check_still_on(instance: Instance, host: str | None) -> None:

@@ -71,6 +71,21 @@ async def test_a_second_delete_changes_nothing_and_a_forced_one_deletes(kept: St
     assert not any(machine.guests for machine in kept.machines.values())
 
 
+async def test_a_repeated_delete_is_completed_without_the_host(kept: Staffed) -> None:
+    """The agent that should have stopped the guest may have died after the first request."""
+    uuid = await kept.built()
+    path, host = f"/v2.1/servers/{uuid}", await kept.host_of(uuid)
+    for _ in range(2):
+        assert (await kept.ask("DELETE", path, token=OWNER)).status in {202, 204}
+        assert await kept.states(uuid) == ("ACTIVE", "active", 1, "soft-deleting")
+    await kept.take_down(host)
+    assert (await kept.ask("DELETE", path, token=OWNER)).status in {202, 204}
+    assert await kept.states(uuid) == ("SOFT_DELETED", "soft-delete", 4, None)
+    before = await kept.show(uuid)
+    assert (await kept.ask("DELETE", path, token=OWNER)).status in {202, 204}
+    assert await kept.show(uuid) == before
+
+
 async def test_what_never_ran_or_is_on_no_host_is_deleted_at_once(kept: Staffed) -> None:
     """As in Nova, there is nothing to restore."""
     shelved = await kept.built()

@@ -31,7 +31,6 @@ from berth.api.fleet import zone_of
 from berth.api.links import COMPUTE, linker_of
 from berth.api.routing import Answer, Call
 from berth.domain.compute.instance import Instance, Status, Task
-from berth.domain.compute.soft_deletion import is_soft_deleted
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.services.requests.permissions import check_lock
 from berth.services.servers.instances import AcceptedCreate
@@ -106,10 +105,7 @@ async def delete_server(call: Call) -> Answer:
         return await force_delete_server(call)
     caller, down_s = caller_of(call), call.parts.service_down_time_s
     check_lock(instance, caller)
-    # A repeated delete does not extend the time for which the server is kept.
-    if not is_soft_deleted(instance):
-        delete = call.parts.operations.soft_delete
-        await delete(instance.uuid, caller, service_down_time_s=down_s)
+    await call.parts.operations.soft_delete(instance.uuid, caller, service_down_time_s=down_s)
     return Answer()
 
 
