@@ -38,6 +38,7 @@ from berth.services.zoning.delegation.remote_usage import RemoteUsage
 from berth.services.zoning.messages.assertions import AssertionVerifier
 from berth.services.zoning.messages.loop_tokens import LoopTokens
 from berth.services.zoning.offers.dry_runs import TreeDryRuns
+from berth.services.zoning.offers.inquiry_limit import InquiryLimit
 from berth.services.zoning.offers.tree_capacity import TreeCapacity
 
 
@@ -56,6 +57,7 @@ class ZoneParts:
         counting: charges the servers in child zones to the quotas of this zone.
         capacity: counts the servers that fit in this zone and those under it.
         dry_runs: decides on requests over the tree without placing them.
+        inquiry_limit: admits a few counts and dry runs of each project at a time.
         select_timeout_s: maximum duration of a parent's select, in seconds.
         build_timeout_s: maximum duration of a build or a release, in seconds.
     """
@@ -70,6 +72,7 @@ class ZoneParts:
     counting: RemoteUsage
     capacity: TreeCapacity
     dry_runs: TreeDryRuns
+    inquiry_limit: InquiryLimit
     select_timeout_s: float
     build_timeout_s: float
 

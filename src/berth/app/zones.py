@@ -42,6 +42,7 @@ from berth.services.zoning.offers.group_homes import GroupHomes
 from berth.services.zoning.offers.held_offers import HeldOffers
 from berth.services.zoning.offers.hold_routing import HoldRouter, OfferReleaser
 from berth.services.zoning.offers.host_offers import HostOfferMaker, incomparable_reason
+from berth.services.zoning.offers.inquiry_limit import InquiryLimit
 from berth.services.zoning.offers.offer_seals import OfferSeals
 from berth.services.zoning.offers.selection import OfferSelector
 from berth.services.zoning.offers.tree_capacity import TreeCapacity
@@ -183,6 +184,7 @@ def zone_parts(core: Core, zone: ZoneContext | None) -> ZoneParts | None:
             levels_max=settings.levels_max,
         ),
         dry_runs=_dry_runs(core, zone, homes),
+        inquiry_limit=InquiryLimit(),
         select_timeout_s=settings.select_timeout_s,
         build_timeout_s=settings.build_timeout_s,
     )

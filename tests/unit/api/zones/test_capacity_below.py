@@ -1,5 +1,7 @@
 """Capacity and dry runs over a tree, asked for at the root by tenants and administrators."""
 
+import asyncio
+
 import pytest
 
 from berth.api.codec import encode
@@ -102,6 +104,26 @@ async def test_a_child_without_a_valid_answer_is_missing(
     net.lies["west", "POST"] = lie
     assert await counted(root, "u:p") == {"total": 16, "is_partial": True}
     assert "zone_capacity_failed" in [name for name, *_ in root.told.failures]
+
+
+async def test_a_project_may_ask_for_two_answers_at_a_time(root: ZoneStack) -> None:
+    """Capacity and dry runs count together, and other projects are not affected."""
+    limit = root.zone_parts.inquiry_limit
+    body = {"server": {"name": "vm", "flavorRef": "small"}}
+    with limit.admit("p"):
+        await counted(root, "u:p")
+        with limit.admit("p"):
+            for refused in (
+                await root.ask("GET", PATH, token="u:p"),
+                await root.ask("POST", "/berth/v1/decide", body, token="u:p"),
+            ):
+                assert refused.status == 503
+                assert "retry-after" in {name.lower() for name in refused.headers}
+                assert "in progress" in str(refused.body)
+            await counted(root, "u:other")
+    answers = await asyncio.gather(*(root.ask("GET", PATH, token="u:p") for _ in range(3)))
+    assert sorted(one.status for one in answers) == [200, 200, 503]
+    await counted(root, "u:p")
 
 
 async def test_only_parents_are_told_the_capacity_of_zones(root: ZoneStack, net: Net) -> None:

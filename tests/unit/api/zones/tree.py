@@ -28,6 +28,7 @@ from berth.services.zoning.messages.assertions import (
 )
 from berth.services.zoning.messages.child_client import ChildClient
 from berth.services.zoning.messages.loop_tokens import LoopTokens
+from berth.services.zoning.offers.inquiry_limit import InquiryLimit
 from tests.unit.api.cloud import Answer, FakeClock, Stack
 from tests.unit.services.wiring import Desk
 from tests.unit.services.zoning.zone_harness import FixedKeys, InProcessZones, ZoneServices
@@ -171,6 +172,7 @@ class ZoneStack(Stack):
             ),
             capacity=self.house.capacity,
             dry_runs=self.house.dry_runs,
+            inquiry_limit=InquiryLimit(),
             select_timeout_s=2.0,
             build_timeout_s=30.0,
         )

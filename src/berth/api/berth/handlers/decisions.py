@@ -71,7 +71,8 @@ async def _counted(call: Call, request: Request) -> TreeCount:
     zones = call.parts.zones
     if zones is None:
         return TreeCount(call.parts.decision_service.capacity(request))
-    return await zones.capacity.count(request)
+    with zones.inquiry_limit.admit(call.identity.project_id):
+        return await zones.capacity.count(request)
 
 
 def _answer(call: Call, found: TreeCount, limit: int | None) -> CapacityAnswer:
@@ -155,6 +156,7 @@ async def _tried(call: Call, request: Request) -> Decision:
     if call.parts.zones is None:
         decision_service = call.parts.decision_service
         return decision_service.try_out(request) if is_admin else decision_service.decide(request)
-    decision = await call.parts.zones.dry_runs.decide(request, explains=is_admin)
+    with call.parts.zones.inquiry_limit.admit(call.identity.project_id):
+        decision = await call.parts.zones.dry_runs.decide(request, explains=is_admin)
     # Tenants must not learn which zones there are.
     return decision if is_admin else replace(decision, zones_missing=())

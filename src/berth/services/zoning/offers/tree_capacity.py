@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.domain.compute.request import Request
-from berth.domain.errors import BerthError
+from berth.domain.errors import BerthError, UnavailableError
 from berth.domain.zones.zone import Zone
 from berth.domain.zones.zone_orders import SelectOrder, ZoneCapacity
 from berth.ports.clock import Clock
@@ -104,6 +104,9 @@ class TreeCapacity:
         self._select_s = select_s
         self._levels_max = levels_max
         self._answered = AnsweredInquiries(clock)
+        # A count does not yield to the event loop. With the lock, other work of the process runs
+        # between two counts.
+        self._counting = asyncio.Lock()
 
     async def count(self, request: Request) -> TreeCount:
         """Return the capacity for instances like those of a client's request.
@@ -112,7 +115,7 @@ class TreeCapacity:
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
-            UnavailableError: the ledger cannot be reached.
+            UnavailableError: the ledger cannot be reached, or counts before this one took too long.
         """
         until_s = self._clock.now_s() + self._select_s
         group = await self._homes.group_of(request)
@@ -127,8 +130,9 @@ class TreeCapacity:
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
-            UnavailableError: the ledger cannot be reached.
+            UnavailableError: the ledger cannot be reached, or the deadline has passed.
         """
+        self._check_deadline(order)
         if self._loop_tokens.is_among(order.marks):
             self._orders.tell("zone_in_a_ring", order.audience)
             return ZoneCapacity(0)
@@ -147,11 +151,11 @@ class TreeCapacity:
                 # One turn of the event loop sends the orders, so the children count at the same
                 # time as this zone.
                 await asyncio.sleep(0)
-                here = self._here(order)
+                here = await self._here(order)
                 timeout_s = max(0.0, order.deadline_s - OWN_S - self._clock.now_s())
                 await asyncio.wait(asked, timeout=timeout_s)
             else:
-                here = self._here(order)
+                here = await self._here(order)
         finally:
             for task in asked:
                 task.cancel()
@@ -161,7 +165,21 @@ class TreeCapacity:
         children = tuple(ChildCapacity(zone.name, answer) for zone, answer in known)
         return TreeCount(here, children, is_together(order.group))
 
-    def _here(self, order: SelectOrder) -> Capacity:
+    async def _here(self, order: SelectOrder) -> Capacity:
+        async with self._counting:
+            self._check_deadline(order)
+            found = self._count_here(order)
+            await asyncio.sleep(0)
+            return found
+
+    def _check_deadline(self, order: SelectOrder) -> None:
+        # No caller waits for a count that begins after the deadline.
+        if self._clock.now_s() >= order.deadline_s:
+            if order.audience == self._zone:
+                raise UnavailableError("This zone is busy with other capacity requests. Try again.")
+            raise UnavailableError("The deadline of the parent has passed.")
+
+    def _count_here(self, order: SelectOrder) -> Capacity:
         group = order.group
         if home_of(group):
             nothing = np.zeros(0, dtype=np.int64)

@@ -1,5 +1,6 @@
 """Tests for capacity and dry runs over a tree of zones."""
 
+import asyncio
 import os
 from dataclasses import dataclass, replace
 from random import Random
@@ -16,6 +17,7 @@ from berth.domain.zones.zone import Zone
 from berth.domain.zones.zone_orders import SelectOrder, ZoneCapacity
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.filters.below_host_limits import build_num_instances
+from berth.scheduling.plan.capacity import Capacity
 from berth.testing.builders import make_uuid
 from tests.unit.services.wiring import order_of
 from tests.unit.services.zoning.zone_harness import (
@@ -256,6 +258,64 @@ async def test_a_group_that_leaves_its_home_asks_again_below() -> None:
         assert len((await middle.selector.offers(order)).weights) == 4
     other = replace(order, audience="other")
     assert (await middle.selector.offers(other)).weights == ()
+
+
+async def test_a_zone_does_not_count_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline may pass before an order arrives, or while it waits for another count."""
+    zone = await open_zone_services("zone", InProcessZones())
+    desk = zone.desk
+    now_s, counted = desk.clock.now_s(), 0
+    count = desk.decision_service.capacity
+
+    def slow(request: Request) -> Capacity:
+        nonlocal now_s, counted
+        counted += 1
+        # The first count still holds the lock when the others arrive; the second takes too long.
+        now_s += 3.0 if counted == 2 else 0.0
+        return count(request)
+
+    monkeypatch.setattr(desk.clock, "now_s", lambda: now_s)
+    monkeypatch.setattr(desk.decision_service, "capacity", slow)
+    order = zone.select_order(request_of(), audience="parent")
+    with pytest.raises(UnavailableError, match="deadline"):
+        await zone.capacity.count_for_parent(replace(order, deadline_s=desk.clock.now_s()))
+    assert counted == 0
+    answers = await asyncio.gather(
+        zone.capacity.count_for_parent(order),
+        zone.capacity.count(request_of()),
+        zone.capacity.count(request_of()),
+        zone.capacity.count_for_parent(order),
+        return_exceptions=True,
+    )
+    assert answers[0] == ZoneCapacity(8)
+    assert not isinstance(answers[1], BaseException)
+    assert [type(one) for one in answers[2:]] == [UnavailableError, UnavailableError]
+    assert counted == 2
+
+
+async def test_other_work_runs_between_two_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts that arrive together do not keep the event loop busy until the last one ends."""
+    zone = await open_zone_services("zone", InProcessZones())
+    service = zone.desk.decision_service
+    count = service.capacity
+    turn = 0
+    turns: list[int] = []
+
+    def noted(request: Request) -> Capacity:
+        turns.append(turn)
+        return count(request)
+
+    async def other_work() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(service, "capacity", noted)
+    working = asyncio.create_task(other_work())
+    await asyncio.gather(*(zone.capacity.count(request_of()) for _ in range(5)))
+    working.cancel()
+    assert len(set(turns)) == 5
 
 
 async def test_a_dry_run_leaves_the_home_of_a_group() -> None:
