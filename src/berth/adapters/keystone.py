@@ -32,6 +32,8 @@ _REASON_MAX: Final = 300
 # Keystone can lock a user after repeated failures, so refused credentials are not retried at once.
 _REFUSED_PAUSE_S: Final = 30.0
 _OVERLOADED: Final = frozenset({429, 502, 503, 504})
+# A web server in front of Keystone sends these because of the token, which a client chooses.
+_REJECTED: Final = frozenset({400, 404, 413, 414, 431})
 
 _Id = Annotated[str, Meta(min_length=1, max_length=255)]
 
@@ -182,7 +184,7 @@ class KeystoneTokens:
 
     def _read(self, response: requests.Response, session: Session) -> ValidToken | None:
         status = response.status_code
-        if status == requests.codes.not_found:
+        if status in _REJECTED:
             return None
         if status == requests.codes.ok:
             return _valid_token(response.content)

@@ -164,6 +164,15 @@ async def test_an_unknown_token_is_refused(keystone: FakeKeystone) -> None:
     assert await _ask(keystone.access) is None
 
 
+@pytest.mark.parametrize("status", [400, 413, 414, 431])
+async def test_a_token_that_a_web_server_rejects_is_refused(
+    keystone: FakeKeystone, status: int
+) -> None:
+    """A status that blames the request, such as that of a long header, says nothing of Keystone."""
+    keystone.respond = lambda handler: handler.send(status, b"<html>")
+    assert await _ask(keystone.access) is None
+
+
 @pytest.mark.parametrize(
     "respond",
     [

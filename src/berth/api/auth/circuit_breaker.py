@@ -62,14 +62,15 @@ class CircuitBreaker:
         """Report a failed call.
 
         One unusable answer may be due to the token, which a client chooses, so only several in
-        succession count as an outage.
+        succession count as an outage. During an outage it ends the attempt, and the next call may
+        be made at once; otherwise a client could extend the outage with each of its tokens.
         """
         self._is_probing = False
         self._unusable += 1
         pause_s = self._pause_s
         if isinstance(error, TokenServiceDownError):
             pause_s = max(pause_s, error.pause_s)
-        elif not self.is_open and self._unusable < _UNUSABLE_MAX:
+        elif self.is_open or self._unusable < _UNUSABLE_MAX:
             return
         if not self.is_open:
             self.is_open, self._began_ns = True, self._clock.ticks_ns()

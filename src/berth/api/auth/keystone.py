@@ -23,8 +23,9 @@ from berth.ports.token_validation import (
 
 _NS_PER_S: Final = 1_000_000_000
 _DIGEST_BYTES: Final = 32
-# Fernet tokens have about 250 characters, and signed ones about 900.
-_TOKEN_MAX: Final = 8_192
+# Fernet tokens have about 250 characters, and signed ones about 900. Web servers in front of
+# Keystone accept header fields of about 8,000.
+_TOKEN_MAX: Final = 2_048
 # Refused tokens rarely become valid: only when a user is enabled again, for example.
 _REFUSED_S: Final = 30.0
 _REFUSED_MAX: Final = 10_000

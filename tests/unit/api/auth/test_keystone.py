@@ -143,7 +143,7 @@ async def test_refused_tokens_are_kept_as_well() -> None:
     assert await rig.status("bad") == 200
 
 
-@pytest.mark.parametrize("token", [None, "", "two words", "tab\t", "ü", "x" * 8193])
+@pytest.mark.parametrize("token", [None, "", "two words", "tab\t", "ü", "x" * 2049])
 async def test_malformed_tokens_do_not_reach_keystone(token: str | None) -> None:
     """A missing or malformed token is refused without a validation."""
     rig = Rig()
@@ -262,6 +262,18 @@ async def test_one_unusable_answer_is_not_an_outage() -> None:
     assert [await rig.status(f"odd{index}") for index in range(9)] == [503] * 9
     assert len(rig.keystone.asked) == 1 + 1 + 5
     assert [name for name, _, _ in rig.told.failures] == ["keystone_unavailable"]
+
+
+async def test_an_unusable_answer_does_not_extend_an_outage() -> None:
+    """A client whose token Keystone cannot handle does not take the attempts of all others."""
+    rig = Rig()
+    rig.stop()
+    assert await rig.status() == 503
+    rig.clock.seconds += 5
+    rig.keystone.failure = TokenServiceError("status 500")
+    assert await rig.status("odd") == 503
+    rig.keystone.failure = None
+    assert await rig.status() == 200
 
 
 async def test_unknown_tokens_are_limited_for_each_address_and_in_all() -> None:
