@@ -11,6 +11,7 @@ from berth.api.auth.authentication import Auth, Credentials, Identity, is_name
 from berth.api.auth.circuit_breaker import CircuitBreaker
 from berth.api.auth.role_mapping import RoleMapping
 from berth.api.errors import HttpError
+from berth.domain.client_network import network_of
 from berth.ports.clock import Clock
 from berth.ports.measures import KEYSTONE_UP, TOKENS
 from berth.ports.telemetry import Metrics, Reading
@@ -42,7 +43,8 @@ class TokenCaching:
         grace_s: further seconds for which a token is valid while Keystone does not answer.
         tokens_max: maximum number of tokens kept.
         waiting_max: maximum number of unknown tokens that are being validated.
-        waiting_per_address: maximum number of those that one address sent.
+        waiting_per_address: maximum number of those that one IPv4 address, or one IPv6 network of
+            64 bits, sent.
     """
 
     fresh_s: float = 60.0
@@ -188,7 +190,8 @@ class KeystoneAuth:
         task = self._validating.get(digest)
         # While Keystone is down, nothing waits but the one attempt to reach it.
         if task is None or self._breaker.is_open:
-            task = self._admit(digest, token, is_unknown=known is None, address=address)
+            is_unknown = known is None
+            task = self._admit(digest, token, is_unknown=is_unknown, address=network_of(address))
         try:
             # A client that disconnects must not cancel the validation for the others.
             identity = await asyncio.shield(task)

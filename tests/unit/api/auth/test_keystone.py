@@ -276,6 +276,20 @@ async def test_an_unusable_answer_does_not_extend_an_outage() -> None:
     assert await rig.status() == 200
 
 
+async def test_addresses_of_one_ipv6_network_share_the_limit() -> None:
+    """A client has as many IPv6 addresses as it likes, but one network of 64 bits."""
+    rig = Rig(TokenCaching(waiting_per_address=4))
+    rig.keystone.gate = asyncio.Event()
+    flood = [
+        asyncio.create_task(rig.status(f"f{index}", f"2001:db8::{index}")) for index in range(6)
+    ]
+    other = asyncio.create_task(rig.status("other", "2001:db8:0:1::1"))
+    await asyncio.sleep(0)
+    rig.keystone.gate.set()
+    assert sorted(await asyncio.gather(*flood)) == [401] * 4 + [503] * 2
+    assert await other == 401
+
+
 async def test_unknown_tokens_are_limited_for_each_address_and_in_all() -> None:
     """A flood of unknown tokens gets 503, and delays neither other addresses nor known tokens."""
     rig = Rig(TokenCaching(waiting_max=6, waiting_per_address=4))
