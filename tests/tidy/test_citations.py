@@ -107,3 +107,12 @@ def test_every_document_cited_exists(checkout: Checkout) -> None:
         if Path(cited).name not in names
     ]
     assert missing == []
+
+
+def test_each_decision_record_has_a_number_of_its_own(checkout: Checkout) -> None:
+    """A citation by number is unambiguous: the name and the heading of a record agree."""
+    records = checkout.below("docs/adr", ".md")
+    numbers = [path.name.partition("-")[0] for path in records]
+    assert len(numbers) == len(set(numbers)), sorted(numbers)
+    for path, number in zip(records, numbers, strict=True):
+        assert checkout.text(path).startswith(f"# {int(number)}. "), path
