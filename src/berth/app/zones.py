@@ -179,7 +179,6 @@ def zone_parts(core: Core, zone: ZoneContext | None) -> ZoneParts | None:
             homes=homes,
             loop_tokens=loop_tokens,
             clock=core.clock,
-            telemetry=core.telemetry,
             select_s=settings.select_timeout_s,
             levels_max=settings.levels_max,
         ),

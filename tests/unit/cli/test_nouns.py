@@ -254,10 +254,14 @@ def test_capacity_says_which_zones_are_not_counted(run: Run, cloud: Cloud) -> No
         {"zone": "east", "count": 4, "is_partial": True},
         {"zone": "far", "count": None, "is_partial": True},
     ]
-    answer = {"total": 9, "is_partial": True, "hosts_total": 0, "hosts": [], "zones": zones}
+    hosts = [{"host": "h1", "node": "n", "count": 1000}]
+    answer = {"total": 2009, "is_partial": True, "hosts_total": 3, "hosts": hosts, "zones": zones}
     cloud.fixed["GET", "/berth/v1/capacity"] = (200, answer)
     out = run("capacity", "--flavor", "small").out
-    assert out.startswith("at least 9 more instances of small fit on 0 hosts")
+    # This zone's hosts have room for 2,000, of which the list shows the first host.
+    assert out.startswith(
+        "At least 2,009 more instances of small fit, 2,000 of them on 3 hosts of this zone\n"
+    )
     lines = [line.split(maxsplit=1) for line in out.splitlines()]
     assert [line for line in lines if line[:1] and line[0] in {"west", "east", "far"}] == [
         ["west", "5"],

@@ -33,8 +33,8 @@ def capacity(
         return
     # Only administrators learn the number of hosts.
     hosts_total = answer.get("hosts_total")
-    where = "" if hosts_total is None else f" on {hosts_total:,} hosts"
-    least = "at least " if answer.get("is_partial") else ""
+    least = "At least " if answer.get("is_partial") else ""
+    where = _where(answer)
     print_line(f"{least}{answer['total']:,} more instances of {found['name']} fit{where}")
     # The service sorts hosts by count, so the first rows are the best ones.
     best = [(one["host"], one["count"]) for one in rows(answer, "hosts")[:hosts_max]]
@@ -45,6 +45,20 @@ def capacity(
         print_table(("Host", "Fit"), best, right=("Fit",))
         if hosts_total is not None and hosts_total > len(best):
             print_line(f"and {hosts_total - len(best):,} more hosts")
+
+
+def _where(answer: Json) -> str:
+    """Return which hosts the total is for, as text; empty if the caller may not know."""
+    hosts_total = answer.get("hosts_total")
+    if hosts_total is None:
+        return ""
+    zones = rows(answer, "zones")
+    hosts = f"{hosts_total:,} {'host' if hosts_total == 1 else 'hosts'}"
+    if not zones:
+        return f" on {hosts}"
+    # The list of hosts may be cut, so the number for this zone is what the children leave.
+    here = answer["total"] - sum(one["count"] or 0 for one in zones)
+    return f", {here:,} of them on {hosts} of this zone"
 
 
 def _count_in(zone: Json) -> str:

@@ -179,7 +179,6 @@ class ZoneServices:
             homes=homes,
             loop_tokens=LoopTokens(sealer),
             clock=desk.clock,
-            telemetry=desk.told,
             levels_max=self.levels_max,
         )
         self.dry_runs = TreeDryRuns(

@@ -23,7 +23,7 @@ _OWN_EACH_S: Final = 0.00005
 # The reserve is at least this share of the remaining time, so that a late child does not make its
 # parent late.
 _OWN_SHARE: Final = 0.1
-# The same problem of a parent recurs with each of its selects, so it is reported at most once in
+# The same problem of a parent or a child recurs with each order, so it is reported at most once in
 # this many seconds.
 _TELL_AGAIN_S: Final = 60.0
 
@@ -48,7 +48,7 @@ class ChildOrders:
         zones: the children that are up and enabled.
         loop_tokens: makes the token of this zone for each order.
         clock: provides the time of day.
-        telemetry: receives problems of parents' orders.
+        telemetry: receives problems of parents' orders and failures of children.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ChildOrders:
         self._loop_tokens = loop_tokens
         self._clock = clock
         self._telemetry = telemetry
-        # When each event was last reported, by event and parent.
+        # When each event or failure was last reported, by its name and the other zone's.
         self._told_s: dict[tuple[str, str], float] = {}
 
     def zones_for(self, order: SelectOrder) -> Sequence[Zone]:
@@ -95,10 +95,20 @@ class ChildOrders:
 
     def tell(self, name: str, parent: str) -> None:
         """Report an event about a parent's selects, at most once in `_TELL_AGAIN_S`."""
-        now_s = self._clock.now_s()
-        if now_s >= self._told_s.get((name, parent), 0.0) + _TELL_AGAIN_S:
-            self._told_s[name, parent] = now_s
+        if self._is_due(name, parent):
             self._telemetry.event(name, parent=parent)
+
+    def tell_failure(self, name: str, error: Exception, child: str) -> None:
+        """Report the failure of a child, at most once in `_TELL_AGAIN_S`."""
+        if self._is_due(name, child):
+            self._telemetry.failure(name, error, zone=child)
+
+    def _is_due(self, name: str, zone: str) -> bool:
+        now_s = self._clock.now_s()
+        if now_s < self._told_s.get((name, zone), 0.0) + _TELL_AGAIN_S:
+            return False
+        self._told_s[name, zone] = now_s
+        return True
 
     def below_of(self, order: SelectOrder) -> SelectOrder | None:
         """Return the order for the children.

@@ -11,7 +11,6 @@ from berth.domain.errors import BerthError, UnavailableError
 from berth.domain.zones.zone import Zone
 from berth.domain.zones.zone_orders import SelectOrder, ZoneCapacity
 from berth.ports.clock import Clock
-from berth.ports.telemetry import Telemetry
 from berth.ports.zones import ChildZones
 from berth.scheduling.plan.capacity import Capacity
 from berth.services.decisions.decisions import DecisionService
@@ -72,7 +71,6 @@ class TreeCapacity:
         homes: the home zones of server groups.
         loop_tokens: recognises orders that came back through a child.
         clock: provides the time of day.
-        telemetry: receives failures of children.
         select_s: the seconds within which children must answer.
         levels_max: the number of levels of zones under this one that are asked.
     """
@@ -88,7 +86,6 @@ class TreeCapacity:
         homes: GroupHomes,
         loop_tokens: LoopTokens,
         clock: Clock,
-        telemetry: Telemetry,
         select_s: float = 2.0,
         levels_max: int = 4,
     ) -> None:
@@ -100,7 +97,6 @@ class TreeCapacity:
         self._homes = homes
         self._loop_tokens = loop_tokens
         self._clock = clock
-        self._telemetry = telemetry
         self._select_s = select_s
         self._levels_max = levels_max
         self._answered = AnsweredInquiries(clock)
@@ -193,7 +189,7 @@ class TreeCapacity:
         try:
             return await self._children.capacity(zone, below, timeout_s=timeout_s)
         except BerthError as error:
-            self._telemetry.failure("zone_capacity_failed", error, zone=zone.name)
+            self._orders.tell_failure("zone_capacity_failed", error, zone.name)
             return None
 
 

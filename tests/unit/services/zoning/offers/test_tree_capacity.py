@@ -186,7 +186,12 @@ async def test_a_child_of_an_earlier_version_makes_the_answer_partial(
     monkeypatch.setattr(InProcessZones, "capacity", old)
     found = await root.capacity.count(request_of())
     assert (found.total, found.is_partial) == (PLACES - 8, True)
+    # Every request of a tenant meets the same failure, and the log has one line a minute about it.
+    await root.capacity.count(request_of())
     assert root.desk.told.failed == ["zone_capacity_failed"]
+    await root.desk.clock.sleep(60.0)
+    await root.capacity.count(request_of())
+    assert root.desk.told.failed == ["zone_capacity_failed"] * 2
     dry = await root.dry_runs.decide(request_of(PLACES))
     assert (dry.verdict, dry.is_partial) == (Verdict.PLACED, False)
 
