@@ -8,7 +8,7 @@ IS_TARGET: Final = (
 """The reason for refusing to start, stop or change a guest that waits for a live migration."""
 
 IS_RESCUED: Final = (
-    "it runs from its rescue image, whose disk never leaves the host; unrescue the instance, or "
-    "reboot it hard"
+    "it still runs from its rescue image, whose disk never leaves the host; hard reboot the "
+    "instance first"
 )
 """The reason for refusing the live migration of a guest that runs from its rescue image."""

@@ -223,7 +223,11 @@ def show(api: ApiConnection, *, server: str, as_json: bool) -> None:
 
 @servers.command("delete")
 @click.argument("server", nargs=-1, required=True)
-@click.option("--force", is_flag=True, help="Delete even what the cloud would keep for a while.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Delete the servers for good, even if deleted servers can be restored for a while.",
+)
 @wait_option
 @timeout_option
 @connected

@@ -58,7 +58,8 @@ def _standard(call: Call, instance: Instance, found: GuestDiagnostics) -> Diagno
         driver="libvirt",
         hypervisor=found.hypervisor,
         hypervisor_os="linux",
-        # As in Nova, this is the time since the first launch, not since the last start.
+        # As in Nova, this is the time since the last launch, such as a
+        # build or an unshelve, not since the last start.
         uptime=None if launched_s is None else max(int(call.parts.clock.now_s() - launched_s), 0),
         num_cpus=len(cpus),
         num_nics=0,
