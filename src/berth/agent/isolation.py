@@ -17,13 +17,15 @@ from berth.ports.virt import Power, VirtDriver
 
 _LOOK_S: Final = 1.0
 _NS_PER_S: Final = 1_000_000_000
+# The statuses of instances whose guests run; a guest of an unconfirmed resize may also be off.
+_RUNNING: Final = frozenset({Status.ACTIVE, Status.RESIZED, Status.RESCUED})
 
 
 class Isolation:
     """Pauses the guests of one host while the control plane is silent for too long.
 
-    A guest that is paused although its instance is active was paused by an earlier run of the agent
-    or with the host's own tools; it is also continued.
+    A guest that is paused although its instance should run was paused by an earlier run of the
+    agent or with the host's own tools; it is also continued.
 
     Args:
         host: the name of the host.
@@ -105,4 +107,4 @@ class Isolation:
         instance = (await self._gateway.standing(self._host, uuid)).instance
         if instance is None or instance.host != self._host:
             return False
-        return instance.status is Status.ACTIVE and instance.task is None
+        return instance.status in _RUNNING and instance.task is None

@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.agent.isolation import Isolation
 from berth.domain.compute.instance import Instance, Status, Task
@@ -81,6 +83,21 @@ async def test_only_guests_that_are_still_here_continue() -> None:
         await rig.desk.ledger.write(Put(replace(found, **change)))  # type: ignore[arg-type]
     await rig.wait(0)
     assert await rig.powers() == [*[Power.PAUSED] * 3, Power.RUNNING]
+
+
+@pytest.mark.parametrize("status", [Status.ACTIVE, Status.RESIZED, Status.RESCUED])
+async def test_every_guest_that_should_run_continues(status: Status) -> None:
+    """The guests of unconfirmed resizes and of rescued instances run like those of active ones."""
+    rig = Rig(await open_desk())
+    instance = await rig.put(1)
+    found = await rig.desk.ledger.get(Instance, instance.uuid)
+    assert found is not None
+    await rig.desk.ledger.write(Put(replace(found, status=status)))
+    await rig.wait(0, 60)
+    await rig.wait(PAUSE_S + 1)
+    assert await rig.powers() == [Power.PAUSED]
+    await rig.wait(0)
+    assert await rig.powers() == [Power.RUNNING]
 
 
 async def test_an_agent_that_starts_waits_before_it_pauses_guests() -> None:

@@ -180,9 +180,12 @@ class LibvirtBuilder:
             BuildError: the host has no file for the rescue image.
             DriverError: qemu-img failed, or the record cannot be written.
         """
-        if known.rescue_image == rescue_image:
-            return known
         folder = self._registry.folder(known.uuid)
+        if known.rescue_image == rescue_image:
+            if not rescue_image:
+                # An agent may have died after it had forgotten the disk, and before its deletion.
+                guest_disks.remove_rescue_disk(folder)
+            return known
         # The disk is recorded last and forgotten first, so a recorded one is always complete.
         known = _changed(known, rescue_image="")
         await self._registry.write(known)

@@ -166,6 +166,9 @@ class QemuBuilder:
             DriverError: qemu-img failed.
         """
         if machine.spec.rescue_image == rescue_image:
+            if not rescue_image:
+                # An agent may have died after it had forgotten the disk, and before its deletion.
+                guest_disks.remove_rescue_disk(machine.folder)
             return
         # The disk is recorded last and forgotten first, so a recorded one is always complete.
         machine.record(rescue_image="")

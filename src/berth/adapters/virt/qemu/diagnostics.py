@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final, cast
 
+from berth.adapters.virt import guest_disks
 from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.qmp import Message
 from berth.domain.errors import DriverError
@@ -33,12 +34,17 @@ async def diagnostics_of(machine: Machine) -> GuestDiagnostics:
         # The guest has no balloon, so it may always use all of its memory.
         memory_used_kb=memory_kb,
         memory_rss_kb=_rss_kb(machine.pid),
-        disks=_counters(machine.spec.disks, stats),
+        disks=_counters((guest_disks.RESCUE, *machine.spec.disks), stats),
     )
 
 
 def _counters(names: tuple[str, ...], stats: list[Message]) -> tuple[DiskCounters, ...]:
-    """Return the counters of the guest's disks, in the order in which the guest has them."""
+    """Return the counters of those disks that the guest has, in the given order.
+
+    Args:
+        names: the names of all disks that the guest may have, in the order of its devices.
+        stats: QEMU's answer to `query-blockstats`.
+    """
     # A device without `id` has its path in QEMU's device tree in `qdev`.
     by_name = {
         name: cast("dict[str, int]", one["stats"])
@@ -46,6 +52,7 @@ def _counters(names: tuple[str, ...], stats: list[Message]) -> tuple[DiskCounter
         for name in names
         if f"/disk-{name}/" in f"/{one.get('qdev', '')}/" or one.get("node-name") == name
     }
+    present = [by_name[name] for name in names if name in by_name]
     return tuple(
         DiskCounters(
             f"vd{letter}",
@@ -57,8 +64,7 @@ def _counters(names: tuple[str, ...], stats: list[Message]) -> tuple[DiskCounter
                 found.get(f"failed_{kind}_operations", 0) for kind in ("rd", "wr", "flush", "unmap")
             ),
         )
-        for name, letter in zip(names, _LETTERS, strict=False)
-        if (found := by_name.get(name)) is not None
+        for found, letter in zip(present, _LETTERS, strict=False)
     )
 
 
