@@ -150,7 +150,8 @@ class Cloud:
             for one in self.servers.values()
             if re.search(params.get("name", ""), one["name"])
             and params.get("reservation_id") in (None, one.get("reservation_id"))
-            and params.get("status") in (None, one["status"])
+            and one["status"] == params.get("status", one["status"])
+            and ("status" in params or one["status"] != "SOFT_DELETED")
         ]
         ids = [one["id"] for one in found]
         start = ids.index(params["marker"]) + 1 if "marker" in params else 0

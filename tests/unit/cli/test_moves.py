@@ -97,6 +97,17 @@ def test_a_dead_host_is_evacuated(run: Run, dead: Cloud) -> None:
     assert dead.last.headers["OpenStack-API-Version"] == "compute 2.94"
 
 
+def test_deleted_servers_that_are_kept_are_not_evacuated(run: Run, dead: Cloud) -> None:
+    """They stay on the dead host, so the command says so and fails."""
+    for server in dead.servers.values():
+        server["status"] = "SOFT_DELETED"
+    ended = run("host", "evacuate", "h1")
+    assert ended.code == 1
+    assert len(ended.out.splitlines()) == len(dead.servers)
+    assert f"{UUID.format(1)} web: is deleted but kept on h1; delete it with" in ended.out
+    assert not [one for one in dead.asked if one.method == "POST"]
+
+
 def test_where_to_and_whether_they_run_can_be_said(run: Run, dead: Cloud) -> None:
     """`--to` sends the target host, and `--stopped` another microversion."""
     assert run("host", "evacuate", "h1", "--to", "h3", "--stopped").code == 0

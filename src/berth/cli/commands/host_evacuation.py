@@ -37,13 +37,22 @@ def evacuate(
 ) -> None:
     """Recreate all servers of HOST, which must be down, on other hosts.
 
-    Prints a line for each server, and exits with 1 when any evacuation failed.
+    Prints a line for each server, and exits with 1 when any evacuation failed. Deleted servers that
+    can still be restored are not evacuated, and count as failed.
     """
     _check_down(api, host)
     args = {"host": to} if to else {}
     asked: list[Json] = []
-    failed = 0
-    for server in find_servers(api, host=host, all_tenants=1):
+    servers = find_servers(api, host=host, all_tenants=1)
+    kept = find_servers(api, host=host, all_tenants=1, status="SOFT_DELETED")
+    failed = len(kept)
+    for server in kept:
+        _say(
+            server,
+            f"is deleted but kept on {host}; delete it with `berth server delete --force`, or set "
+            "its state to error to evacuate it",
+        )
+    for server in servers:
         try:
             headers = evacuation_headers(stopped=stopped, force=force)
             ask_for(api, server["id"], "evacuate", args, headers)
