@@ -447,8 +447,8 @@ class Operations:
             force: bind it even if its host is in another zone or it has a task.
 
         Raises:
-            ConflictError: the host is in another zone, or a task is in progress, whose move may
-                end in the old zone; with `force` neither matters.
+            ConflictError: the host is in another zone, or a task is in progress or a move waits
+                for confirmation, which may end in the old zone; with `force` none matters.
         """
 
         async def bind(instance: Instance) -> Sequence[Write]:
@@ -458,6 +458,12 @@ class Operations:
                 raise ConflictError(
                     f"cannot bind server {uuid} to another availability zone while its task "
                     f"{instance.task} is in progress; repeat this when it is done"
+                )
+            if not force and zone is not None and instance.migration_uuid is not None:
+                raise ConflictError(
+                    f"cannot bind server {uuid} to availability zone {zone} while its resize or "
+                    "migration waits, because a revert may return it to a host in another zone; "
+                    "confirm or revert it first, or repeat this with --force (X-Berth-Force: true)"
                 )
             here = zones_of(instance.host) if instance.host else ()
             if not force and zone is not None and here and zone not in here:

@@ -70,10 +70,13 @@ class ServerGroups:
     async def members(self, group: ServerGroup) -> list[str]:
         """Return the uuids of a group's instances here, then in child zones, each oldest first.
 
+        As in Nova, soft-deleted instances are left out, although placement counts them.
+
         Raises:
             UnavailableError: the ledger cannot be reached.
         """
-        found = await self._ledger.instances(InstanceQuery(group_uuid=group.uuid, limit=10_000))
+        query = InstanceQuery(group_uuid=group.uuid, soft_too=True, limit=10_000)
+        found = await self._ledger.instances(query)
         below = await members_in_child_zones(self._ledger, group.uuid, group.project_id)
         here = [instance.uuid for instance in reversed(found)]
         # An instance on its way to a child zone is in both lists until its request has ended.

@@ -1,9 +1,11 @@
 """Records of instances in the API."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
-from berth.domain.compute.instance import Instance
+from berth.domain.compute.instance import Instance, Status
 from tests.unit.api.cloud import Json, Stack
 
 AUDIT = "/berth/v1/audit?grace_s=0"
@@ -62,6 +64,21 @@ async def test_a_server_with_a_task_is_bound_only_by_force(stack: Stack) -> None
     nova = {"availability_zone": "nova"}
     assert (await stack.ask("PUT", path, nova)).status == 409
     assert (await stack.ask("PUT", path, nova, headers={"x-berth-force": "true"})).status == 200
+
+
+async def test_a_server_with_an_unconfirmed_move_is_bound_only_by_force(stack: Stack) -> None:
+    """A revert may return it to a host in another zone."""
+    uuid = await stack.server()
+    await stack.activate(uuid)
+    await stack.parts.instances.save(
+        replace(await stack.parts.instances.get(uuid), migration_uuid="m", status=Status.RESIZED)
+    )
+    path, nova = f"/berth/v1/instances/{uuid}/zone", {"availability_zone": "nova"}
+    refused = await stack.ask("PUT", path, nova)
+    assert refused.status == 409
+    assert "confirm or revert it first" in str(refused.body)
+    assert (await stack.ask("PUT", path, nova, headers={"x-berth-force": "true"})).status == 200
+    assert (await stack.ask("PUT", path, {"availability_zone": None})).status == 200
 
 
 @pytest.mark.parametrize("body", [{}, {"availability_zone": "a:b"}, {"availability_zone": ""}])

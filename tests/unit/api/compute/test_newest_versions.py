@@ -1,7 +1,10 @@
 """What the microversions 2.101 to 2.104 change."""
 
+from dataclasses import replace
+
 import pytest
 
+from berth.domain.compute.instance import Status
 from tests.unit.api.cloud import Answer, Json, Stack
 
 OLD, NEW = "2.101", "2.102"
@@ -161,3 +164,16 @@ async def test_the_alias_of_servers_does_not_exist(stack: Stack) -> None:
     for version in ("2.1", "2.103"):
         assert (await stack.ask("GET", "/v2.1/os-volumes_boot", version=version)).status == 404
     assert (await stack.ask("GET", "/v2.1/os-volumes")).status == 501
+
+
+async def test_a_server_is_not_pinned_while_a_revert_may_move_it(stack: Stack) -> None:
+    """The source of an unconfirmed resize may be in another zone; unpinning is harmless."""
+    uuid = await stack.server()
+    await stack.activate(uuid)
+    await stack.parts.instances.save(
+        replace(await stack.parts.instances.get(uuid), migration_uuid="m", status=Status.RESIZED)
+    )
+    refused = await put(stack, uuid, "nova")
+    assert refused.status == 409
+    assert "Confirm or revert it first" in refused.body["conflictingRequest"]["message"]
+    assert (await put(stack, uuid, None)).status == 200

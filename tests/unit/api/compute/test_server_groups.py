@@ -1,7 +1,10 @@
 """Server groups in the compute API."""
 
+from dataclasses import replace
+
 import pytest
 
+from berth.domain.compute.instance import Status
 from tests.unit.api.cloud import Answer, Json, Stack
 
 PATH = "/v2.1/os-server-groups"
@@ -90,6 +93,11 @@ async def test_members_are_the_servers_that_name_it(stack: Stack) -> None:
     assert shown.body["server_group"]["members"] == made
     server = (await stack.ask("GET", f"/v2.1/servers/{made[0]}", version="2.71")).body["server"]
     assert server["server_groups"] == [group]
+    # As in Nova, a deleted server is hidden while it can be restored.
+    member = await stack.parts.instances.get(made[0])
+    await stack.parts.instances.save(replace(member, status=Status.SOFT_DELETED))
+    shown = await stack.ask("GET", f"{PATH}/{group}")
+    assert shown.body["server_group"]["members"] == made[1:]
 
 
 async def test_a_project_sees_its_own(stack: Stack) -> None:

@@ -221,6 +221,11 @@ def _pinned(call: Call, old: Instance, change: ServerChange) -> Instance:
                 "Cannot change pinned availability zone directly. Unpin first by setting "
                 "pinned_availability_zone to null."
             )
+        if old.migration_uuid is not None:
+            raise ConflictError(
+                f"Cannot pin server {old.uuid} while its resize or migration waits, because a "
+                "revert may return it to a host in another zone. Confirm or revert it first."
+            )
         current = "" if old.host is None else zone_of(call.parts, old.host)
         if zone != current:
             raise ConflictError(
