@@ -24,7 +24,12 @@ from msgspec import Meta
 from requests.adapters import HTTPAdapter
 
 from berth.domain.errors import InvalidInputError
-from berth.ports.token_validation import TokenServiceDownError, TokenServiceError, ValidToken
+from berth.ports.token_validation import (
+    TokenServiceBusyError,
+    TokenServiceDownError,
+    TokenServiceError,
+    ValidToken,
+)
 
 _BODY_BYTES_MAX: Final = 1024 * 1024
 _CHUNK_BYTES: Final = 64 * 1024
@@ -111,7 +116,8 @@ class KeystoneTokens:
 
     keystoneauth1 blocks, so it runs in threads of this object. A call that takes longer than
     `access.timeout_s`, including the wait for a thread, fails; its thread is free again when the
-    connection fails or ends.
+    connection fails or ends. The failure concerns Keystone only if the call had a thread for at
+    least half of that time.
 
     Args:
         access: the address of Keystone and Berth's account.
@@ -132,12 +138,21 @@ class KeystoneTokens:
         """See `TokenValidator.validate`."""
         loop = asyncio.get_running_loop()
         timeout_s = self._access.timeout_s
+        began_s: list[float] = []
+
+        def validate() -> ValidToken | None:
+            began_s.append(time.monotonic())
+            return self._validate(token)
+
         try:
             # A validation that still waits for a thread is cancelled; a running one cannot be.
-            return await asyncio.wait_for(
-                loop.run_in_executor(self._threads, self._validate, token), timeout_s
-            )
+            return await asyncio.wait_for(loop.run_in_executor(self._threads, validate), timeout_s)
         except TimeoutError as error:
+            if not began_s or time.monotonic() - began_s[0] < timeout_s / 2:
+                raise TokenServiceBusyError(
+                    f"a validation waited {timeout_s:g} s for others; consider a higher "
+                    "keystone.connections_max"
+                ) from error
             raise TokenServiceDownError(
                 f"Keystone gave no answer within {timeout_s:g} s; check keystone.auth_url"
             ) from error

@@ -17,6 +17,8 @@ from berth.domain.errors import InvalidInputError
 from berth.ports.telemetry import Metrics
 
 _KEY_BYTES: Final = 32
+# More would wait so long for a connection that unknown tokens would hardly get one.
+_RENEWALS_PER_CONNECTION: Final = 4
 
 
 def keystone_auth(
@@ -62,7 +64,10 @@ def keystone_auth(
         key=os.urandom(_KEY_BYTES),
         uri=given.www_authenticate_uri or access.v3_url,
         caching=TokenCaching(
-            fresh_s=given.cache_s, grace_s=given.grace_s, tokens_max=given.cache_tokens_max
+            fresh_s=given.cache_s,
+            grace_s=given.grace_s,
+            tokens_max=given.cache_tokens_max,
+            renewals_max=given.connections_max * _RENEWALS_PER_CONNECTION,
         ),
         accounts=_zone_accounts(settings, clock, telemetry),
     )

@@ -23,6 +23,10 @@ class TokenServiceDownError(TokenServiceError):
         self.pause_s = pause_s
 
 
+class TokenServiceBusyError(TokenServiceError):
+    """A validation waited too long for its turn, which says nothing about the identity service."""
+
+
 @dataclass(frozen=True, slots=True)
 class ValidToken:
     """What the identity service says about a valid token.
@@ -55,6 +59,7 @@ class TokenValidator(Protocol):
 
         Raises:
             TokenServiceError: there was no usable answer.
+            TokenServiceBusyError: other validations left this one no time.
             TokenServiceDownError: the service does not answer, or refuses its caller.
         """
         ...

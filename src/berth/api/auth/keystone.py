@@ -16,6 +16,7 @@ from berth.ports.clock import Clock
 from berth.ports.measures import KEYSTONE_UP, TOKENS
 from berth.ports.telemetry import Metrics, Reading
 from berth.ports.token_validation import (
+    TokenServiceBusyError,
     TokenServiceDownError,
     TokenServiceError,
     TokenValidator,
@@ -45,6 +46,8 @@ class TokenCaching:
         waiting_max: maximum number of unknown tokens that are being validated.
         waiting_per_address: maximum number of those that one IPv4 address, or one IPv6 network of
             64 bits, sent.
+        renewals_max: maximum number of tokens in their grace that are being validated again; while
+            there are so many, others remain valid without a validation.
     """
 
     fresh_s: float = 60.0
@@ -52,6 +55,7 @@ class TokenCaching:
     tokens_max: int = 10_000
     waiting_max: int = 64
     waiting_per_address: int = 16
+    renewals_max: int = 16
 
 
 class _Known(NamedTuple):
@@ -67,8 +71,9 @@ class KeystoneAuth:
     """Authenticates by `X-Auth-Token`, which Keystone validates; see `Auth`.
 
     Valid tokens are kept under a MAC with a key of this process, never themselves. Concurrent
-    requests with one token share one validation. While Keystone does not answer, tokens that were
-    validated lately remain valid for a time, and all others get a 503 without waiting.
+    requests with one token share one validation. While Keystone does not answer, or answers more
+    slowly than tokens must be validated again, tokens that were validated lately remain valid for a
+    time. In an outage all others get a 503 without waiting.
 
     Args:
         validator: asks Keystone.
@@ -111,6 +116,7 @@ class KeystoneAuth:
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
         self._refused_until_ns: OrderedDict[bytes, int] = OrderedDict()
         self._validating: dict[bytes, asyncio.Task[Identity | None]] = {}
+        self._renewals = 0
         self._unknown = 0
         self._unknown_by_address: Counter[str] = Counter()
 
@@ -138,8 +144,9 @@ class KeystoneAuth:
             raise self._invalid()
         if known is not None and self._breaker.is_open and self._is_in_grace(known):
             # The attempt to reach Keystone must not delay requests that need no answer.
-            if digest not in self._validating and self._breaker.admit():
-                self._begin(digest, token)
+            number = None if digest in self._validating else self._breaker.admit()
+            if number is not None:
+                self._begin(digest, token, number)
             self._count("grace")
             return known.identity
         return await self._ask(digest, token, known, credentials.address)
@@ -188,6 +195,9 @@ class KeystoneAuth:
 
     async def _ask(self, digest: bytes, token: str, known: _Known | None, address: str) -> Identity:
         task = self._validating.get(digest)
+        if task is None and known is not None and self._renewals >= self._caching.renewals_max:
+            self._count("grace")
+            return known.identity
         # While Keystone is down, nothing waits but the one attempt to reach it.
         if task is None or self._breaker.is_open:
             is_unknown = known is None
@@ -199,6 +209,8 @@ class KeystoneAuth:
             if known is not None and self._is_in_grace(known) and digest in self._known:
                 self._count("grace")
                 return known.identity
+            if isinstance(error, TokenServiceBusyError):
+                raise self._busy() from error
             self._count("unavailable")
             raise self._unavailable() from error
         if identity is None:
@@ -211,22 +223,27 @@ class KeystoneAuth:
         self, digest: bytes, token: str, *, is_unknown: bool, address: str
     ) -> "asyncio.Task[Identity | None]":
         # The limits come first: a refused request must not use up the attempt during an outage.
-        # Tokens that were valid lately are as many as the cache holds, so they need no limit.
         if is_unknown and (
             self._unknown >= self._caching.waiting_max
             or self._unknown_by_address[address] >= self._caching.waiting_per_address
         ):
-            self._count("busy")
-            raise HttpError(503, _BUSY, {"Retry-After": "1"})
-        if not self._breaker.admit():
+            raise self._busy()
+        number = self._breaker.admit()
+        if number is None:
             self._count("unavailable")
             raise self._unavailable()
-        task = self._begin(digest, token)
+        task = self._begin(digest, token, number)
         if is_unknown:
             self._unknown += 1
             self._unknown_by_address[address] += 1
             task.add_done_callback(lambda _: self._leave(address))
+        else:
+            self._renewals += 1
+            task.add_done_callback(self._end_renewal)
         return task
+
+    def _end_renewal(self, _: "asyncio.Task[Identity | None]") -> None:
+        self._renewals -= 1
 
     def _leave(self, address: str) -> None:
         self._unknown -= 1
@@ -234,8 +251,8 @@ class KeystoneAuth:
         if not self._unknown_by_address[address]:
             del self._unknown_by_address[address]
 
-    def _begin(self, digest: bytes, token: str) -> "asyncio.Task[Identity | None]":
-        task = asyncio.create_task(self._validate(digest, token))
+    def _begin(self, digest: bytes, token: str, number: int) -> "asyncio.Task[Identity | None]":
+        task = asyncio.create_task(self._validate(digest, token, number))
         self._validating[digest] = task
         task.add_done_callback(lambda done: self._end(digest, done))
         return task
@@ -246,17 +263,21 @@ class KeystoneAuth:
         if not task.cancelled():
             task.exception()  # no request may be left to retrieve it
 
-    async def _validate(self, digest: bytes, token: str) -> Identity | None:
-        """Ask Keystone about a token, and remember the answer."""
+    async def _validate(self, digest: bytes, token: str, number: int) -> Identity | None:
+        """Ask Keystone about a token, and remember the answer.
+
+        `number` is that of the admission by the circuit breaker.
+        """
         try:
             found = await self._validator.validate(token)
             identity = None if found is None else self._identity_of(found)
         except TokenServiceError as error:
-            self._breaker.fail(error)
+            self._breaker.fail(error, number)
             raise
         except BaseException:
             # Otherwise an attempt during an outage would be the last one.
-            self._breaker.fail(TokenServiceDownError("the validation of a token was interrupted"))
+            interrupted = TokenServiceDownError("the validation of a token was interrupted")
+            self._breaker.fail(interrupted, number)
             raise
         self._breaker.succeed()
         if found is None or identity is None or self._clock.now_s() >= found.expires_at_s:
@@ -298,6 +319,10 @@ class KeystoneAuth:
 
     def _unauthorized(self, message: str) -> HttpError:
         return HttpError(401, message, self._challenge)
+
+    def _busy(self) -> HttpError:
+        self._count("busy")
+        return HttpError(503, _BUSY, {"Retry-After": "1"})
 
     def _unavailable(self) -> HttpError:
         after_s = self._breaker.retry_after_s

@@ -13,7 +13,12 @@ from berth.api.auth.role_mapping import RoleMapping
 from berth.api.errors import HttpError
 from berth.ports.measures import TOKENS
 from berth.ports.telemetry import Measure
-from berth.ports.token_validation import TokenServiceDownError, TokenServiceError, ValidToken
+from berth.ports.token_validation import (
+    TokenServiceBusyError,
+    TokenServiceDownError,
+    TokenServiceError,
+    ValidToken,
+)
 from tests.unit.api.cloud import NOW_S, FakeClock, Told
 
 ALICE = ValidToken("alice-id", NOW_S + 3600, frozenset({"member", "reader"}), "web-id")
@@ -274,6 +279,75 @@ async def test_an_unusable_answer_does_not_extend_an_outage() -> None:
     assert await rig.status("odd") == 503
     rig.keystone.failure = None
     assert await rig.status() == 200
+
+
+async def test_waiting_for_other_validations_is_no_outage() -> None:
+    """Unknown tokens get 503 and may try again in 1 s, known ones go on; nothing counts as down."""
+    rig = Rig()
+    await rig.ask()
+    rig.keystone.failure = TokenServiceBusyError("waited")
+    rig.clock.seconds += 61
+    for index in range(9):
+        with pytest.raises(HttpError, match="Too many tokens") as caught:
+            await rig.ask(f"t{index}")
+        assert (caught.value.status, caught.value.headers) == (503, {"Retry-After": "1"})
+        assert await rig.status() == 200
+    assert rig.told.failures == []
+    assert rig.counts.outcomes == ["accepted"] + ["busy", "grace"] * 9
+
+
+async def test_renewals_of_known_tokens_are_limited() -> None:
+    """Beyond the limit, tokens are used within their grace, and validated again later."""
+    rig = Rig(TokenCaching(renewals_max=2))
+    rig.keystone.tokens = dict.fromkeys("abc", ALICE)
+    for token in "abc":
+        await rig.ask(token)
+    rig.clock.seconds += 61
+    rig.keystone.gate = asyncio.Event()
+    renewals = [asyncio.create_task(rig.status(token)) for token in "ab"]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    del rig.keystone.tokens["c"]
+    assert await rig.status("c") == 200
+    rig.keystone.gate.set()
+    assert await asyncio.gather(*renewals) == [200, 200]
+    assert await rig.status("c") == 401
+
+
+def test_late_failures_do_not_open_the_breaker_again() -> None:
+    """A call that began before the latest success, and fails after it, proves no new outage."""
+    clock, told = FakeClock(), Told()
+    breaker = CircuitBreaker(clock, told, pause_s=5)
+    down = TokenServiceDownError("connection refused")
+    first, second, third, late = (breaker.admit() or 0 for _ in range(4))
+    breaker.fail(down, first)
+    assert breaker.admit() is None
+    clock.seconds += 5
+    probe = breaker.admit()
+    assert probe is not None
+    breaker.fail(down, second)
+    clock.seconds += 5
+    assert breaker.admit() is None, "the attempt goes on"
+    breaker.succeed()
+    breaker.fail(down, third)
+    assert not breaker.is_open
+    newest = breaker.admit()
+    assert newest is not None
+    breaker.fail(down, newest)
+    breaker.fail(down, late)
+    assert [name for name, _, _ in told.failures] == ["keystone_unavailable"] * 2
+
+
+def test_a_late_failure_does_not_shorten_the_pause() -> None:
+    """After refused credentials, an ordinary failure does not bring the next attempt forward."""
+    clock = FakeClock()
+    breaker = CircuitBreaker(clock, Told(), pause_s=5)
+    first, second = breaker.admit(), breaker.admit()
+    assert first is not None
+    assert second is not None
+    breaker.fail(TokenServiceDownError("refuses the credentials", 30), first)
+    breaker.fail(TokenServiceDownError("connection refused"), second)
+    assert breaker.retry_after_s == 30
 
 
 async def test_addresses_of_one_ipv6_network_share_the_limit() -> None:
