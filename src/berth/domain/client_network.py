@@ -1,13 +1,13 @@
-"""The network of a client, which limits on clients count."""
+"""The network that limits on clients count as one client."""
 
 import ipaddress
 
 
 def network_of(address: str) -> str:
-    """Return what limits count as one client: an IPv4 address, or the /64 network of an IPv6 one.
+    """Return the address or network that limits count as one client.
 
-    A client usually has a whole IPv6 network of this size. Text that is no address is returned
-    unchanged.
+    The result is an IPv4 address itself, or the /64 network of an IPv6 address, because one client
+    usually controls a whole /64. Text that is not an IP address is returned unchanged.
     """
     try:
         parsed = ipaddress.ip_address(address)

@@ -105,7 +105,7 @@ class DriverError(BerthError):
 
 
 class UnsupportedFeatureError(DriverError):
-    """A driver does not have a feature at all, on any guest."""
+    """A driver does not support a feature for any guest."""
 
 
 class MigrationError(DriverError):

@@ -5,16 +5,16 @@ from typing import Final
 
 _HIDDEN: Final = "***"
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
-# Host, port and path; of a string in another form, any part may be a piece of a password.
+# Host, port and path. In a string of any other form, each part may belong to a password.
 _PLACE: Final = re.compile(r"(\[[0-9A-Fa-f:.%]*\]|[^:/\[\]]*)(:[0-9]{1,5})?(/.*)?", re.DOTALL)
 _ACCOUNT: Final = re.compile(r"://[^\n]*@")
 
 
 def redact_url(url: str) -> str:
-    """Return a URL without user, password, query and fragment.
+    """Return a URL without query and fragment, and with `***` for its user and password.
 
-    The URL may be malformed, since that is what most errors are about. Where its account ends is
-    then uncertain, so everything that may belong to it is replaced by `***`.
+    The URL may be malformed, because most errors are about malformed URLs. The end of its account
+    is then uncertain, so `***` replaces everything that may belong to the account.
     """
     scheme, slashes, rest = url.partition("://")
     if not slashes or _SCHEME.fullmatch(scheme) is None:

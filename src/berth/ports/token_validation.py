@@ -15,7 +15,7 @@ class TokenServiceDownError(TokenServiceError):
 
     Args:
         message: what failed, and what the operator can do.
-        pause_s: the least time in seconds before another attempt makes sense.
+        pause_s: the minimum time in seconds before the next attempt.
     """
 
     def __init__(self, message: str, pause_s: float = 0.0) -> None:
@@ -24,12 +24,12 @@ class TokenServiceDownError(TokenServiceError):
 
 
 class TokenServiceBusyError(TokenServiceError):
-    """A validation waited too long for its turn, which says nothing about the identity service."""
+    """A validation waited too long for its turn; the identity service may be available."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValidToken:
-    """What the identity service says about a valid token.
+    """The user, roles and scope of a valid token, as the identity service reports them.
 
     Attributes:
         user_id: id of the user.
@@ -49,17 +49,17 @@ class ValidToken:
 
 
 class TokenValidator(Protocol):
-    """Validates tokens."""
+    """Validates tokens by asking the identity service."""
 
     async def validate(self, token: str) -> ValidToken | None:
-        """Return what a token stands for, or None if the identity service refuses it.
+        """Return the user, roles and scope of a token, or None if the service rejects the token.
 
         Args:
             token: printable ASCII characters without spaces.
 
         Raises:
-            TokenServiceError: there was no usable answer.
+            TokenServiceError: the service gave no usable answer.
             TokenServiceBusyError: other validations left this one no time.
-            TokenServiceDownError: the service does not answer, or refuses its caller.
+            TokenServiceDownError: the service does not answer, or rejects Berth's own account.
         """
         ...

@@ -120,7 +120,7 @@ class GuestEvent:
 
 @dataclass(frozen=True, slots=True)
 class DiskCounters:
-    """What a guest has read and written on one disk since its last start.
+    """The bytes and requests that a guest has read from and written to one disk since its start.
 
     `name` is the name of the disk in the guest, such as `vda`. `errors` counts failed requests; it
     is None if the host does not count them.
@@ -136,12 +136,12 @@ class DiskCounters:
 
 @dataclass(frozen=True, slots=True)
 class GuestDiagnostics:
-    """The use of resources by a running guest, as its host sees it.
+    """The resource usage of a running guest, as its host measures it.
 
-    `hypervisor` is what runs the guest, such as `kvm`. `cpu_times_ns` has, for each CPU of the
-    guest, the nanoseconds for which it has run since the start of the guest. `memory_kb` is the
-    memory that the guest has, `memory_used_kb` the part that it may use now, and `memory_rss_kb`
-    the part that is in the memory of the host, or None if that is unknown.
+    `hypervisor` is the name of the hypervisor, such as `kvm`. `cpu_times_ns` has the CPU time of
+    each virtual CPU since the start of the guest, in nanoseconds. Memory is in KiB: `memory_kb` is
+    the memory of the guest, `memory_used_kb` the part that the guest may use now, and
+    `memory_rss_kb` the part that is resident in the host's memory, or None if that is unknown.
     """
 
     hypervisor: str
@@ -152,7 +152,7 @@ class GuestDiagnostics:
     disks: tuple[DiskCounters, ...] = ()
 
     def __post_init__(self) -> None:
-        """Reject amounts that are negative or too large for JSON, and texts that are too long.
+        """Reject amounts outside 0 to 2**63 - 1, and texts of more than 255 characters.
 
         Raises:
             InvalidInputError: the error names the field.
@@ -275,7 +275,7 @@ class VirtDriver(Protocol):
         ...
 
     async def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
-        """Return the use of resources by a running guest.
+        """Return the resource usage of a running guest.
 
         Raises:
             DriverError: the guest is not running.
@@ -284,7 +284,7 @@ class VirtDriver(Protocol):
         ...
 
     async def uptime(self) -> str:
-        """Return for how long the host has been up, in the form of the program `uptime`."""
+        """Return the line that the program `uptime` prints on the host: time since boot, load."""
         ...
 
     async def take_in(self, instance: Instance) -> str:

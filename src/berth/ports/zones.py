@@ -46,13 +46,14 @@ class ChildZones(Protocol):
         ...
 
     async def select(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> Offers:
-        """Request offers from a zone, which must be the audience of the order; return them."""
+        """Return the offers of a zone; the audience of the order must be this zone, the parent."""
         ...
 
     async def capacity(self, zone: Zone, order: SelectOrder, *, timeout_s: float) -> ZoneCapacity:
-        """Return how many instances like the order's fit in a zone, which is its audience.
+        """Return how many instances of an order fit in a zone and the zones below it.
 
-        The number of instances in the order is ignored. A zone of an earlier version cannot answer.
+        The audience of the order must be this zone, the parent. The number of instances in the
+        order is ignored. A zone of an earlier version cannot answer.
         """
         ...
 

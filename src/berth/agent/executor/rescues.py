@@ -1,4 +1,4 @@
-"""Steps that start a guest from a rescue image, and from its own disks again."""
+"""Steps that restart a guest from a rescue image, and later from its own disks."""
 
 from berth.agent.executor.host_context import DONE, HostContext, StepEnd, failed
 from berth.domain.compute.build_failure import BuildError
@@ -14,7 +14,7 @@ async def rescue(context: HostContext, instance: Instance) -> StepEnd:
 async def unrescue(context: HostContext, instance: Instance) -> StepEnd:
     """Power the guest off, and start it from its own disks.
 
-    As in Nova, the rescue system is not shut down: its own disk is deleted.
+    As in Nova, the rescue system gets no graceful shutdown, because its disk is deleted.
     """
     return await _restart(context, instance, 0.0)
 
@@ -22,7 +22,7 @@ async def unrescue(context: HostContext, instance: Instance) -> StepEnd:
 async def _restart(context: HostContext, instance: Instance, grace_s: float) -> StepEnd:
     try:
         await context.driver.stop(instance.uuid, grace_s=grace_s)
-        # The driver derives from the instance what the guest boots from.
+        # The driver derives the boot disk from the instance (`rescue_image_of`).
         await context.driver.spawn(instance)
     except (BuildError, DriverError) as error:
         return failed(error)

@@ -7,7 +7,7 @@ from berth.domain.errors import DriverError
 
 
 async def soft_delete(context: HostContext, instance: Instance) -> StepEnd:
-    """Power the guest off; as in Nova, it is not shut down."""
+    """Power the guest off without a graceful shutdown, as in Nova."""
     try:
         await context.driver.stop(instance.uuid, grace_s=0.0)
     except DriverError as error:
@@ -16,7 +16,7 @@ async def soft_delete(context: HostContext, instance: Instance) -> StepEnd:
 
 
 async def restore(context: HostContext, instance: Instance) -> StepEnd:
-    """Start the guest again, from its stored disks if its shelving had begun."""
+    """Start the guest again, from its stored disks if shelving has stored them."""
     try:
         if instance.disks is not None:
             await context.driver.fetch_disks(instance, instance.disks)

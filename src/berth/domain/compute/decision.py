@@ -72,8 +72,8 @@ class Relaxation:
     `hosts` is the number of hosts that would then pass, or 0 if the change is to request fewer
     instances. `examples` are the names of some of these hosts. `change` is the amount to add to the
     request, in the unit of `subject`: it is negative to request less, and None if the change is not
-    an amount. `text` is the change, a colon and the number of hosts; a text of another form needs
-    `uncounted`, the change without numbers of hosts.
+    an amount. `text` is the change, followed by a colon and the number of hosts. If `text` has
+    another form, `uncounted` must contain the change without numbers of hosts.
     """
 
     filter: str
@@ -98,9 +98,9 @@ class Refusal:
     """The reasons why a request has no plan, for people (`message`) and for programs.
 
     `placed` of the `asked` instances found a host; `hosts_total` is the size of the fleet.
-    `summary` and `hints` are the parts of the message for readers who may not learn everything:
-    the former gives no reasons, and the latter names changes without numbers of hosts. Refusals of
-    earlier versions have neither.
+    Readers who may not see the reasons get `summary`, a message without reasons, and `hints`, the
+    changes that would help, without numbers of hosts. Refusals recorded by earlier versions have
+    neither.
     """
 
     code: RefusalCode
@@ -114,12 +114,12 @@ class Refusal:
     hints: str = ""
 
     def told(self, detail: RefusalDetail) -> str:
-        """Return as much of the message as readers of the given detail may learn."""
+        """Return the part of the message that the given detail permits."""
         return told(self.message, self.summary or NO_HOST, self.hints, detail)
 
 
 def told(message: str, summary: str, hints: str, detail: RefusalDetail) -> str:
-    """Return a message, or its summary with or without hints, depending on the detail."""
+    """Return a message, or its summary with or without hints, as the detail permits."""
     if detail is RefusalDetail.FULL:
         return message
     return f"{summary} {hints}" if hints and detail is RefusalDetail.RELAXATIONS else summary
@@ -291,8 +291,8 @@ class TriedDecision(Decision):
     filters for the first instance. Empty if the request was refused or the driver does not use
     weighers."""
     is_partial: bool = False
-    """Whether child zones were left out of the decision or answered for some of their hosts only.
-    A create may then find more room."""
+    """Whether the decision lacks hosts of child zones, because a child is down, did not answer or
+    answered for only some of its hosts. A create may then find more room."""
     zones_missing: tuple[str, ...] = ()
     """The names of these child zones, for administrators."""
 

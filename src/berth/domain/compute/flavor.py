@@ -12,8 +12,8 @@ SIZE_MAX: Final = 2**31 - 1
 process."""
 _PAIRS_MAX: Final = 1_024
 _NAME_MAX: Final = 255
-# All pairs together have at most as many characters as the largest extra specs, although a single
-# value of an image may be longer.
+# Maximum of the characters of all keys and values together: those of the largest extra specs. The
+# same maximum applies to image properties, although one of their values may be longer.
 _PAIRS_TEXT_MAX: Final = _PAIRS_MAX * 2 * _NAME_MAX
 _TEXT_MAX: Final = 65_535
 
@@ -88,8 +88,8 @@ def check_received_flavor(flavor: Flavor) -> None:
     """Reject a flavor with values that no client could have set.
 
     Raises:
-        InvalidInputError: a number is out of range, a string is too long, or there are too many or
-            too long extra specs; the error names the field.
+        InvalidInputError: a number is out of range, a string is too long, or the extra specs
+            are too many or too long in total; the error names the field.
     """
     for name in ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap_mb"):
         if (value := getattr(flavor, name)) > SIZE_MAX:
@@ -104,8 +104,8 @@ def check_received_image(image: Image) -> None:
     """Reject an image with values that no image service could have.
 
     Raises:
-        InvalidInputError: a number is out of range, a string is too long, or there are too many or
-            too long properties; the error names the field.
+        InvalidInputError: a number is out of range, a string is too long, or the properties
+            are too many or too long in total; the error names the field.
     """
     _check_pairs("image.properties", image.properties, _TEXT_MAX)
     for name in ("min_memory_mb", "min_disk_gb"):

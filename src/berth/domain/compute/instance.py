@@ -79,7 +79,7 @@ class Fault:
 
     `code` is an HTTP status, `message` is safe to show to the owner, and `details` are for
     administrators. `created_at_s` is Unix seconds. If the message gives the reasons for a refusal,
-    `summary` and `hints` are the parts of it for owners who may not learn them (see `Refusal`).
+    owners who may not see them get `summary` and `hints` instead (see `Refusal`).
     """
 
     code: int

@@ -69,7 +69,7 @@ RESCUE: Final = Transition("rescue", _OFF_OR_ON | {Status.ERROR}, Task.RESCUING,
 UNRESCUE: Final = Transition(
     "unrescue", frozenset({Status.RESCUED}), Task.UNRESCUING, Status.ACTIVE
 )
-# In these statuses an instance has never run, or is on no host; it is deleted immediately.
+# An instance in BUILD has never run, so it is deleted immediately; one in DELETED is gone.
 _NOT_KEPT: Final = frozenset({Status.BUILD, Status.DELETED})
 SOFT_DELETE: Final = Transition(
     DELETE, frozenset(Status) - _NOT_KEPT, Task.SOFT_DELETING, Status.SOFT_DELETED

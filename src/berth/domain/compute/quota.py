@@ -32,16 +32,16 @@ METADATA_ITEMS_MAX: Final = 128
 FILES_MAX: Final = 10
 """Maximum number of files to inject into a server, so that they fit into its config drive."""
 FILE_BYTES_MAX: Final = 16_384
-"""Maximum length in base64 of a file to inject."""
+"""Maximum size of the content of a file to inject, in bytes of base64."""
 PATH_BYTES_MAX: Final = 255
-"""Maximum length of the path of a file to inject, and the quota by default, as in Nova."""
+"""Maximum length of the path of a file to inject, in bytes, and the default quota, as in Nova."""
 MAXIMA: Final = {
     "metadata_items": METADATA_ITEMS_MAX,
     "injected_files": FILES_MAX,
     "injected_file_content_bytes": FILE_BYTES_MAX,
     "injected_file_path_bytes": PATH_BYTES_MAX,
 }
-"""The largest values of limits that have one; they apply even where the limit is -1."""
+"""Upper bounds of some limits; they apply even if the limit is -1."""
 KEY_PAIRS_DEFAULT: Final = 100
 """The number of key pairs that a user may have by default, as in Nova."""
 
@@ -87,9 +87,9 @@ class Quota:
     injected_files: int | None = None
     """Maximum number of files to inject into one server."""
     injected_file_content_bytes: int | None = None
-    """Maximum length in base64 of one such file."""
+    """Maximum size of the content of one such file, in bytes of base64."""
     injected_file_path_bytes: int | None = None
-    """Maximum length of the path of one such file."""
+    """Maximum length of the path of one such file, in bytes."""
 
 
 LIMITED: Final = tuple(field.name for field in fields(Quota) if field.name != "project_id")
@@ -112,7 +112,7 @@ class Limits(NamedTuple):
     injected_file_path_bytes: int = PATH_BYTES_MAX
 
     def bounded(self, name: str) -> int:
-        """Return a limit that has a largest value; -1 stands for that value."""
+        """Return the effective value of a limit in `MAXIMA`; -1 stands for its upper bound."""
         limit: int = getattr(self, name)
         return MAXIMA[name] if limit == UNLIMITED else min(limit, MAXIMA[name])
 
@@ -134,7 +134,7 @@ def footprint_of(instance: Instance) -> Footprint | None:
 
     An instance has a footprint from the moment its request is accepted. During a resize the larger
     of both sizes is charged, so neither confirming nor reverting the resize can exceed the quota.
-    A restored instance counts again from the request on.
+    A soft-deleted instance counts again from the moment its restore is requested.
     """
     if instance.status is Status.DELETED:
         return None

@@ -97,7 +97,8 @@ class Request:
     node) pairs on which a build has failed. `alternates` are (host, node) pairs, best first: the
     first one that still passes every filter is chosen before any other host. `source_cell` is the
     current cell of an instance that is moved and may leave that cell; empty otherwise. `name` and
-    `metadata` are those of the instances; the names of several instances also end with a number.
+    `metadata` are those of the instances; if there are several, each instance's own name has a
+    number at its end, which `name` lacks.
     """
 
     request_id: str

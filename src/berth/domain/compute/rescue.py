@@ -1,7 +1,7 @@
 """Rescue: a guest that boots from another image, with its own disks attached.
 
-The guest's mode follows from the state of its instance, so every start of the guest, also after a
-crash of the guest or its host, boots what the instance's status promises
+The instance's record determines the boot disk, so every start of the guest, even after a crash of
+the guest or its host, agrees with the instance's status
 (docs/adr/0037-rescued-and-soft-deleted-servers.md).
 """
 
@@ -31,6 +31,6 @@ def rescue_image_of(instance: Instance) -> str:
 
 
 def with_rescue_image(instance: Instance, image: Image | None) -> Mapping[str, object]:
-    """Return the `extra` of an instance that is rescued with an image; None means its own."""
+    """Return an instance's `extra` with a rescue image; None stands for its own image."""
     rest = {key: value for key, value in instance.extra.items() if key != _IMAGE}
     return rest if image is None else {**rest, _IMAGE: image.image_id}

@@ -1,4 +1,4 @@
-"""Soft deletion: deleted instances that are kept for a while, off but with their claims.
+"""Soft deletion: a deleted instance is powered off, but kept with its claims for a while.
 
 Such an instance can be restored until it is reclaimed. As in Nova, it keeps its allocations, does
 not count against the quota, and is hidden from lists.
@@ -22,10 +22,10 @@ def is_soft_deleted(instance: Instance) -> bool:
 
 
 def is_reclaimable(instance: Instance, before_s: float) -> bool:
-    """Return whether an instance is soft-deleted since a Unix time or longer, and not restored.
+    """Return whether an instance was soft-deleted by a Unix time and is not being restored.
 
-    One whose final deletion has begun counts too, because its host may have died since. Repeating
-    the deletion frees its capacity then, and changes nothing while the host is up.
+    An instance whose final deletion has begun is included, because its host may have died since.
+    Repeating the deletion then frees its capacity; while the host is up, it changes nothing.
     """
     if instance.status is not Status.SOFT_DELETED or instance.task not in {None, Task.DELETING}:
         return False
@@ -34,10 +34,10 @@ def is_reclaimable(instance: Instance, before_s: float) -> bool:
 
 
 def soft_deleted_at(instance: Instance, now_s: float) -> Instance:
-    """Return an instance with the time of the request for its soft deletion."""
+    """Return an instance that records the Unix time of the request for its soft deletion."""
     return replace(instance, extra={**instance.extra, _AT: now_s})
 
 
 def without_soft_deletion(instance: Instance) -> Mapping[str, object]:
-    """Return the `extra` of an instance that is not soft-deleted, or no longer."""
+    """Return an instance's `extra` without the time of its soft deletion."""
     return {key: value for key, value in instance.extra.items() if key != _AT}

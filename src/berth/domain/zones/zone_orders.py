@@ -46,7 +46,7 @@ class Offers:
 
     Each offer is valid only together with those before it. `select_id` identifies the select when
     the parent releases unused offers. `late` counts the child zones that did not answer in time; it
-    is local and not transmitted. With `is_partial`, hosts of zones below may be missing.
+    is local and not transmitted. With `is_partial`, offers of zones below may be missing.
     """
 
     select_id: bytes
@@ -59,9 +59,9 @@ class Offers:
 
 @dataclass(frozen=True, slots=True)
 class ZoneCapacity:
-    """The number of further instances like a request's that a zone and those below it can take.
+    """The number of further instances of a request that fit in a zone and the zones below it.
 
-    With `is_partial` the number is a lower bound: the zone did not count all hosts.
+    With `is_partial`, `count` is a lower bound, because some hosts were not counted.
     """
 
     count: int
