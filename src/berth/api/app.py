@@ -113,7 +113,7 @@ def _is_identity(path: str) -> bool:
 
 
 class _Elsewhere:
-    """Responds with 404 to paths that no route serves, and names Keystone to clients that need it.
+    """Responds with 404 to unknown paths; for paths of the Identity API, names Keystone's URL.
 
     Args:
         keystone_url: the URL of the Keystone that serves the Identity API.
@@ -125,7 +125,7 @@ class _Elsewhere:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the error."""
+        """Send the 404 response."""
         if scope["type"] == "http" and _is_identity(scope["path"]):
             await send_error(scope, send, self._error)
         else:

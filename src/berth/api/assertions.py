@@ -57,7 +57,7 @@ def zone_parts(parts: "ApiParts") -> "ZoneParts":
 
 
 def has_assertion(scope: Scope) -> bool:
-    """Return whether a request has the header of an assertion, valid or not."""
+    """Return whether a request has the assertion header; its signature is not checked."""
     return header_of(scope, HEADER) is not None
 
 

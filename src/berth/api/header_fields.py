@@ -9,7 +9,9 @@ from starlette.types import Scope
 FORCE_HEADER: Final = "X-Berth-Force"
 """The header with which an administrator overrides a safety check.
 
-It evacuates from hosts that may be up, and separates servers from their availability zones."""
+It allows evacuations from hosts that may be up, and changes that leave servers outside the
+availability zones to which they are bound.
+"""
 
 _SCOPE_KEY = "berth.fields"
 

@@ -55,9 +55,9 @@ class ZoneParts:
         loop_tokens: recognises this zone's own list requests when its children send them back.
         children: forwards requests to children.
         counting: charges the servers in child zones to the quotas of this zone.
-        capacity: counts the servers that fit in this zone and those under it.
-        dry_runs: decides on requests over the tree without placing them.
-        inquiry_limit: admits a few counts and dry runs of each project at a time.
+        capacity: counts the servers that fit in this zone and the zones below it.
+        dry_runs: decides on requests over the tree of zones without placing them.
+        inquiry_limit: limits the concurrent capacity counts and dry runs of each project.
         select_timeout_s: maximum duration of a parent's select, in seconds.
         build_timeout_s: maximum duration of a build or a release, in seconds.
     """
@@ -103,7 +103,7 @@ class ApiParts:
     `identities` has the keys of hosts, or is None when the process serves no agents. `control_keys`
     returns the public keys of the control plane, which hosts pin. When `images` is empty, any image
     id is accepted. `default_zone` is the availability zone of hosts whose aggregates name no zone.
-    With `soft_deletes`, deleted servers can be restored for a while. With `single_shot`, the
+    With `soft_deletes`, deleted servers can be restored for some time. With `single_shot`, the
     servers of one request are placed one by one. `new_password` returns a password for `adminPass`
     in responses, or is None when responses have no such field.
     `refusal_detail` is the part of refusals that tenants may read. `tokens` is None when no tokens

@@ -30,7 +30,10 @@ def detail_for(call: Call) -> RefusalDetail:
 
 
 def fault_for(call: Call, fault: Fault) -> Fault:
-    """Return a fault with the text that the caller may read; details are for administrators."""
+    """Return a fault reduced to the text that the caller may read.
+
+    Only administrators read `details`.
+    """
     detail = detail_for(call)
     if detail is not RefusalDetail.FULL:
         summary = fault.summary or _summary_of(fault.message)
@@ -40,8 +43,11 @@ def fault_for(call: Call, fault: Fault) -> Fault:
 
 
 def _summary_of(message: str) -> str:
-    """Return the summary of a fault that has none: its message without reasons of a refusal."""
-    # Earlier versions stored no summary with refusals, whose messages began like one of these.
+    """Return the summary of a fault stored without one.
+
+    This is the first sentence of a refusal's message, or the whole message of another fault.
+    """
+    # Earlier versions stored refusals without a summary; their messages begin with one of these.
     for summary in _SUMMARIES:
         if message.startswith(summary.rstrip(".")):
             return summary

@@ -37,9 +37,9 @@ _QUERY_FIELDS_MAX = 100
 _NOBODY = Identity("", "", is_admin=False)
 _JSON = "application/json"
 STRICTER: Version = (2, 75)
-"""From here on, some operations of the compute API refuse unknown query parameters, as in Nova."""
+"""From this microversion on, some compute operations refuse unknown query parameters."""
 STRICT: Version = (2, 102)
-"""From here on, all other operations of the compute API refuse them as well."""
+"""From this microversion on, all compute operations refuse unknown query parameters."""
 
 
 class Role(StrEnum):
@@ -92,7 +92,7 @@ class ApiOperation:
     stated: AssertedIdentity = AssertedIdentity.NEVER
     older_status: int | None = None
     strict_since: Version = STRICT
-    """The microversion from which on unknown query parameters are refused; compute API only."""
+    """The first microversion that refuses unknown query parameters; compute API only."""
 
 
 class Call(NamedTuple):
@@ -138,7 +138,7 @@ class Call(NamedTuple):
         return decode(self.raw_body, kind)
 
     def query(self, kind: type[Q]) -> Q:
-        """Return the decoded query without the parameters that the operation does not know.
+        """Return the decoded query; parameters that the type does not have are ignored.
 
         Raises:
             InvalidInputError: a parameter does not fit the type or contains U+0000, or there are
@@ -244,8 +244,8 @@ class Endpoint:
             if not has_assertion(scope):
                 identity = await self._parts.auth.identify(credentials_of(scope))
             # The signature of an assertion authenticates a parent zone. The password of its account
-            # is not checked, because that costs far more and may have to wait behind the logins of
-            # strangers.
+            # is not checked as well, because bcrypt is far slower than a signature, and the check
+            # could wait behind the logins of other clients.
             statement = assertion_of(self._parts, scope, operation.stated)
             if statement is None:
                 _check_role(operation, identity)

@@ -38,8 +38,8 @@ class Identity:
     `project_id` is empty for a caller without a project. `roles` are in lower case, or None when
     the authentication mode has no roles. `is_system` is true when the caller requested system
     scope. `parent` is the parent zone that asserted this identity, or None for a caller that
-    authenticated here. `may_read` and `may_write` are false when the caller's roles do not allow to
-    read or to change what its project has.
+    authenticated here. `may_read` and `may_write` say whether the caller's roles allow reading and
+    changing the resources of its project.
     """
 
     user_id: str
@@ -189,9 +189,10 @@ class HttpBasic:
     """Authenticates by HTTP Basic, or by user and password, against accounts.
 
     The MAC of each verified password under a key of this process is cached until its account
-    changes, so that a client pays for bcrypt only once. A client whose password is cached does not
-    wait behind unknown passwords, of which anyone can send any number. Those have limits for each
-    address, for each user and for each pair of both, and the addresses take turns.
+    changes, so that bcrypt runs only once per client. Logins with a cached password therefore never
+    wait for checks of unknown passwords, of which anyone can send any number. Failures of unknown
+    passwords are limited per address, per user and per pair of both. The checks of different
+    addresses take turns.
 
     Args:
         accounts: the users.
@@ -201,9 +202,10 @@ class HttpBasic:
         remembered_max: maximum number of cached passwords; the least recently used one is dropped.
         checks_max: maximum number of concurrent password checks.
         waiting_max: maximum number of checks that run or wait; further logins get a 503.
-        address_waiting_max: the same maximum for one address.
-        failures_max: failures per minute of an address, or of a user, after which its unknown
-            passwords are refused without a check. A pair of both has a lower limit.
+        address_waiting_max: the same maximum for one IPv4 address or one /64 IPv6 network.
+        failures_max: failed logins per minute, from one address or for one user, after which
+            unknown passwords are refused with 429 and not checked. A pair of user and address has
+            the lower limit of `FailedAttempts`.
     """
 
     def __init__(  # noqa: PLR0913 - the collaborators, then limits with defaults
@@ -223,7 +225,8 @@ class HttpBasic:
         self._key = key
         self._admins = admins
         self._remembered_max = remembered_max
-        # Each verified password belongs to the account as it was at that time.
+        # Each entry keeps the account as it was when the password was verified, so that `_recall`
+        # notices a changed account.
         self._remembered: OrderedDict[bytes, tuple[Account, Identity]] = OrderedDict()
         self._checking: dict[bytes, asyncio.Task[Identity | None]] = {}
         self._waiting_max = waiting_max
@@ -276,8 +279,8 @@ class HttpBasic:
         generation = self._accounts.generation
         if generation != self._generation:
             self._generation = generation
-            # Running checks may have read the old accounts, so new logins must not join them. What
-            # they put into the cache does not count for a changed account; see `_recall`.
+            # Running checks may have read the old accounts, so new logins must not join them. Their
+            # results still enter the cache, but `_recall` drops those of changed accounts.
             self._checking.clear()
 
     def _recall(self, digest: bytes) -> Identity | None:

@@ -1,4 +1,4 @@
-"""A circuit breaker, which stops calls to a service that does not answer."""
+"""A circuit breaker, which stops calls to a token service that does not answer."""
 
 import math
 
@@ -11,20 +11,21 @@ from berth.ports.token_validation import (
 )
 
 _NS_PER_S = 1_000_000_000
-# Consecutive unusable answers, each about one token only, after which the service counts as down.
+# The number of consecutive unusable answers after which the service counts as down. A single one
+# may be due to its token.
 _UNUSABLE_MAX = 5
 
 
 class CircuitBreaker:
-    """Admits calls to Keystone until it fails, and then one call after each pause.
+    """Admits all calls to Keystone while it is up, and one probe after each pause during an outage.
 
-    An outage is logged once when it begins and once when it ends. Admissions are numbered, because
-    calls end in any order: a failure of a call that began before the latest success says nothing
-    about the time after it.
+    An outage is logged once when it begins and once when it ends. Calls can end in any order, so
+    admissions are numbered, and the failure of a call that was admitted before the latest success
+    is ignored.
 
     Args:
         clock: measures the pauses.
-        telemetry: receives the beginning and the end of an outage.
+        telemetry: logs the beginning and the end of an outage.
         pause_s: the time in seconds from a failure to the next attempt.
 
     Attributes:
@@ -38,9 +39,9 @@ class CircuitBreaker:
         self._began_ns = 0
         self._retry_at_ns = 0
         self._admitted = 0
-        # The number of the attempt to reach Keystone during an outage; 0 while there is none.
+        # The number of the probe in progress; 0 when no probe is in progress.
         self._probe = 0
-        # The last number that was admitted before the latest success.
+        # The highest number admitted before the latest success; failures up to it are ignored.
         self._outdated = 0
         self._unusable = 0
         self.is_open = False
@@ -52,9 +53,9 @@ class CircuitBreaker:
         return max(1, math.ceil(left_ns / _NS_PER_S))
 
     def admit(self) -> int | None:
-        """Return the number of a call, whose outcome must be reported; None if it is not allowed.
+        """Admit a call and return its number, or None if no call is allowed now.
 
-        Numbers are positive and rise.
+        Numbers are positive and increase. The caller must report the outcome of each admitted call.
         """
         if self.is_open and (self._probe or self._clock.ticks_ns() < self._retry_at_ns):
             return None
@@ -64,7 +65,7 @@ class CircuitBreaker:
         return self._admitted
 
     def succeed(self) -> None:
-        """Report an answer of Keystone, whatever it says about the token."""
+        """Record that Keystone answered, whether it accepted the token or not."""
         self._probe, self._unusable, self._outdated = 0, 0, self._admitted
         if self.is_open:
             self.is_open = False
@@ -72,11 +73,13 @@ class CircuitBreaker:
             self._telemetry.event("keystone_answers_again", after_s=lasted_s)
 
     def fail(self, error: TokenServiceError, number: int) -> None:
-        """Report that the call with a number failed.
+        """Record that the call with a number failed.
 
-        One unusable answer may be due to the token, which a client chooses, so only several in
-        succession count as an outage. During an outage it ends the attempt, and the next call may
-        be made at once; otherwise a client could extend the outage with each of its tokens.
+        `TokenServiceDownError` begins or extends an outage; `TokenServiceBusyError` says nothing
+        about Keystone. Any other error is an unusable answer, which may be due to the token, and
+        clients choose the tokens. Only several in succession therefore begin an outage. During an
+        outage, an unusable answer ends the probe without a new pause; otherwise a client could
+        extend the outage with each of its tokens.
         """
         if number == self._probe:
             self._probe = 0

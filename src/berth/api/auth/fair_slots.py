@@ -1,11 +1,11 @@
-"""A limit on concurrent work that serves the waiting in turns, one address after another."""
+"""A limit on concurrent tasks under which client addresses take turns."""
 
 import asyncio
 from collections import OrderedDict, deque
 
 
 class FairSlots:
-    """Runs at most some tasks at once, and lets the addresses with waiting tasks take turns.
+    """Limits the number of tasks that run at once; addresses with waiting tasks take turns.
 
     With a plain semaphore, a client that sends many requests at once would delay all others by the
     time that all of its requests take.
@@ -19,7 +19,7 @@ class FairSlots:
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     async def acquire(self, address: str) -> None:
-        """Wait for a slot; the caller must release it."""
+        """Wait for a slot on behalf of a client address; the caller must release the slot."""
         if self._free:
             self._free -= 1
             return
@@ -41,7 +41,7 @@ class FairSlots:
             turn = turns.popleft()
             if turns:
                 self._waiting[address] = turns
-            # A task that was cancelled in this iteration of the loop has not left yet.
+            # A task cancelled in the current iteration of the event loop is still in the queue.
             if not turn.done():
                 turn.set_result(None)
                 return

@@ -25,10 +25,11 @@ from berth.ports.token_validation import (
 
 _NS_PER_S: Final = 1_000_000_000
 _DIGEST_BYTES: Final = 32
-# Fernet tokens have about 250 characters, and signed ones about 900. Web servers in front of
-# Keystone accept header fields of about 8,000.
+# Fernet tokens have about 250 characters, and JWS tokens about 900. Web servers in front of
+# Keystone accept header fields of about 8,000 bytes.
 _TOKEN_MAX: Final = 2_048
-# Refused tokens rarely become valid: only when a user is enabled again, for example.
+# Seconds for which a refused token is refused again without a validation. Refused tokens rarely
+# become valid, for example when a user is enabled again.
 _REFUSED_S: Final = 30.0
 _REFUSED_MAX: Final = 10_000
 _BUSY: Final = "Too many tokens are being validated. Try again in 1 s."
@@ -36,18 +37,17 @@ _BUSY: Final = "Too many tokens are being validated. Try again in 1 s."
 
 @dataclass(frozen=True, slots=True)
 class TokenCaching:
-    """The times for which validated tokens are used again, and the limits of validations.
+    """How long validated tokens stay valid without Keystone, and the limits on validations.
 
     Attributes:
-        fresh_s: seconds after which Keystone is asked again. A revoked token is refused after this
-            time at the latest.
-        grace_s: further seconds for which a token is valid while Keystone does not answer.
-        tokens_max: maximum number of tokens kept.
+        fresh_s: seconds after which a token is validated again. While Keystone answers in time, a
+            revoked token is refused after this time at the latest.
+        grace_s: further seconds for which a token stays valid while Keystone does not answer.
+        tokens_max: maximum number of cached valid tokens.
         waiting_max: maximum number of unknown tokens that are being validated.
-        waiting_per_address: maximum number of those that one IPv4 address, or one IPv6 network of
-            64 bits, sent.
-        renewals_max: maximum number of tokens in their grace that are being validated again; while
-            there are so many, others remain valid without a validation.
+        waiting_per_address: the same maximum for one IPv4 address or one /64 IPv6 network.
+        renewals_max: maximum number of known tokens that are being validated again. At this limit,
+            other known tokens stay valid, without a validation, until their grace period ends.
     """
 
     fresh_s: float = 60.0
@@ -59,7 +59,7 @@ class TokenCaching:
 
 
 class _Known(NamedTuple):
-    """A validated token; the times are ticks, but `expires_at_s` is Unix time."""
+    """A validated token: `*_ns` are clock ticks in nanoseconds, `expires_at_s` is Unix time."""
 
     identity: Identity
     expires_at_s: float
@@ -70,20 +70,21 @@ class _Known(NamedTuple):
 class KeystoneAuth:
     """Authenticates by `X-Auth-Token`, which Keystone validates; see `Auth`.
 
-    Valid tokens are kept under a MAC with a key of this process, never themselves. Concurrent
-    requests with one token share one validation. While Keystone does not answer, or answers more
-    slowly than tokens must be validated again, tokens that were validated lately remain valid for a
-    time. In an outage all others get a 503 without waiting.
+    The cache holds MACs of tokens under a key of this process, never the tokens. Concurrent
+    requests with one token share one validation. Tokens that were validated recently stay valid for
+    a grace period while Keystone does not answer, or while too many validations are in progress.
+    During an outage, requests with other tokens get a 503 at once, except the one that probes
+    Keystone.
 
     Args:
         validator: asks Keystone.
         mapping: maps roles to rights.
-        breaker: keeps track of Keystone's outages.
-        clock: provides the time.
+        breaker: tracks Keystone's outages.
+        clock: the clock.
         metrics: counts tokens by outcome.
         key: the key of the MAC: at most 64 random bytes, new in each process.
         uri: URL of Keystone, which the challenge of a 401 names.
-        caching: times and limits.
+        caching: times and limits; None uses the defaults of `TokenCaching`.
         accounts: authenticates parent zones by HTTP Basic; None refuses HTTP Basic.
 
     Attributes:
@@ -124,7 +125,8 @@ class KeystoneAuth:
         """See `Auth.identify`.
 
         Raises:
-            HttpError: Keystone does not answer (503).
+            HttpError: the token is missing, malformed or invalid (401), or Keystone does not answer
+                or too many tokens are being validated (503).
         """
         token = credentials.token
         if not token:
@@ -143,7 +145,7 @@ class KeystoneAuth:
             self._count("refused")
             raise self._invalid()
         if known is not None and self._breaker.is_open and self._is_in_grace(known):
-            # The attempt to reach Keystone must not delay requests that need no answer.
+            # The probe runs in the background, because this request does not need its result.
             number = None if digest in self._validating else self._breaker.admit()
             if number is not None:
                 self._begin(digest, token, number)
@@ -152,7 +154,7 @@ class KeystoneAuth:
         return await self._ask(digest, token, known, credentials.address)
 
     def read(self) -> Sequence[Reading]:
-        """Return the gauges."""
+        """Return the gauge that is 1 while Keystone counts as up, and 0 during an outage."""
         return [Reading(KEYSTONE_UP, 0.0 if self._breaker.is_open else 1.0)]
 
     async def _parent_zone(self, credentials: Credentials) -> Identity:
@@ -167,7 +169,7 @@ class KeystoneAuth:
         return identity
 
     def _recall(self, digest: bytes) -> _Known | None:
-        """Return what is known of a token, unless it has expired or its grace is over."""
+        """Return the cached validation of a token, or None if none may be used any more."""
         known = self._known.get(digest)
         if known is None:
             return None
@@ -178,7 +180,7 @@ class KeystoneAuth:
         return known
 
     def _is_in_grace(self, known: _Known) -> bool:
-        """Return whether a token may be used without Keystone; it may have expired meanwhile."""
+        """Return whether a token has not expired and its grace period is not over."""
         return (
             self._clock.ticks_ns() < known.grace_until_ns
             and self._clock.now_s() < known.expires_at_s
@@ -198,7 +200,8 @@ class KeystoneAuth:
         if task is None and known is not None and self._renewals >= self._caching.renewals_max:
             self._count("grace")
             return known.identity
-        # While Keystone is down, nothing waits but the one attempt to reach it.
+        # During an outage, requests do not join a running validation: `_admit` lets the probe
+        # through and refuses the others at once.
         if task is None or self._breaker.is_open:
             is_unknown = known is None
             task = self._admit(digest, token, is_unknown=is_unknown, address=network_of(address))
@@ -222,7 +225,7 @@ class KeystoneAuth:
     def _admit(
         self, digest: bytes, token: str, *, is_unknown: bool, address: str
     ) -> "asyncio.Task[Identity | None]":
-        # The limits come first: a refused request must not use up the attempt during an outage.
+        # The limits are checked first, because a refused request must not use up the probe.
         if is_unknown and (
             self._unknown >= self._caching.waiting_max
             or self._unknown_by_address[address] >= self._caching.waiting_per_address
@@ -261,12 +264,13 @@ class KeystoneAuth:
         if self._validating.get(digest) is task:
             del self._validating[digest]
         if not task.cancelled():
-            task.exception()  # no request may be left to retrieve it
+            # If all clients have disconnected, asyncio would log the exception as never retrieved.
+            task.exception()
 
     async def _validate(self, digest: bytes, token: str, number: int) -> Identity | None:
-        """Ask Keystone about a token, and remember the answer.
+        """Validate a token at Keystone and cache the answer; return None for a refused token.
 
-        `number` is that of the admission by the circuit breaker.
+        `number` is the circuit breaker's number of the call.
         """
         try:
             found = await self._validator.validate(token)
@@ -275,7 +279,7 @@ class KeystoneAuth:
             self._breaker.fail(error, number)
             raise
         except BaseException:
-            # Otherwise an attempt during an outage would be the last one.
+            # The breaker admits no further probe until the outcome of the current one is reported.
             interrupted = TokenServiceDownError("the validation of a token was interrupted")
             self._breaker.fail(interrupted, number)
             raise
@@ -303,7 +307,8 @@ class KeystoneAuth:
             self._known.popitem(last=False)
 
     def _refuse(self, digest: bytes) -> None:
-        # Clients choose refused tokens, which therefore must not displace valid ones.
+        # Refused tokens have a cache of their own, because clients can send any number of them,
+        # which must not displace valid ones.
         self._refused_until_ns[digest] = self._clock.ticks_ns() + int(_REFUSED_S * _NS_PER_S)
         if len(self._refused_until_ns) > _REFUSED_MAX:
             self._refused_until_ns.popitem(last=False)

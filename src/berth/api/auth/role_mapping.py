@@ -14,20 +14,19 @@ _OWN: Final = frozenset({ADMIN, _MEMBER, _READER, _SERVICE})
 
 @dataclass(frozen=True, slots=True)
 class RoleMapping:
-    """The roles in Keystone, in lower case, that give the rights of Berth's four roles.
+    """The Keystone roles, in lower case, that grant the rights of Berth's four roles.
 
-    An administrator has the rights of members, and members those of readers. Readers may only
-    read. All other roles keep their names, for rules of Placement's policy file.
+    Administrators have the rights of members, and members those of readers. Readers may only read.
+    All other roles keep their names, so that Placement's policy file can refer to them.
 
     Attributes:
         admin: roles that make an administrator.
         member: roles that allow changes in the token's project.
         reader: roles that allow reading in the token's project.
-        service: roles of services, which only the Placement API knows.
-        admin_domains: names or ids of the domains in whose projects `admin` has its effect; empty
-            for all domains.
-        system_admins: whether a token with system scope and one of the roles `admin` makes an
-            administrator.
+        service: roles of services, which only the Placement API distinguishes.
+        admin_domains: names or ids of the domains in whose projects `admin` makes an administrator;
+            empty for all domains.
+        system_admins: whether `admin` makes an administrator of a token with system scope.
     """
 
     admin: frozenset[str] = frozenset({ADMIN})
@@ -40,7 +39,7 @@ class RoleMapping:
     def identity_of(self, token: ValidToken) -> Identity:
         """Return the identity of a token's user in the token's scope.
 
-        A token with domain scope or without a scope has no project and no rights.
+        With domain scope or without a scope, the identity has no project and no rights.
         """
         if not token.project_id and not token.is_system:
             return Identity(

@@ -95,7 +95,7 @@ _GROUP = "/v2.1/os-server-groups/{group_id}"
 _ADMIN = Role.ADMIN
 # The last microversion with searches by path; 2.53 replaces them with query parameters.
 _BEFORE_UUIDS = (2, 52)
-# From 2.88 on, the details of a hypervisor contain its uptime.
+# The last microversion with the uptime at a path of its own; 2.88 adds it to the details.
 _UPTIME_UNTIL = (2, 87)
 _HOST = "/v2.1/os-hosts/{host_name}"
 _HOSTS_UNTIL = (2, 42)

@@ -27,8 +27,8 @@ PREFIX = "/zones"
 _ZONE = "/zones/{zone_id}"
 _ADMIN, _KNOWN = Role.ADMIN, Role.KNOWN
 
-# Parents call with an account that has no project, hence `_KNOWN`. These operations act for a
-# tenant, which only a signed assertion can name.
+# A parent that sends no assertion uses an account without a project, hence `_KNOWN`. The operations
+# with `MUST` act for a tenant, whom only a signed assertion can name.
 OPERATIONS = (
     ApiOperation(
         "POST",

@@ -41,7 +41,7 @@ _FIELDS = {"flavorRef": "flavor"}
 async def show_capacity(call: Call) -> Answer:
     """Show how many more servers of a flavor fit in total and, for administrators, per host.
 
-    In a zone of a tree, the zones below count too.
+    In a tree of zones, the total includes the zones below this one.
     """
     query = call.query(CapacityQuery)
     # With `ZONE:HOST`, other callers could measure the free capacity of single hosts.
@@ -77,7 +77,7 @@ async def _counted(call: Call, request: Request) -> TreeCount:
 
 def _answer(call: Call, found: TreeCount, limit: int | None) -> CapacityAnswer:
     answer = CapacityAnswer(total=found.total, is_partial=found.is_partial)
-    # The hosts and zones are the operator's own knowledge, as in refusals.
+    # Tenants must not learn which hosts and zones exist; refusals hide them as well.
     if call.identity.is_admin:
         answer.hosts_total = len(found.here.rows)
         answer.hosts = _hosts(call, found.here, limit_of(call, limit))

@@ -46,9 +46,9 @@ class HostCapacity(View):
 
 
 class ZoneCapacityView(View):
-    """The number of servers that fit in a child zone, null if it gave no answer.
+    """The number of servers that fit in a child zone; null if the child did not answer.
 
-    With `is_partial`, more may fit.
+    With `is_partial`, the number is a lower bound.
     """
 
     zone: str
@@ -57,11 +57,11 @@ class ZoneCapacityView(View):
 
 
 class CapacityAnswer(View):
-    """The number of servers that still fit, at least so many if the answer `is_partial`.
+    """The number of servers that still fit; a lower bound if `is_partial`.
 
-    For administrators, `hosts_total` is the number of this zone's hosts on which they fit, `hosts`
-    lists these hosts with the number of servers on each, the largest number first, and `zones`
-    lists the child zones.
+    The other fields are for administrators. `hosts_total` is the number of this zone's hosts on
+    which servers fit, `hosts` lists these hosts with the number of servers that fit on each, in
+    descending order, and `zones` lists the child zones.
     """
 
     total: int

@@ -13,8 +13,8 @@ class BoundZoneBody(Model):
 class BoundZoneAnswer(View):
     """The availability zone that a server is bound to, and the zone of its host.
 
-    `availability_zone` is null if the server may move to any zone; `host` and
-    `host_availability_zone` are null while the server has no host.
+    `availability_zone` is null for a server that may move to any zone. `host` and
+    `host_availability_zone` are null for a server without a host.
     """
 
     instance_uuid: str

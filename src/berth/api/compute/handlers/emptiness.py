@@ -84,15 +84,15 @@ async def list_volumes(call: Call) -> Answer:
 
 
 async def list_addresses(call: Call) -> Answer:
-    """List the addresses of a server by network; no network has any."""
+    """List the addresses of a server by network; the list of each network is empty."""
     return Answer(AddressesAnswer(addresses=addresses_of(await server_of(call))))
 
 
 async def show_addresses(call: Call) -> Answer:
-    """List the addresses of a server on one of its networks; there are none.
+    """List the addresses of a server on one of its networks; the list is always empty.
 
     Raises:
-        NotFoundError: the server is not attached to such a network.
+        NotFoundError: the server has no network with this name.
     """
     network = call.key("network")
     addresses = addresses_of(await server_of(call))

@@ -70,7 +70,12 @@ async def show_hypervisor(call: Call) -> Answer:
 
 
 async def show_uptime(call: Call) -> Answer:
-    """Show how long a hypervisor has been up; only before microversion 2.88."""
+    """Show the uptime of a hypervisor; only before microversion 2.88.
+
+    Raises:
+        HttpError: the driver reports no uptime (501), or the agent does not answer (400).
+        NotFoundError: there is no such hypervisor.
+    """
     view = await _found(call)
     (written,) = await _write(call, [view], _Form())
     name = view.host.name
@@ -86,10 +91,10 @@ async def show_uptime(call: Call) -> Answer:
 
 
 async def _found(call: Call) -> HostView:
-    """Return the host with a service that the path names.
+    """Return the host that the path names by uuid, or before microversion 2.53 by integer id.
 
     Raises:
-        NotFoundError: there is no such host.
+        NotFoundError: there is no such host, or it has no compute service.
     """
     await call.parts.follower.catch_up()
     key = call.key("hypervisor_id")

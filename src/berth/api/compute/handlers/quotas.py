@@ -47,8 +47,8 @@ _FIELDS: Final[Mapping[str, str]] = {
 }
 _NETWORKS: Final = ("fixed_ips", "floating_ips", "security_groups", "security_group_rules")
 _FILES: Final = ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes")
-# Limits with one value for every project, because Berth has no such resource. Clients read these
-# fields, so they are shown; other values are refused.
+# Limits with one value for every project, because Berth has no such resources. Clients read these
+# fields, so responses contain them; requests with other values are refused.
 _FIXED: Final[Mapping[str, int]] = dict.fromkeys(_NETWORKS, UNLIMITED)
 
 

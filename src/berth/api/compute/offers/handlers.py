@@ -27,7 +27,7 @@ async def select_offers(call: Call) -> Answer:
 
 
 async def count_capacity(call: Call) -> Answer:
-    """Return how many servers like the one in a parent's request fit here and in zones below."""
+    """Return how many instances of a parent's request fit in this zone and the zones below it."""
     parts = zone_parts(call.parts)
     order = await select_order(call)
     await call.parts.follower.catch_up()

@@ -61,7 +61,7 @@ _BLOB_CHARACTERS_MAX: Final = -(-BLOB_BYTES_MAX * 4 // 3)
 
 
 class AssertedFile(View):
-    """A file to inject into a server."""
+    """A file to inject into a server, with its contents in base64."""
 
     path: ShortText
     contents: Annotated[str, Meta(max_length=FILE_BYTES_MAX)]
@@ -130,8 +130,8 @@ async def build_order(call: Call) -> BuildOrder:
         HttpError: 403 when the order is not for the tenant of its assertion, or when the caller
             is not a parent.
     """
-    # Clients create servers at the same path, so the operation declares the body of clients, and
-    # what `Call.body` checks is checked here.
+    # Clients create servers at the same path, so the operation declares the clients' body. A
+    # parent's body therefore bypasses `Call.body`, and its depth is checked here.
     check_depth(call.raw_body, call.parts.limits.json_depth_max)
     message = decode(call.raw_body, BuildMessage)
     await _check_request(call, message.request, message.group)

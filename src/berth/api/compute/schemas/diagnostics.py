@@ -6,7 +6,7 @@ from berth.api.codec import UNSET, UnsetType, View
 
 
 class CpuDiagnostics(View):
-    """The use of one CPU of the guest; `time` is in nanoseconds."""
+    """The use of one CPU of the guest; `time` is its CPU time in nanoseconds."""
 
     id: int | None
     time: int | None
@@ -14,7 +14,7 @@ class CpuDiagnostics(View):
 
 
 class DiskDiagnostics(View):
-    """What the guest has read and written on one disk."""
+    """The guest's requests to one disk; `errors_count` is null if the driver counts no errors."""
 
     read_bytes: int | None
     read_requests: int | None
@@ -36,7 +36,7 @@ class DiagnosticsAnswer(View):
     Older microversions have a flat object instead, whose fields are not listed here.
 
     `driver` is always `libvirt`, because Nova's schema has no value for the other drivers.
-    `hypervisor` tells what runs the guest. `nic_details` is always empty.
+    `hypervisor` is `kvm`, `qemu` or `fake`. `uptime` is in seconds. `nic_details` is always empty.
     """
 
     config_drive: bool | UnsetType = UNSET

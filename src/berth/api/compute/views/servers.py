@@ -82,7 +82,7 @@ _ADDED_TO_CHANGES = (
     "host_status",
 )
 AUTO_NETWORK: Final = "auto_allocated_network"
-"""Neutron's name of the network that it allocates for servers with the networks `auto`."""
+"""The name that Neutron gives to the network it allocates for servers with the networks `auto`."""
 _DEFAULT_GROUPS = [SecurityGroupView(name="default")]
 _SERVER_ERROR = 500
 
@@ -93,7 +93,7 @@ def power_state(status: Status) -> int:
 
 
 class InjectedFile(TypedDict):
-    """A file of a server's config drive, with its contents in base64."""
+    """A file on a server's config drive, with its contents in base64."""
 
     path: str
     contents: str
@@ -118,7 +118,7 @@ class Extra(TypedDict, total=False):
     access_ipv6: str
     disk_config: str
     networks: Literal["none"]
-    """Present only if the owner requested no network."""
+    """Present only if the server was created with the networks `none`."""
 
 
 class _Later(TypedDict, total=False):
@@ -240,7 +240,7 @@ class ServerWriter:
         return later
 
     def _host_status(self, instance: Instance) -> str:
-        """Return Nova's word for the state of the compute service of an instance's host."""
+        """Return Nova's `host_status`, the state of the host's compute service; empty if none."""
         parts = self._call.parts
         service = parts.replica.hosts.services.get(instance.host or "")
         if service is None:
@@ -331,9 +331,9 @@ def addresses_of(instance: Instance) -> dict[str, list[str]]:
     """Return the networks of an instance, each with an empty list of addresses.
 
     The guest has no network interface, because Berth has no networks. openstacksdk, and with it
-    Ansible, deletes a server that has become active without any network, unlike one whose network
-    has no addresses. So an instance that was launched has the network that Neutron allocates for
-    the networks `auto`, unless its owner requested `none`.
+    Ansible, deletes a new server that becomes active without a network, but keeps one whose network
+    has no addresses. A launched instance therefore shows the network that Neutron allocates for the
+    networks `auto`, unless it was created with the networks `none`.
     """
     if instance.launched_at_s is None or "networks" in instance.extra:
         return {}

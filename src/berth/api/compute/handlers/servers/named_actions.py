@@ -85,7 +85,8 @@ def stated_flavor(args: object) -> Flavor:
 
     Raises:
         InvalidInputError: the arguments contain no valid flavor or are malformed, or the flavor
-            selects hosts by an attribute that names them or exceeds the limits of clients.
+            exceeds the limits that apply to clients or selects hosts by an attribute that names
+            them.
     """
     flavor, rest = _stated(args, _FLAVOR, Flavor, _RESIZE)
     check_received_flavor(flavor)
@@ -100,7 +101,8 @@ def stated_image(args: object) -> tuple[Image, dict[str, object]]:
     """Return the image in a parent's `rebuild`, and the arguments with its id as `imageRef`.
 
     Raises:
-        InvalidInputError: the arguments contain no valid image.
+        InvalidInputError: the arguments contain no valid image, or the image exceeds the limits
+            that apply to clients.
     """
     image, rest = _stated(args, _IMAGE, Image, _REBUILD)
     check_received_image(image)
@@ -109,12 +111,13 @@ def stated_image(args: object) -> tuple[Image, dict[str, object]]:
 
 
 def stated_rescue_image(args: object) -> tuple[Image | None, object]:
-    """Return the image in a parent's `rescue`, and the arguments with its id.
+    """Return the image in a parent's `rescue`, and the arguments with the image's id.
 
-    The result has no image if the server is to be rescued with its own, which needs no name.
+    The image is None if the arguments name none; the server then boots from its own image.
 
     Raises:
-        InvalidInputError: the arguments name an image by its id only, or the image is invalid.
+        InvalidInputError: the arguments contain the id of an image without the image, or the image
+            is invalid or exceeds the limits that apply to clients.
     """
     if not {_IMAGE, _RESCUE_IMAGE} & _names(args):
         return None, args
@@ -171,7 +174,7 @@ def _body(name: str, args: object, named: str, field: str, meant: object) -> byt
 
 
 def _names(args: object) -> set[str]:
-    """Return the names of the arguments; none if the arguments are not an object."""
+    """Return the names of the arguments; empty if the arguments are not an object."""
     return set(cast("dict[str, object]", args)) if isinstance(args, dict) else set()
 
 

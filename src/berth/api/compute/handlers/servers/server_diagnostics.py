@@ -16,13 +16,19 @@ from berth.domain.errors import DriverError, UnsupportedFeatureError
 from berth.ports.virt import GuestDiagnostics
 from berth.services.servers.diagnostics import read_diagnostics
 
-# Microversion 2.48 replaces the driver's own fields with the same ones for all drivers.
+# Microversion 2.48 replaces the fields of each driver with the same fields for all drivers.
 _STANDARD: Final = (2, 48)
 _KIB_PER_MIB: Final = 1024
 
 
 async def show_diagnostics(call: Call) -> Answer:
-    """Show the use of CPUs, memory and disks by the guest of a server."""
+    """Show the use of CPUs, memory and disks by the guest of a server.
+
+    Raises:
+        HttpError: the driver has no diagnostics (501), or the guest is not running (409).
+        InstanceStateError: the server has no host.
+        UnavailableError: the agent of the host does not answer.
+    """
     instance = await server_of(call)
     try:
         found = await read_diagnostics(call.parts.bus, instance)
@@ -58,8 +64,8 @@ def _standard(call: Call, instance: Instance, found: GuestDiagnostics) -> Diagno
         driver="libvirt",
         hypervisor=found.hypervisor,
         hypervisor_os="linux",
-        # As in Nova, this is the time since the last launch, such as a
-        # build or an unshelve, not since the last start.
+        # As in Nova, the seconds since the last launch (a build or an unshelve, for example), not
+        # since the last start.
         uptime=None if launched_s is None else max(int(call.parts.clock.now_s() - launched_s), 0),
         num_cpus=len(cpus),
         num_nics=0,
@@ -74,7 +80,7 @@ def _standard(call: Call, instance: Instance, found: GuestDiagnostics) -> Diagno
 
 
 def _own(found: GuestDiagnostics) -> dict[str, int]:
-    """Return the fields that Nova's libvirt driver has before microversion 2.48."""
+    """Return the fields that Nova's libvirt driver reports before microversion 2.48."""
     fields = {f"cpu{at}_time": time_ns for at, time_ns in enumerate(found.cpu_times_ns)}
     for disk in found.disks:
         fields |= {

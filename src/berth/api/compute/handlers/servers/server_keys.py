@@ -32,8 +32,8 @@ class StatedKey(View):
 def with_config_drive(extra: Extra) -> Extra:
     """Return the fields of a new server, with a config drive if its guest needs one.
 
-    There is no metadata service, so a config drive is the only way to give a guest a key, user
-    data or files.
+    Berth has no metadata service, so a guest can read a key, user data and files only from a config
+    drive.
     """
     needs = any(extra.get(name) for name in ("config_drive", "key_data", "user_data", "files"))
     extra = {**extra}

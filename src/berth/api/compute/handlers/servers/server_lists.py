@@ -180,7 +180,8 @@ def _query(call: Call, asked: ServersQuery, statuses: set[Status] | None) -> Ins
         status=next(iter(statuses)) if statuses and len(statuses) == 1 else None,
         reservation_id=asked.reservation_id or None,
         deleted=_deleted(call, asked, statuses, since_s),
-        # Soft-deleted servers are listed only on request.
+        # Soft-deleted servers count as deleted unless the query asks for their status, so that
+        # other lists omit them.
         soft_too=statuses is None or Status.SOFT_DELETED not in statuses,
         changed_since_s=since_s,
         marker=asked.marker,

@@ -56,7 +56,7 @@ async def resize(call: Call, instance: Instance, args: object) -> Answer:
     # The arguments have been validated together with the flavor.
     chosen = cast("dict[str, str]", args).get("OS-DCF:diskConfig", UNSET)
     check_disk_config(chosen, instance.image, "resize.OS-DCF:diskConfig")
-    # As in Nova, a resize that does not name the disk configuration resets it.
+    # As in Nova, a resize without `OS-DCF:diskConfig` sets it to MANUAL.
     extra: Extra = {"disk_config": _MANUAL if chosen is UNSET else chosen}
     down_s = call.parts.service_down_time_s
     await call.parts.operations.resize(
@@ -86,7 +86,7 @@ async def migrate(call: Call, instance: Instance, args: object) -> Answer:
     if call.version >= _COLD_HOST and args is not None:
         target = MoveTarget(host=read(args, Migrate, "migrate").host or None)
     down_s = call.parts.service_down_time_s
-    # In Nova a migration is a resize to the same flavor, so it resets this as well.
+    # In Nova, a cold migration is a resize to the same flavor, so it also sets this to MANUAL.
     extra: Extra = {"disk_config": _MANUAL}
     await call.parts.operations.migrate(
         instance.uuid, target, caller_of(call), {**extra}, service_down_time_s=down_s

@@ -11,7 +11,11 @@ from berth.domain.compute.instance import Instance
 
 
 async def rescue(call: Call, instance: Instance, args: object) -> Answer:
-    """Restart a server from a rescue image, by default its own image."""
+    """Restart a server from a rescue image, by default its own image.
+
+    Raises:
+        InvalidInputError: the arguments are malformed, or the image does not exist.
+    """
     image = None
     if call.identity.parent is not None:
         image, args = stated_rescue_image(args)
@@ -19,6 +23,6 @@ async def rescue(call: Call, instance: Instance, args: object) -> Answer:
     if arguments.rescue_image_ref is not UNSET and image is None:
         image = image_called(call, arguments.rescue_image_ref, "rescue.rescue_image_ref")
     await call.parts.operations.rescue(instance.uuid, image, caller_of(call))
-    # Unlike other actions, Nova's `rescue` returns 200.
+    # As in Nova, `rescue` returns 200, while most actions return 202.
     password = password_of(call, arguments.admin_pass)
     return Answer({} if password is UNSET else {"adminPass": password}, status=200)

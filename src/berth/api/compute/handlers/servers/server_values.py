@@ -136,24 +136,25 @@ def check_disk_config(value: str | UnsetType, image: Image | None, field: str) -
 def files_of(
     call: Call, project_id: str, files: Sequence[File] | UnsetType, field: str
 ) -> list[InjectedFile]:
-    """Return the files to inject into a server as they are stored.
+    """Check the files to inject into a server, and return them as Berth stores them.
 
     Args:
         call: the request.
-        project_id: the project of the server.
+        project_id: the project of the server, whose quota applies.
         files: the files in the request.
-        field: their place in the request.
+        field: the name of the field in error messages.
 
     Raises:
         InvalidInputError: the contents of a file are not valid base64.
-        HttpError: 403 when there are more or larger files than the quota allows.
+        HttpError: the files exceed the quota in number, length of path or size (403).
     """
     if files is UNSET or not files:
         return []
     for index, file in enumerate(files):
         _check_base64(file.contents, f"{field}[{index}].contents")
     limits = call.parts.quotas.of_files(project_id)
-    # The texts are Nova's. It checks all paths before the contents, which it measures in base64.
+    # The messages and the order of the checks are Nova's, and so is the unit of the content limit:
+    # characters of base64.
     if len(files) > limits.files:
         raise HttpError(403, f"Personality file limit exceeded: at most {limits.files} are allowed")
     if max(len(file.path.encode()) for file in files) > limits.path_bytes:

@@ -99,7 +99,7 @@ async def update_server(call: Call) -> Answer:
 
 
 async def delete_server(call: Call) -> Answer:
-    """Delete a server and free its resources, or keep it for a while if the settings say so."""
+    """Delete a server and free its resources, or soft-delete it if the settings say so."""
     instance = await server_of(call)
     if not _is_kept(call, instance):
         return await force_delete_server(call)
@@ -110,7 +110,7 @@ async def delete_server(call: Call) -> Answer:
 
 
 async def force_delete_server(call: Call) -> Answer:
-    """Delete a server and free its resources, even if deleted servers are kept for a while."""
+    """Delete a server and free its resources, even if the settings say to soft-delete servers."""
     instance = await server_of(call)
     caller, down_s = caller_of(call), call.parts.service_down_time_s
     check_lock(instance, caller)
@@ -119,11 +119,11 @@ async def force_delete_server(call: Call) -> Answer:
 
 
 def _is_kept(call: Call, instance: Instance) -> bool:
-    """Return whether a deleted server is kept for a while.
+    """Return whether `DELETE` soft-deletes an instance.
 
-    As in Nova, servers that have never run and those on no host are not.
+    As in Nova, an instance that was never launched or has no host is deleted at once.
     """
-    # A parent zone stops charging its quota for a deleted server, and could not restore it.
+    # A parent zone no longer charges a deleted server to its quota, and could not restore it.
     if not call.parts.soft_deletes or call.identity.parent is not None:
         return False
     is_on_host = instance.host is not None and instance.launched_at_s is not None
