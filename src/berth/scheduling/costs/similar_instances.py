@@ -1,7 +1,7 @@
-"""similar_instances: the instances on the host that are similar to those of the request.
+"""similar_instances: the number of instances on the host that are similar to the request's.
 
-Similar instances have the same user as the request, or the same value of another attribute, so that
-a host without an instance of the same user costs least.
+By default, similar instances have the same user, so a host without instances of the user costs
+least.
 """
 
 import numpy as np

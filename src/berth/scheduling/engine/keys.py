@@ -68,7 +68,7 @@ def _row_of_instance(hosts: HostTable, query: Query) -> Hashable:
 
 
 def _instance_attributes(hosts: HostTable, query: Query) -> Hashable:
-    """Return the row of the instance and what rules may read about it there; None if on no row."""
+    """Return the row and the attributes of the query's instance, or None if it is on no row."""
     occupant = hosts.occupants.by_uuid.get(query.instance_uuid)
     if occupant is None:
         return None

@@ -177,7 +177,7 @@ def _joined(sentences: Sequence[str]) -> str:
 
 
 def _hints(refusal: Refusal, *, is_complete: bool, counts: bool) -> list[str]:
-    """Return the sentences on changes that would help, with or without numbers of hosts."""
+    """Return the sentences about changes that would help, with or without numbers of hosts."""
     fewer = [one for one in refusal.relaxations if one.change and one.filter == "count"]
     other = [one for one in refusal.relaxations if one not in fewer][:_TEXTS_MAX]
     sentences = [f"it would fit with {one.text}" for one in fewer]

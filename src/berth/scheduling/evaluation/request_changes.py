@@ -167,9 +167,9 @@ def _other_specs(request: Request) -> Iterator[RequestChange]:
 
 
 def implied_demands(request: Request, needs: Needs) -> frozenset[str]:
-    """Return the texts of changes to traits and thread policies that other options imply.
+    """Return the texts of changes that drop traits or a thread policy that other options imply.
 
-    A caller cannot make these changes.
+    A caller cannot make these changes while the other options remain.
     """
     keys = {*request.flavor.extra_specs, *(request.image.traits if request.image else ())}
     required = {
@@ -181,7 +181,7 @@ def implied_demands(request: Request, needs: Needs) -> frozenset[str]:
         if f"trait:{one}" not in keys
     }
     policy = None if needs.topology is None else needs.topology.thread_policy
-    # A trait stands for a thread policy; see `domain.hardware.hw_specs`.
+    # A trait can imply a thread policy; see `domain.hardware.hw_specs`.
     is_implied = policy is not None and not _value(request, "hw:cpu_thread_policy")
     threads = {f"without the thread policy {policy}"} if is_implied else set[str]()
     return frozenset(required | forbidden | threads)

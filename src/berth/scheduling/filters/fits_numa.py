@@ -55,7 +55,7 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
 
     def repeats(hosts: HostTable, query: Query, rows: Rows) -> Ints:
         topology = query.needs.topology
-        # Without a topology, `keep` does not apply, so no count is asked for.
+        # The count ignores devices. Without a topology, no caller asks for a count.
         if topology is None or query.needs.devices:
             return np.full(rows.size, UNCOUNTED, dtype=np.int64)
         return guests_in_turn(hosts, topology, rows)

@@ -2,8 +2,8 @@
 
 Source: nova-behaviour.md 6.2.
 
-`cell_masks` decides whether a guest NUMA cell fits on a host cell, and this module how often, by
-the same rules; change both.
+`cell_masks` decides whether a guest NUMA cell fits on a host cell; this module counts how often it
+fits. Both apply the rules of `cell_fit`; change all three.
 """
 
 from collections.abc import Hashable, Sequence
@@ -29,9 +29,9 @@ _KB_PER_MB: Final = 1024
 
 
 def most_guests(hosts: HostTable, topology: GuestTopology) -> Scores:
-    """Return an upper bound on the number of guests that fit on each host: (N,), inf if unknown.
+    """Return an upper bound on the number of guests on each host: (N,) float64, inf if unknown.
 
-    It costs array operations only; `guests_in_turn` is exact.
+    This takes only array operations. `guests_in_turn` is exact, but slower.
     """
     rows = np.arange(len(hosts), dtype=np.intp)
     counts = guests_in_turn(hosts, topology, rows, is_exact=False)
@@ -53,7 +53,8 @@ def guests_in_turn(
         hosts: the table.
         topology: the guest's NUMA cells; the guest requests no devices.
         rows: K rows.
-        is_exact: whether pins by thread policies are tried; if not, counts may be too high.
+        is_exact: whether pinning under thread policies is simulated; if not, counts may be too
+            high.
     """
     demands = demands_of(topology)
     found = np.full(rows.size, UNCOUNTED, dtype=np.int64)
@@ -96,7 +97,7 @@ def _by_memory(hosts: HostTable, demand: CellDemand, at: Places) -> Ints:
     if demand.page_size is not None:
         return _by_pages(hosts, demand, at)
     if not demand.is_pinned:
-        # The whole memory of the cell is the limit of each guest on its own; see `cell_fit`.
+        # Each guest by itself is limited to the total memory of the cell; see `cell_fit`.
         return np.full(at.size, COUNT_MAX, dtype=np.int64)
     free_kb = (cells.memory_mb[at] - cells.memory_used_mb[at]) * _KB_PER_MB
     free_kb = np.where(cells.smallest_kb[at] > 0, cells.smallest_free_kb[at], free_kb)
@@ -105,7 +106,7 @@ def _by_memory(hosts: HostTable, demand: CellDemand, at: Places) -> Ints:
 
 
 def _by_pages(hosts: HostTable, demand: CellDemand, at: Places) -> Ints:
-    # Every guest cell has pages of one size, so the numbers of the sizes add up.
+    # Each guest cell uses pages of a single size, so the numbers for the sizes add up.
     wanted_kb, wish = demand.memory_mb * _KB_PER_MB, demand.page_size
     smallest_kb = hosts.numa.columns.smallest_kb[at]
     found = np.zeros(at.size, dtype=np.int64)
@@ -122,7 +123,7 @@ def _by_pages(hosts: HostTable, demand: CellDemand, at: Places) -> Ints:
 
 
 def _by_ratios(hosts: HostTable, demand: CellDemand, at: Places) -> Ints:
-    """Return how often the shared CPUs and the memory fit within the host's ratios."""
+    """Return how often the shared CPUs and the memory fit within the allocation ratios."""
     cells = hosts.numa.columns
     found = np.full(at.size, COUNT_MAX, dtype=np.int64)
     for amount, total, used, name in (

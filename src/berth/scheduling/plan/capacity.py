@@ -111,7 +111,7 @@ def _counts_in_turn(
 ) -> tuple[Ints, bool]:
     """Return the number of instances that pass in turn on each row that passes at all: (K,).
 
-    The second value says whether counting stopped at its limit, so that some numbers are too low.
+    The second value tells whether `trials_max` ended the count, so that some numbers are too low.
     """
     # The ledger's limits come first; the filters that check the same limits share the function.
     counts = repeats_by_amounts(hosts, query, rows)
@@ -152,7 +152,7 @@ class _TrialCounts:
     Rows that reach equal states share one count, although they may have begun with different ones.
 
     Attributes:
-        is_stopped: whether the number of placements has reached `trials_max`.
+        is_stopped: whether `trials_max` has ended a count before its last placement.
     """
 
     def __init__(
@@ -178,8 +178,8 @@ class _TrialCounts:
     def count(self, rows: Rows, most: Ints) -> Ints:
         """Return, for each row, the number of instances that pass one after another.
 
-        After `trials_max` placements, the number of each open row is that of the instances that are
-        known to pass.
+        If `trials_max` ends the count, the number of each unfinished row is a lower bound: the
+        instances that are known to pass.
 
         Args:
             rows: K rows that pass the filters for one instance.
@@ -195,7 +195,7 @@ class _TrialCounts:
                 placed = self._within_limit(active)
                 for row in rows[placed].tolist():
                     self._place(trial, row)
-                # The next instance passes on all of them, also if it is not placed.
+                # The next instance passes on each of these rows, even if it is not placed there.
                 counts[active] += 1
                 if placed.size < active.size:
                     self.is_stopped = True
@@ -208,7 +208,7 @@ class _TrialCounts:
         return counts
 
     def _within_limit(self, active: Rows) -> Rows:
-        """Return the first of the active indices, as many as may still be placed."""
+        """Return the first active indices, at most as many as `trials_max` still permits."""
         if self._trials_max is None:
             return active
         return active[: max(self._trials_max - self._number, 0)]
@@ -265,8 +265,8 @@ def _by_planning(
 ) -> Capacity:
     """Return the largest plan, at most `COUNT_MAX` instances, found by bisection.
 
-    This is slow, but right for rules whose verdicts depend on other hosts. It stops after plans of
-    `trials_max` instances in all.
+    This is slow, but right for rules whose verdicts depend on other hosts. It stops before all its
+    plans together exceed `trials_max` instances.
     """
 
     def plan(count: int) -> Plan:

@@ -81,8 +81,8 @@ def resident_of(
 def attributes_of(request: Request) -> Attributes:
     """Return what rules may read about an instance of a request, besides its `Resident`.
 
-    The name is that of the request, without the number that the name of one of several instances
-    ends with.
+    The name is that of the request. If there are several instances, each instance's own name has a
+    number at its end, which this name lacks.
     """
     return Attributes(
         request.project_id,

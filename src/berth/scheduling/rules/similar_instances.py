@@ -21,7 +21,7 @@ Wanted = Callable[[Request], Mapping[str, str] | None]
 
 @dataclass(frozen=True, slots=True)
 class Similarity:
-    """What makes an instance similar to those of a request.
+    """A criterion by which instances are similar to those of a request.
 
     `noun` describes the instances in a reason, after their number. `reads` are the parts of the
     query that `bind` reads (see `Reads`).
@@ -47,9 +47,9 @@ class SimilarCounts:
     """The numbers of similar instances on the rows of a table.
 
     `own_row` is the row on which the query's own instance is similar, or None. That instance is
-    left out: one that is resized may stay on its host, and must not stand in its own way. The row
-    is determined once, because the engine uses the counts for later instances of the request, when
-    the first one is on a row.
+    not counted: a resized instance may stay on its host, and must not count against itself. The row
+    is determined once, because the engine also uses the counts for later instances of the request,
+    when the first one is already on a row.
     """
 
     hosts: HostTable
@@ -57,7 +57,7 @@ class SimilarCounts:
     own_row: int | None
 
     def on_rows(self, rows: Selection) -> Scores:
-        """Return the (K,) number of similar instances on each of K rows."""
+        """Return the number of similar instances on each of K rows: (K,) float64."""
         counts = self.hosts.residents.count(self.wanted, rows)
         return counts if self.own_row is None else counts - is_row(self.own_row, rows)
 
@@ -67,7 +67,7 @@ class SimilarCounts:
 
 
 def similarity_of(attribute: str) -> Similarity:
-    """Return the similarity by an attribute, as the options of rules name it.
+    """Return the criterion for an attribute, which has its name in the options of rules.
 
     Args:
         attribute: `project`, `user`, `image`, `flavor`, or `metadata.KEY`.

@@ -1,4 +1,4 @@
-"""SimilarInstancesWeigher: the instances on the host that are similar to those of the request.
+"""SimilarInstancesWeigher: the number of instances on the host that are similar to the request's.
 
 Similar instances have the same project as the request, or the same value of another attribute.
 """
@@ -14,10 +14,10 @@ NAME = "SimilarInstancesWeigher"
 def build(*, multiplier: float = -1.0, attribute: str = "project", scale: float = 1.0) -> Weigher:
     """Build the weigher.
 
-    The value is the number n of similar instances on the host, and the share n / (n + scale).
+    The raw value is the number n of similar instances on the host; the share is n / (n + scale).
 
     Args:
-        multiplier: below 0 spreads similar instances, above 0 stacks them.
+        multiplier: a negative value spreads similar instances, a positive value stacks them.
         attribute: what similar instances have in common with the request: `project`, `user`,
             `image`, `flavor`, or `metadata.KEY` for a value of metadata within the project.
         scale: the number of similar instances at which the share is 1/2.

@@ -146,9 +146,10 @@ def resident_of(instance: Instance) -> Resident:
 
 
 def attributes_of(record: Instance | Migration) -> Attributes:
-    """Return what rules may read about an instance besides its `Resident`.
+    """Return the attributes of the instance of a record.
 
-    A migration knows only the owner of its instance.
+    A migration records only the project and the user of its instance; its other attributes stay
+    empty.
     """
     if isinstance(record, Migration):
         return Attributes(record.project_id, record.user_id)

@@ -33,7 +33,7 @@ def hold(
 
 
 def set_attributes(hosts: HostTable, uuid: str, attributes: Attributes) -> None:
-    """Set the attributes of an instance whose hold has other ones; one on no row is ignored."""
+    """Replace the attributes of an instance; nothing happens if the instance is on no row."""
     occupant = hosts.occupants.by_uuid.get(uuid)
     if occupant is not None:
         hosts.residents.replace(occupant.row, uuid, attributes)

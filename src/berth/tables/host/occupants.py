@@ -96,7 +96,7 @@ class Occupants:
         return self.columns.uuids(row)
 
     def attributes(self, uuid: str) -> Attributes:
-        """Return the attributes of an instance as they were put; none of an unknown instance."""
+        """Return the attributes of an instance, or `NO_ATTRIBUTES` if it is on no row."""
         occupant = self.by_uuid.get(uuid)
         return NO_ATTRIBUTES if occupant is None else self.columns.attributes(occupant.row, uuid)
 

@@ -1,8 +1,8 @@
-"""What rules may read about the instances on hosts, as columns with one entry per instance.
+"""The attributes of the instances on hosts, as columns with one entry per instance.
 
 An instance has a slot while it is on a host. Texts that many instances share (project, user, image
-and flavor) are interned, and names and metadata are packed bytes, so that the columns of an
-instance take less than a hundred bytes (docs/adr/0035-attributes-of-instances.md).
+and flavor) are interned, and names and metadata are packed bytes, so that an instance with a short
+name and little metadata takes less than a hundred bytes (docs/adr/0035-attributes-of-instances.md).
 """
 
 import json
@@ -24,7 +24,7 @@ Ids = NDArray[np.int32]
 _NAMES: Final = ("project", "user", "image", "flavor")
 
 METADATA: Final = "metadata."
-"""The beginning of the name of an attribute that is a value of metadata: `metadata.KEY`."""
+"""The prefix of the names of attributes that are values of metadata: `metadata.KEY`."""
 
 _FIRST_SLOTS: Final = 64
 # Full columns grow by 1/16 of their slots.
@@ -35,27 +35,28 @@ _UNUSED: Final = -1
 # memory.
 _PENDING_MAX: Final = 1_024
 
-# The instances of up to this many rows are read one by one, which is faster than the columns of
-# all instances.
+# The instances of up to this many rows are read one by one, which is faster than a scan of the
+# columns of all instances.
 _FEW_ROWS: Final = 8
 
-# A key of metadata that a rule reads has a column. Keys come from policies, so there are few; a
-# plugin that takes them from requests must not add columns without limit.
+# Each key of metadata that a rule reads has a column; beyond this number, the oldest is dropped.
+# Keys come from policies, so there are few, but a plugin may take them from requests.
 _KEYS_MAX: Final = 16
 
 # The name and the metadata of an instance are one text: the name, and the key and value of each
-# item, separated by NUL. Parts that contain NUL are a JSON list instead, which NUL precedes: as the
-# number of parts is odd otherwise, and JSON contains no NUL, the two forms cannot be confused.
+# item, separated by NUL. If one of these parts contains NUL, the text is NUL and a JSON list of the
+# parts. The forms cannot be confused: JSON contains no NUL, so this text splits into two parts, and
+# the other form into an odd number of parts.
 _SEPARATOR: Final = "\0"
 _ENCODE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What rules may read of an instance besides its `Resident`.
+    """The attributes of an instance that rules may read, in addition to its `Resident`.
 
     A text is empty if it is unknown, and `launched_at_s` (Unix seconds) is 0 before the first
-    launch. Of an instance on the other side of a move only the project and the user are known.
+    launch. On the other side of a move, only the project and the user are known.
     """
 
     project_id: str = ""
@@ -114,8 +115,8 @@ class _Pending(NamedTuple):
 class ResidentColumns:
     """The attributes of the instances on hosts, by slot; some slots may be unused.
 
-    Arrays have one entry per slot and are replaced when the columns grow, so a rule reads them anew
-    in each call. `Occupants` writes the columns.
+    Arrays have one entry per slot; S is the number of slots. They are replaced when the columns
+    grow, so a rule must not keep them between calls. `Occupants` writes the columns.
 
     An instance gets its slot at the next read, because most policies read no attributes, and most
     of the instances that a decision puts on hosts are removed at its end.
@@ -132,8 +133,8 @@ class ResidentColumns:
         self._pending: dict[str, _Pending] = {}
         self._uuids: list[str] = []
         self._unused: list[int] = []
-        # The instances of a row are a linked list: the first slot of each row, and the next of each
-        # slot. Rows have few instances, so searching one is fast.
+        # The slots of a row are a linked list: `_first` has the first slot of each row, and `_next`
+        # the successor of each slot. Rows have few instances, so a search in one is fast.
         self._first: Ids = np.full(_FIRST_SLOTS, _UNUSED, dtype=np.int32)
         self._next: Ids = np.full(_FIRST_SLOTS, _UNUSED, dtype=np.int32)
 
@@ -151,7 +152,7 @@ class ResidentColumns:
 
     @property
     def counts(self) -> NDArray[np.bool_]:
-        """(S,) bool: the instance counts, and the slot is in use.
+        """(S,) bool, True if the slot is in use and its instance counts.
 
         The other side of a resize on the same host does not count, because the instance does.
         """
@@ -257,7 +258,7 @@ class ResidentColumns:
         return tally[: rows.stop] if isinstance(rows, slice) else tally[rows]
 
     def count_on(self, wanted: Mapping[str, str], row: int) -> int:
-        """Return `count` for a single row, as a plain number."""
+        """Return `count` for a single row, as an int."""
         asked = self._asked(wanted)
         return 0 if asked is None else self._count_on(row, asked)
 
@@ -271,7 +272,7 @@ class ResidentColumns:
         return asked is not None and self._is_alike(self._slot(row, uuid), asked)
 
     def _asked(self, wanted: Mapping[str, str]) -> list[tuple[Ids, int]] | None:
-        """Return the ids by slot and the wanted id of each attribute; None if no slot has one."""
+        """Return ids by slot and the wanted id per attribute; None if a value occurs in no slot."""
         self._settle()
         asked: list[tuple[Ids, int]] = []
         for name, text in wanted.items():
@@ -313,7 +314,7 @@ class ResidentColumns:
         self._pending[uuid] = _Pending(row, attributes, flavor_id, counts)
 
     def replace(self, row: int, uuid: str, attributes: Attributes) -> None:
-        """Set other attributes of an instance.
+        """Replace the attributes of an instance.
 
         Raises:
             KeyError: the instance is not on the row.
