@@ -86,7 +86,7 @@ async def read_host_snapshot(  # noqa: PLR0913 - each describes what to read, or
 
 def _waiting(replica: Replica) -> dict[str, PendingRequest]:
     """Return the pending request of each instance that waits for a host."""
-    # Those of the replica are recent enough: they only excuse tasks without a host.
+    # The replica is recent enough, because pending requests only excuse tasks without a host.
     pending = replica.pending.values()
     return {uuid: one for one in pending for uuid in one.request.instance_uuids}
 

@@ -100,7 +100,7 @@ def _homeless(instance: Instance) -> Discrepancy:
 
 
 def _outside_zone(snapshot: AuditSnapshot, instance: Instance, host: str) -> Iterator[Discrepancy]:
-    """Yield the suspicion that a host is outside the zone that an instance is bound to."""
+    """Yield a discrepancy if a host is outside the zone to which its instance is bound."""
     wanted, since_s = instance.requested_zone, instance.updated_at_s
     if wanted is None or not snapshot.is_older(since_s, snapshot.ages.grace_s):
         return

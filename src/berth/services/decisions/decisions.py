@@ -153,8 +153,8 @@ class DecisionService:
     def capacity(self, request: Request) -> Capacity:
         """Return the remaining capacity for instances like those of the request.
 
-        After about a second the answer is partial: most rules compute the number of instances,
-        but some are evaluated again after each instance that is placed on trial.
+        The answer is partial if `_TRIALS_MAX` trial placements are not enough: most rules compute
+        the number of instances, but some are evaluated again after each trial placement.
 
         Raises:
             InvalidInputError: the flavor or the image has a spec that cannot be parsed.

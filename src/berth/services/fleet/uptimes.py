@@ -1,4 +1,4 @@
-"""For how long hosts have been up, read through their agents."""
+"""The uptimes of hosts, read through their agents."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from berth.ports.bus import Bus, Command
 
 _CHARS_MAX: Final = 255
 _TIMEOUT_S: Final = 5.0
-# A page of the list has up to 1000 hosts. These limits bound the calls in progress, and the
-# duration of a list of hosts whose agents do not answer.
+# A page of the list has up to 1000 hosts. At most `_CALLS_MAX` calls are in progress at a time, and
+# a list takes at most `_LIST_S` seconds even if agents do not answer.
 _CALLS_MAX: Final = 64
 _LIST_S: Final = 10.0
 
@@ -23,7 +23,7 @@ class UptimeAsked:
 
 @dataclass(frozen=True, slots=True)
 class UptimeTold:
-    """The uptime of a host, in the form of the program `uptime`."""
+    """The uptime of a host, as the program `uptime` prints it."""
 
     text: str
 
@@ -44,7 +44,7 @@ async def read_uptime(bus: Bus, host: str) -> str:
 
 
 async def read_uptimes(bus: Bus, hosts: Sequence[str]) -> dict[str, str]:
-    """Return the uptimes that can be read within a few seconds, by the name of the host."""
+    """Return the uptimes that agents report within `_LIST_S` seconds, by the name of the host."""
     slots = asyncio.Semaphore(_CALLS_MAX)
     found: dict[str, str] = {}
 

@@ -31,7 +31,7 @@ _SERVER_ERROR: Final = 500
 _COUNT_MAX: Final = 1_000_000
 
 KEPT_OFF: Final = frozenset({Status.SHUTOFF, Status.SOFT_DELETED})
-"""The statuses in which a guest that runs is stopped."""
+"""The statuses in which a running guest must be stopped."""
 
 GONE: Final = frozenset({Power.CRASHED, None})
 """The power states in which a guest that should run has to be restarted; None means no guest."""

@@ -10,7 +10,7 @@ from berth.services.servers.diagnostics import DIAGNOSTICS, DiagnosticsAsked, Di
 
 
 def serve_queries(bus: Bus, host: str, queries: HostQueries) -> Callable[[], None]:
-    """Serve the queries to a host, and return the function that ends the service."""
+    """Serve queries about a host and its guests; return the function that ends the service."""
 
     async def tell_diagnostics(asked: DiagnosticsAsked) -> DiagnosticsTold:
         return DiagnosticsTold(await queries.diagnostics(asked.instance_uuid))

@@ -1,4 +1,4 @@
-"""The writes that record rescues and their ends."""
+"""The writes that record the outcomes of rescues and unrescues."""
 
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.lifecycle import RESCUE, UNRESCUE, Transition
@@ -11,7 +11,7 @@ from berth.services.servers.moves import end_task
 async def rescue(context: StepContext, instance: Instance) -> StepWrites:
     """Record that the guest runs from the rescue image.
 
-    As in Nova, this is a launch, so `launched_at` shows since when the instance is rescued.
+    As in Nova, this is a launch, so `launched_at` is the time of the rescue.
     """
     if context.has_failed:
         return _failed(context, instance, RESCUE, "The instance could not be rescued.")

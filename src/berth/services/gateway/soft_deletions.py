@@ -1,4 +1,4 @@
-"""The writes that record soft deletions and their ends."""
+"""The writes that record the outcomes of soft deletions and restores."""
 
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.soft_deletion import without_soft_deletion
@@ -9,13 +9,13 @@ from berth.services.servers.moves import end_task
 async def soft_delete(context: StepContext, instance: Instance) -> StepWrites:
     """Record that the guest is off and the instance is soft-deleted.
 
-    After a failure the instance is as it was before, as in Nova, except for its move.
+    After a failure the instance keeps its earlier status, as in Nova, but not its move.
     """
     event, now_s = context.event("compute_soft_delete_instance"), context.now_s
     if context.has_failed:
         text, kept = "The instance could not be deleted.", instance.extra
-        # If the deletion interrupted a restore, the instance is still soft-deleted, and without the
-        # time it would never be reclaimed.
+        # If the deletion interrupted a restore, the instance is still soft-deleted, and would never
+        # be reclaimed without the time of its deletion.
         if instance.status is not Status.SOFT_DELETED:
             kept = without_soft_deletion(instance)
         fault = context.fault(text)

@@ -377,7 +377,7 @@ def _hold_of(
     if is_move(request):
         return hold_of_move(placement, decision, request, instance)
     resident = resident_of(request, instance.uuid, placement.assignment)
-    # The attributes are those that the feed will report, so the table keeps them.
+    # The feed will report the same attributes, so the table need not replace them.
     return Hold(resident, placement.provider_uuid, decision.amounts, attributes_of(instance))
 
 

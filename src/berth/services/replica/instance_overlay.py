@@ -137,7 +137,7 @@ def place_of(hosts: HostTable, uuid: str) -> str | None:
 def with_attributes(
     hosts: HostTable, residents: Mapping[str, Resident]
 ) -> Iterator[tuple[Resident, Attributes]]:
-    """Return each of these residents, given by uuid, with its attributes in the table."""
+    """Yield each of the residents, which are given by uuid, with its attributes in the table."""
     for uuid, resident in residents.items():
         located = hosts.orphans.by_uuid.get(uuid)
         known = hosts.occupants.attributes(uuid) if located is None else located.attributes

@@ -45,7 +45,7 @@ class ProjectUsage(NamedTuple):
 
 
 class FileLimits(NamedTuple):
-    """The limits of the files to inject into a server; lengths of contents are in base64."""
+    """The limits of the files to inject into a server; `content_bytes` is in bytes of base64."""
 
     files: int
     content_bytes: int

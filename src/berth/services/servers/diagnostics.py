@@ -1,4 +1,4 @@
-"""The use of resources by running guests, read through the agents of their hosts."""
+"""The resource usage of running guests, read through the agents of their hosts."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,14 +13,14 @@ _TIMEOUT_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class DiagnosticsAsked:
-    """A request for the use of resources by a guest."""
+    """A request for the resource usage of a guest."""
 
     instance_uuid: str
 
 
 @dataclass(frozen=True, slots=True)
 class DiagnosticsTold:
-    """The use of resources by a guest."""
+    """The resource usage of a guest."""
 
     diagnostics: GuestDiagnostics
 
@@ -28,11 +28,11 @@ class DiagnosticsTold:
 DIAGNOSTICS: Command[DiagnosticsAsked, DiagnosticsTold] = Command(
     "agent", "diagnostics", DiagnosticsAsked, DiagnosticsTold
 )
-"""Read the use of resources by a guest; served like `CONSOLE`."""
+"""Read the resource usage of a guest; served like `CONSOLE`."""
 
 
 async def read_diagnostics(bus: Bus, instance: Instance) -> GuestDiagnostics:
-    """Return the use of resources by the guest of an instance.
+    """Return the resource usage of the guest of an instance.
 
     Raises:
         InstanceStateError: the instance has no host.

@@ -1,7 +1,7 @@
-"""Periodic work on servers: unconfirmed resizes and soft-deleted servers whose time has passed.
+"""Confirms resizes and deletes soft-deleted servers after the configured times.
 
-Every scheduler does this work. The ledger accepts an operation for one revision of an instance
-only, so each operation is carried out once, however many schedulers there are
+Every scheduler does this work periodically. The ledger accepts an operation for one revision of an
+instance only, so each operation is carried out once, however many schedulers there are
 (docs/adr/0037-rescued-and-soft-deleted-servers.md).
 """
 
@@ -29,7 +29,7 @@ _BATCH: Final = 1000
 
 
 class ExpirationTimes(NamedTuple):
-    """The times after which servers are changed, in seconds; 0 means never.
+    """The times in seconds after which resizes are confirmed and servers deleted; 0 means never.
 
     `confirm_resize_s` counts from the arrival of a resized or cold migrated instance, `reclaim_s`
     from the request for a soft deletion.
@@ -40,7 +40,7 @@ class ExpirationTimes(NamedTuple):
 
     @property
     def pause_s(self) -> float | None:
-        """The seconds between two rounds; None if nothing is ever changed."""
+        """The seconds between two rounds; None if both times are 0."""
         shortest_s = min((one for one in self if one > 0), default=None)
         if shortest_s is None:
             return None
@@ -48,15 +48,15 @@ class ExpirationTimes(NamedTuple):
 
 
 class Expirations:
-    """Confirms resizes, and deletes soft-deleted instances, whose time has passed.
+    """Confirms resizes and deletes soft-deleted instances whose time has passed.
 
     Args:
-        ledger: finds them.
+        ledger: lists the moves and the instances.
         operations: confirms the resizes.
         instances: deletes the instances.
         clock: provides the time.
         telemetry: receives the number of changed servers, and failures.
-        times: the times.
+        times: the times after which to act.
         service_down_time_s: returns the seconds without a heartbeat after which a service is down.
     """
 
@@ -80,7 +80,7 @@ class Expirations:
         self._service_down_time_s = service_down_time_s
 
     async def run(self) -> None:
-        """Do the work periodically; this returns only if there is none."""
+        """Do the work periodically; return only if both times are 0."""
         while (pause_s := self._times.pause_s) is not None:
             try:
                 await self.confirm_resizes()
@@ -124,7 +124,7 @@ class Expirations:
         is_waiting = instance is not None and instance.migration_uuid == migration.uuid
         if instance is None or not is_waiting or instance.task is not None:
             return False
-        # Every process computes the same id.
+        # All schedulers derive the same request id.
         request_id = f"req-{named_uuid(f'confirm:{migration.uuid}')}"
         try:
             await self._operations.confirm(
@@ -161,7 +161,7 @@ class Expirations:
         return count
 
     async def _delete(self, instance: Instance, before_s: float) -> bool:
-        """Delete an instance, unless it is being restored or deleted by now."""
+        """Delete an instance; return False if it has been restored or deleted meanwhile."""
         caller = _system_caller(instance, f"req-{named_uuid(f'reclaim:{instance.uuid}')}")
         try:
             return await self._instances.delete(
@@ -175,5 +175,5 @@ class Expirations:
 
 
 def _system_caller(instance: Instance, request_id: str) -> Caller:
-    """Return the caller of an operation that no user has requested; locks do not stop it."""
+    """Return the caller of an operation without a user; it may operate on locked instances."""
     return Caller(request_id, instance.project_id, user_id="", is_admin=True)

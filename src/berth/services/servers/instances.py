@@ -209,10 +209,10 @@ class Instances:
             caller: the caller of the delete, for the history of the instance; None if no user asked
                 for it.
             service_down_time_s: seconds without a heartbeat after which a service is down.
-            may_delete: whether to delete the instance in the state in which it is found.
+            may_delete: returns whether the instance, as read from the ledger, may be deleted.
 
         Returns:
-            False if the instance was already being deleted, or may not be.
+            False if a deletion is already in progress or `may_delete` returned False.
 
         Raises:
             NotFoundError: there is no such instance, or it is already deleted.

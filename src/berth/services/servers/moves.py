@@ -234,7 +234,7 @@ def undo_claim(migration: Migration, instance: Instance) -> list[Write]:
 
 
 def fault_of(decision: Decision, now_s: float, sentence: str = "") -> Fault:
-    """Return the fault with the reasons for a refusal, and perhaps one more sentence."""
+    """Return the fault that gives the reasons for a refusal, followed by `sentence`."""
     refusal = decision.refusal
     fault = Fault(
         code=NO_VALID_HOST,

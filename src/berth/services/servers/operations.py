@@ -142,6 +142,7 @@ class Operations:
 
         Raises:
             InvalidInputError: no image is given, and the instance has none.
+            InstanceStateError: the instance has never run, so it has no disks.
         """
 
         async def change(instance: Instance) -> Sequence[Write]:
@@ -316,9 +317,9 @@ class Operations:
 
         A resize that waits for confirmation is confirmed, and any other move is given up. If the
         compute service of the host is down, the status changes immediately, and the agent stops the
-        guest when it comes back. A repeated deletion changes nothing, and does not extend the time
-        for which the instance is kept, unless the first waits for an agent whose service is down by
-        now.
+        guest when it comes back. A repeated deletion never extends the time for which the instance
+        is kept. It changes nothing, unless the first deletion waits for an agent whose service is
+        down by now: then the status changes immediately.
         """
 
         async def change(instance: Instance) -> Sequence[Write]:
@@ -437,18 +438,19 @@ class Operations:
         *,
         force: bool = False,
     ) -> None:
-        """Bind an instance to an availability zone, or to none, which later moves then obey.
+        """Bind an instance to an availability zone, to which later moves keep; None unbinds it.
 
         Args:
             uuid: the instance.
             zone: the zone, which must exist, or None.
             caller: the caller of the operation.
             zones_of: returns the availability zones of a host.
-            force: bind it even if its host is in another zone or it has a task.
+            force: bind it even if its host is in another zone, it has a task, or its move waits
+                for confirmation.
 
         Raises:
-            ConflictError: the host is in another zone, or a task is in progress or a move waits
-                for confirmation, which may end in the old zone; with `force` none matters.
+            ConflictError: without `force`, the host is in another zone, a task is in progress, or
+                a move waits for confirmation and might be reverted to a host in another zone.
         """
 
         async def bind(instance: Instance) -> Sequence[Write]:
@@ -628,7 +630,7 @@ class Operations:
 def _status_without_move(instance: Instance, migration: Migration | None) -> Status:
     """Return the status that an instance has on its host if its soft deletion fails.
 
-    A settled resize no longer waits for confirmation, and what was being unshelved has a host now.
+    A settled resize no longer waits for confirmation, and an unshelved instance has a host now.
 
     Args:
         instance: the record without its move.

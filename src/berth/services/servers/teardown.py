@@ -175,7 +175,7 @@ def settle_move(
 
 
 def confirm_move(migration: Migration, now_s: float) -> list[Write]:
-    """Return the writes that confirm a move whose source is cleaned up later, by its agent."""
+    """Return the writes that confirm a move; the agent of the source cleans up afterwards."""
     is_in_place = migration.source.host == migration.destination.host
     stage = Stage.CONFIRMED if is_in_place else Stage.LEFT_BEHIND
     done = replace(migration, stage=stage, updated_at_s=now_s)

@@ -146,7 +146,7 @@ def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
         yield "soft_delete.start"
     is_kept = now.status is Status.SOFT_DELETED
     if is_kept and status is not Status.SOFT_DELETED:
-        # On a host that is down the task is skipped.
+        # If the host is down, the instance never has the task, so the start is reported here.
         if task is not Task.SOFT_DELETING:
             yield "soft_delete.start"
         yield "soft_delete.end"

@@ -101,7 +101,7 @@ class SagaCompletion:
             placed=0,
             asked=asked,
             hosts_total=0,
-            # The message reveals nothing about hosts.
+            # The message reveals nothing about hosts, so it is also the summary.
             summary=_failure(saga),
         )
         decision = replace(self._decision(saga, Verdict.REFUSED), refusal=refusal)

@@ -17,7 +17,7 @@ NAMES_MAX = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RequestMessage:
-    """A request as a child sees it: what its instances are, but no host of the sender."""
+    """A request as a child receives it: it describes the instances and names no host."""
 
     request_id: str
     flavor: Flavor

@@ -34,7 +34,7 @@ from berth.services.zoning.messages.message_parts import (
 )
 
 CAPACITY_MAX = 10**15
-"""The largest capacity that a zone accepts from a child; sums of such numbers are exact in JSON."""
+"""The largest capacity that a zone accepts from a child; it is below 2**53, so exact in JSON."""
 # The longest deadline bounds the time for which a parent's select can occupy this zone.
 DEADLINE_MS_MAX = 60_000
 
@@ -118,7 +118,7 @@ class OffersMessage:
     """The answer to a select: the offers, best first.
 
     The form `{"weights": [...]}` is that of Diablo's zones (nova-behaviour.md 1.4). With
-    `is_partial`, hosts of zones below may be missing; earlier versions do not say so.
+    `is_partial`, offers of zones below may be missing; earlier versions omit this flag.
     """
 
     select_id: str
@@ -149,7 +149,7 @@ class OffersMessage:
 
 @dataclass(frozen=True, slots=True)
 class CapacityMessage:
-    """The number of instances that fit in a zone; with `is_partial`, at least so many."""
+    """The number of instances that fit in a zone; with `is_partial`, a lower bound."""
 
     total: int
     is_partial: bool = False

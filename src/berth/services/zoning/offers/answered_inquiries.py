@@ -1,7 +1,7 @@
-"""Remembers the inquiries that a zone answers, so that a tree counts it once.
+"""Remembers the inquiries that a zone answers, so that each inquiry counts the zone once.
 
-A zone with several parents, or in a mesh of zones that are children of each other, receives one
-inquiry once for each way to it. Loop tokens recognise only the zones on one way.
+A zone with several parents, or in a mesh of zones that are children of each other, receives an
+inquiry over several paths. Loop tokens recognise only repeated zones on a single path.
 """
 
 from typing import Final
@@ -12,8 +12,8 @@ from berth.ports.clock import Clock
 # At most this many inquiries are remembered. The oldest ones are forgotten first, so a flood of
 # inquiries makes answers too high instead of exhausting the memory.
 _KEPT_MAX: Final = 10_000
-# Deadlines differ by way: each zone on a way reserves some of the time. An inquiry is remembered
-# for this many seconds beyond a deadline, because a shorter way may have a later one.
+# Deadlines differ by path, because each zone on a path reserves some of the time. An inquiry is
+# remembered for this many seconds beyond a deadline, as a shorter path may have a later one.
 _AFTER_S: Final = 10.0
 
 
@@ -36,7 +36,7 @@ class AnsweredInquiries:
         self._answered: dict[bytes, tuple[str, float]] = {}
 
     def is_answered(self, order: SelectOrder) -> bool:
-        """Return whether another parent gets the answer to an order's inquiry; else note it.
+        """Return whether another parent gets the answer to an inquiry; remember the inquiry.
 
         The parent that asked first may repeat the inquiry: a zone that cannot place a server group
         in its home zone asks its children again, and drops their first answers. An order without

@@ -17,7 +17,7 @@ from berth.services.zoning.offers.offer_seals import child_blob_bytes
 OWN_S: Final = 0.005
 """The seconds before its deadline that a zone reserves to merge, seal and answer.
 
-For each instance, `_OWN_EACH_S` is added.
+`_OWN_EACH_S` is added for each instance.
 """
 _OWN_EACH_S: Final = 0.00005
 # The reserve is at least this share of the remaining time, so that a late child does not make its
@@ -29,7 +29,7 @@ _TELL_AGAIN_S: Final = 60.0
 
 
 class ActiveZones(Protocol):
-    """Lists the children that can receive requests now."""
+    """Lists the enabled children, separately those that are up and those that are down."""
 
     def active(self) -> Sequence[Zone]:
         """Return the children that are enabled and up, ordered by id."""
@@ -45,7 +45,7 @@ class ChildOrders:
 
     Args:
         zone: the name of this zone.
-        zones: the children that are up and enabled.
+        zones: lists the enabled children.
         loop_tokens: makes the token of this zone for each order.
         clock: provides the time of day.
         telemetry: receives problems of parents' orders and failures of children.
@@ -94,7 +94,7 @@ class ChildOrders:
         return zones
 
     def tell(self, name: str, parent: str) -> None:
-        """Report an event about a parent's selects, at most once in `_TELL_AGAIN_S`."""
+        """Report an event about a parent's orders, at most once in `_TELL_AGAIN_S`."""
         if self._is_due(name, parent):
             self._telemetry.event(name, parent=parent)
 

@@ -62,8 +62,8 @@ class TreeDryRuns:
     async def decide(self, request: Request, *, explains: bool = False) -> TriedDecision:
         """Return the decision that a create of the request would get now.
 
-        If all hosts are in this zone, the decision names them. If some are in children, it has the
-        number of instances for each zone, because only the zone of a host knows its name.
+        If all hosts are in this zone, the decision names them. Otherwise it has the number of
+        instances for each zone, because children do not reveal the names of their hosts.
 
         Args:
             request: a request for new instances.

@@ -112,10 +112,10 @@ class GroupHomes:
         return free if isinstance(outcome, Committed) else None
 
     async def seen_by_all(self, group: ServerGroup | None) -> ServerGroup | None:
-        """Return a group, without its home zone if it has no members, without recording anything.
+        """Return a group, but without its home zone if it has no members; nothing is recorded.
 
-        A request for such a group may go to any zone, because a select takes its home away if that
-        has too little room; see `leave`.
+        A request for a group without members may go to any zone, because a select removes a home
+        zone that has too little room; see `leave`.
 
         Raises:
             UnavailableError: the ledger cannot be reached.

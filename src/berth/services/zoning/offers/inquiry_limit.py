@@ -1,4 +1,4 @@
-"""Limits how many questions to the tree of zones each project may have open."""
+"""Limits the capacity requests and dry runs that a project may have in progress."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -41,5 +41,5 @@ class InquiryLimit:
         finally:
             self._open[project_id] -= 1
             if not self._open[project_id]:
-                # Otherwise the names of all projects would remain.
+                # Otherwise the ids of all projects would stay in memory.
                 del self._open[project_id]

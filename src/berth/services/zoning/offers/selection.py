@@ -128,7 +128,7 @@ class OfferSelector:
 
         A select that this zone itself sent gets no offers if it returns through a loop of zones.
         Neither does a dry run that reaches this zone through a second parent. A create gets offers
-        through each parent, because holds keep them apart.
+        through each parent, because their holds keep them from using the same room.
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
@@ -193,7 +193,7 @@ class OfferSelector:
         if order.hold:
             free = await self._homes.leave(group, but=uuids)
         else:
-            # A request that only asks must not change the record of the group.
+            # A dry run must not change the record of the group.
             free = await self._homes.seen_by_all(group)
         if free is None or home_of(free) is not None:
             return selection

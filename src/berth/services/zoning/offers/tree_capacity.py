@@ -38,7 +38,7 @@ class TreeCount:
     Attributes:
         here: the capacity of this zone's own hosts.
         children: the capacity of each child that would be asked for offers.
-        is_on_one_host: all instances must share a host, so the zones' numbers do not add up.
+        is_on_one_host: whether all instances must share a host, so that numbers do not add up.
     """
 
     here: Capacity
@@ -47,7 +47,7 @@ class TreeCount:
 
     @property
     def total(self) -> int:
-        """The number of further instances that fit on all hosts together, as far as known."""
+        """The number of further instances that fit in the tree; see `is_partial`."""
         counts = [self.here.total]
         counts += [one.capacity.count for one in self.children if one.capacity is not None]
         return max(counts) if self.is_on_one_host else sum(counts)
@@ -100,7 +100,7 @@ class TreeCapacity:
         self._select_s = select_s
         self._levels_max = levels_max
         self._answered = AnsweredInquiries(clock)
-        # A count does not yield to the event loop. With the lock, other work of the process runs
+        # A count does not yield to the event loop. The lock lets other work of the process run
         # between two counts.
         self._counting = asyncio.Lock()
 
@@ -111,7 +111,8 @@ class TreeCapacity:
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
-            UnavailableError: the ledger cannot be reached, or counts before this one took too long.
+            UnavailableError: the ledger cannot be reached, or earlier counts of this process took
+                until the deadline.
         """
         until_s = self._clock.now_s() + self._select_s
         group = await self._homes.group_of(request)
@@ -120,9 +121,9 @@ class TreeCapacity:
     async def count_for_parent(self, order: SelectOrder) -> ZoneCapacity:
         """Return the capacity of this zone and of those under it, for a parent's order.
 
-        The number of instances in the order is ignored. An order that this zone itself sent finds
-        no capacity if it returns through a loop of zones, because this zone has counted its hosts.
-        The same holds for an inquiry that reaches this zone through a second parent.
+        The number of instances in the order is ignored. The result is 0 for an order that this zone
+        itself sent and that returns through a loop of zones, and for an inquiry that reaches this
+        zone through a second parent, because this zone's hosts are already counted.
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
