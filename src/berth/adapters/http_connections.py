@@ -1,11 +1,11 @@
-"""The limit on open HTTP connections, at which a server closes idle ones."""
+"""The limit on open HTTP connections; at the limit, new connections replace idle ones."""
 
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Protocol
 
 CONNECTIONS_MAX: Final = 4096
-"""The maximum number of open connections of a server for which none is configured."""
+"""The default maximum number of open connections of a server."""
 
 
 class Connection(Protocol):
@@ -13,7 +13,7 @@ class Connection(Protocol):
 
     @property
     def has_unsent(self) -> bool:
-        """Whether the client has not yet received all of a response."""
+        """Whether a part of a response still waits in the send buffer."""
         ...
 
     def abort(self) -> None:
@@ -24,16 +24,16 @@ class Connection(Protocol):
 class ConnectionLimit:
     """Bounds the number of open connections.
 
-    A connection is idle while the server waits for its client: for the rest of a request, or for
-    the client to read. At the limit, a new connection takes the place of an idle one: the one that
-    has been idle for longest, of the address that has most idle connections. A single address
-    therefore cannot close the connections of others. A connection with an unsent part of a response
-    is closed only if no other is idle. If the server works on a request of every connection, the
-    new one is closed.
+    A connection is idle while the server waits for its client to send a request or to read a
+    response. At the limit, a new connection replaces an idle one: of the address with the most idle
+    connections, the one that has been idle longest. A client that opens many connections therefore
+    loses its own first. A connection with a partly sent response is closed only if no other is
+    idle. If no connection is idle, the new one is closed.
 
     Args:
         connections_max: the maximum number of open connections.
-        on_closed: called with `idle` or `refused` for each connection that the limit closes.
+        on_closed: called for each connection that the limit closes, with `idle` for an idle one and
+            `refused` for a new one.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ConnectionLimit:
         return len(self._addresses)
 
     def add(self, connection: Connection, address: str) -> None:
-        """Add a new connection, which is idle; at the limit, close an idle one or this one."""
+        """Add a new connection as idle; at the limit, close an idle connection or the new one."""
         if len(self._addresses) >= self._connections_max and not self._close_one():
             self._told("refused")
             connection.abort()
@@ -60,7 +60,7 @@ class ConnectionLimit:
         self.note_idle(connection)
 
     def note_busy(self, connection: Connection) -> None:
-        """Note that the server works on a request of a connection."""
+        """Record that the server works on a request of a connection."""
         address = self._addresses.get(connection)
         idle = None if address is None else self._idle.get(address)
         if address is None or idle is None:
@@ -70,7 +70,7 @@ class ConnectionLimit:
             del self._idle[address]
 
     def note_idle(self, connection: Connection) -> None:
-        """Note that the server waits for the client of a connection, from now on."""
+        """Record that from now on the server waits for the client of a connection."""
         address = self._addresses.get(connection)
         if address is not None:
             idle = self._idle.setdefault(address, OrderedDict())
@@ -84,7 +84,8 @@ class ConnectionLimit:
 
     def _close_one(self) -> bool:
         """Close an idle connection; return False if there is none."""
-        # Of addresses with equal numbers, the one that connected last comes first.
+        # Among addresses with equally many idle connections, the one that most recently got its
+        # first idle connection comes first.
         addresses = sorted(self._idle.values(), key=len)
         addresses.reverse()
         idle = [connection for one in addresses for connection in one]

@@ -25,7 +25,7 @@ It exceeds the sum of the API's own limits.
 MESSAGE_S_MAX: Final = 35.0
 """Seconds within which a request must arrive, slightly more than the API allows for a body."""
 READ_BYTES_MIN: Final = 16 * 1024
-"""The bytes of a longer response that a client must read at least within `MESSAGE_S_MAX`."""
+"""The minimum number of bytes of a waiting response that a client must read per `MESSAGE_S_MAX`."""
 
 _MALFORMED: Final = (
     "The server could not comply with the request since it is either malformed or otherwise "
@@ -46,10 +46,10 @@ class LimitedProtocol(HttpToolsProtocol):
         app_state: the application's state.
         unread_bytes_max: the maximum number of bytes that may arrive without completing a head or a
             piece of a body.
-        message_s_max: the seconds within which a complete request must arrive, and the client must
-            read `READ_BYTES_MIN` of a response that does not fit into the buffers.
-        connections: the limit that all connections of the server share; None stands for one
-            of its own.
+        message_s_max: the seconds within which a complete request must arrive, and within which the
+            client must read `READ_BYTES_MIN` bytes of a response that exceeds the send buffer.
+        connections: the limit that all connections of the server share; None creates a limit for
+            this connection alone.
     """
 
     def __init__(
@@ -77,13 +77,14 @@ class LimitedProtocol(HttpToolsProtocol):
         """Start the timer for the first request."""
         super().connection_made(transport)
         self._wait()
-        # The address of the peer counts here. Headers, which may name another one, arrive later.
+        # The limit counts by the peer's address, because the headers, which may name the client
+        # behind a proxy, arrive later.
         peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
         self._open.add(self, network_of(peer[0]) if peer else "")
 
     @property
     def has_unsent(self) -> bool:
-        """Whether the client has not yet received all of a response."""
+        """Whether a part of a response still waits in the send buffer."""
         return self.transport.get_write_buffer_size() > 0
 
     def abort(self) -> None:
@@ -134,13 +135,13 @@ class LimitedProtocol(HttpToolsProtocol):
             self._open.note_idle(self)
 
     def pause_writing(self) -> None:
-        """Wait until the client has read more; close the connection if it reads too slowly."""
+        """Pause the response until the client has read more; disconnect too slow a client."""
         super().pause_writing()
         self._open.note_idle(self)
         self._watch_reader()
 
     def resume_writing(self) -> None:
-        """Go on with the response."""
+        """Let the application continue its response, now that the client has read enough."""
         super().resume_writing()
         self._watch_reader_no_more()
         if not self.cycle.response_complete:
@@ -163,7 +164,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unread_bytes = 0
         self._is_between = True
         super().on_message_complete()
-        # Until here, the server waited for the client. A response may precede the end of a request.
+        # Until now the connection was idle, because the server waited for the rest of the request.
+        # An application may respond before the request is complete; it then has no more work.
         if not self.cycle.response_complete:
             self._open.note_busy(self)
 
@@ -205,7 +207,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._reader_alarm = None
 
     def _check_reader(self, left_before: int) -> None:
-        """Close the connection if the client has read too little of what it was sent."""
+        """Close the connection if the client has read less than `READ_BYTES_MIN` bytes."""
         if left_before - self.transport.get_write_buffer_size() < READ_BYTES_MIN:
             self.abort()
         else:

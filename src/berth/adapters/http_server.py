@@ -49,14 +49,13 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionPolicy:
-    """The treatment of a server's connections.
+    """The proxies that a server trusts, and its limit on open connections.
 
     Attributes:
-        trusted_proxies: addresses and networks of proxies. The client of a connection from one of
-            them is the last address in `X-Forwarded-For` that is not one of them; from everyone
-            else the header is ignored.
-        limit: the limit on open connections, which only one server may use; None stands for a
-            limit with the default number.
+        trusted_proxies: addresses and networks of proxies. On a connection from one of them, the
+            client is the last address in `X-Forwarded-For` that is not a trusted proxy. On all
+            other connections the header is ignored.
+        limit: the limit on open connections, which servers must not share; None uses the default.
     """
 
     trusted_proxies: Sequence[str] = ()
@@ -80,7 +79,7 @@ async def serve_http(
         listener: a listening socket; see `listening`.
         tls: the certificate; None serves unencrypted HTTP.
         sockets: the protocol class for WebSocket connections; None rejects such connections.
-        connections: the treatment of connections.
+        connections: the trusted proxies and the limit on connections.
 
     Raises:
         InvalidInputError: the certificate or the key cannot be used.
@@ -112,8 +111,8 @@ def config_of(
         app,
         loop="none",
         http=cast("type[asyncio.Protocol]", protocol),
-        # Uvicorn trusts X-Forwarded-For from loopback by default, where proxies that do not set the
-        # header may run.
+        # By default, uvicorn trusts X-Forwarded-For from loopback. A proxy there that does not set
+        # the header would pass on any value that a client sends.
         proxy_headers=bool(connections.trusted_proxies),
         forwarded_allow_ips=list(connections.trusted_proxies),
         ws="none" if sockets is None else sockets,

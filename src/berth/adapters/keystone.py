@@ -34,10 +34,12 @@ from berth.ports.token_validation import (
 _BODY_BYTES_MAX: Final = 1024 * 1024
 _CHUNK_BYTES: Final = 64 * 1024
 _REASON_MAX: Final = 300
-# Keystone can lock a user after repeated failures, so refused credentials are not retried at once.
+# Seconds. Keystone can lock an account after repeated failures, so refused credentials are not
+# retried at once.
 _REFUSED_PAUSE_S: Final = 30.0
 _OVERLOADED: Final = frozenset({429, 502, 503, 504})
-# A web server in front of Keystone sends these because of the token, which a client chooses.
+# Statuses that concern the token alone. Keystone answers 404 for an invalid token; a web server in
+# front of it rejects oversized or malformed tokens, which clients choose, with the others.
 _REJECTED: Final = frozenset({400, 404, 413, 414, 431})
 
 _Id = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -114,10 +116,10 @@ class KeystoneAccess:
 class KeystoneTokens:
     """Validates tokens at Keystone; see the port `TokenValidator`.
 
-    keystoneauth1 blocks, so it runs in threads of this object. A call that takes longer than
-    `access.timeout_s`, including the wait for a thread, fails; its thread is free again when the
-    connection fails or ends. The failure concerns Keystone only if the call had a thread for at
-    least half of that time.
+    keystoneauth1 blocks, so it runs in a pool of threads of this object. A validation fails when it
+    takes longer than `access.timeout_s`, including its wait for a thread; its thread stays occupied
+    until the connection ends. The failure says that Keystone is down only if the validation had a
+    thread for at least half of that time; otherwise other validations delayed it.
 
     Args:
         access: the address of Keystone and Berth's account.
@@ -171,7 +173,7 @@ class KeystoneTokens:
             self._url,
             headers={"X-Subject-Token": token, "Accept": "application/json"},
             raise_exc=False,
-            redirect=False,  # another server must not receive the tokens in the headers
+            redirect=False,  # a redirect would send the tokens in the headers to another server
             log=False,
         )
         try:
@@ -180,7 +182,7 @@ class KeystoneTokens:
             except exceptions.ConnectTimeout:
                 raise
             except exceptions.ConnectFailure:
-                # Keystone may have closed an idle connection just when it was used again.
+                # Keystone may have closed an idle connection just when this call reused it.
                 response = ask()
         except exceptions.Unauthorized as error:
             self._forget(session)
@@ -204,7 +206,7 @@ class KeystoneTokens:
         if status == requests.codes.ok:
             return _valid_token(response.content)
         if status == requests.codes.unauthorized:
-            # keystoneauth1 has already logged in again.
+            # keystoneauth1 has already logged in again and repeated the request.
             self._forget(session)
             raise TokenServiceDownError(
                 "Keystone refuses a new token of Berth's account; check that the account is "
@@ -231,7 +233,7 @@ class KeystoneTokens:
             return self._session
 
     def _forget(self, session: Session) -> None:
-        """Log in with the secret read again, in case it has changed."""
+        """Drop a session, so that the next validation reads the secret again and logs in."""
         with self._lock:
             if self._session is session:
                 self._session = None
@@ -241,7 +243,7 @@ def _valid_token(content: bytes) -> ValidToken:
     try:
         token = _DECODER.decode(content).token
     except msgspec.MsgspecError as error:
-        # The message of msgspec has the path and the types, and no part of the content.
+        # msgspec's message names the field and the types, and quotes none of the content.
         raise TokenServiceError(
             f"Keystone sent an invalid description of a token ({error}); check that "
             "keystone.auth_url leads to a Keystone"
@@ -307,14 +309,14 @@ def _plugin_of(access: KeystoneAccess) -> BaseAuthPlugin:
 
 def _certificates_of(ca_file: Path | None) -> "str | Literal[True]":
     if ca_file is not None:
-        # requests would report a missing file at the first request only.
+        # requests would not report a missing or invalid file before the first request.
         try:
             ssl.create_default_context(cafile=ca_file)
         except OSError as error:
             reason = f"cannot read certificates from {ca_file} ({error}); check the file"
             raise InvalidInputError("keystone.ca_file", reason) from error
         return str(ca_file)
-    # requests would use the certificates that are packaged with certifi.
+    # By default, requests would use the certificates of certifi instead of the system's.
     system = ssl.get_default_verify_paths()
     return system.cafile or system.capath or True
 
@@ -324,9 +326,9 @@ class _ResponseTooLargeError(requests.exceptions.RequestException):
 
 
 class _BoundedAdapter(HTTPAdapter):
-    """Reads each response up to a size and within a time.
+    """Limits the size of each response and the time to read it.
 
-    requests limits the time between two packets only, and no size.
+    requests limits only the time between two packets, and not the size.
 
     Args:
         timeout_s: maximum time in seconds for the body of a response.
@@ -340,13 +342,17 @@ class _BoundedAdapter(HTTPAdapter):
     def send(
         self,
         request: requests.PreparedRequest,
-        stream: bool = False,  # noqa: FBT001, FBT002 - likewise
+        stream: bool = False,  # noqa: FBT001, FBT002 - the signature is that of HTTPAdapter
         timeout: float | tuple[float | None, float | None] | None = None,
-        verify: bool | str = True,  # noqa: FBT001, FBT002 - likewise
+        verify: bool | str = True,  # noqa: FBT001, FBT002 - as above
         cert: str | tuple[str, str] | None = None,
         proxies: dict[str, str] | None = None,
     ) -> requests.Response:
-        """Send a request and return its response, whose body is in memory."""
+        """Send a request, read the whole response into memory, and return it.
+
+        Raises:
+            RequestException: the response is too large or takes too long, or the connection fails.
+        """
         # A compressed body of a few kilobytes could expand to gigabytes.
         request.headers["Accept-Encoding"] = "identity"
         response = super().send(

@@ -1,4 +1,4 @@
-"""The authentication of a process by an external Keystone."""
+"""Builds the authentication of requests by an external Keystone."""
 
 import os
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from berth.domain.errors import InvalidInputError
 from berth.ports.telemetry import Metrics
 
 _KEY_BYTES: Final = 32
-# More would wait so long for a connection that unknown tokens would hardly get one.
+# With more renewals in the queue for each connection, unknown tokens would hardly be validated.
 _RENEWALS_PER_CONNECTION: Final = 4
 
 
@@ -27,7 +27,7 @@ def keystone_auth(
     """Return the authentication of requests by tokens that an external Keystone validates.
 
     Raises:
-        InvalidInputError: keystoneauth1 is not installed, or the file of Berth's secret, of
+        InvalidInputError: keystoneauth1 is not installed, or the file of Berth's secret, of CA
             certificates or of the accounts of parent zones is invalid.
     """
     # Imported here, because only this mode needs keystoneauth1, which is an extra.
@@ -90,7 +90,10 @@ def _role_mapping(given: KeystoneSettings) -> RoleMapping:
 def _zone_accounts(
     settings: Settings, clock: SystemClock, telemetry: LogTelemetry
 ) -> HttpBasic | None:
-    """Return the accounts of parent zones, which have no account in Keystone; None without any."""
+    """Return the authentication of parent zones, which Keystone does not know.
+
+    Returns None without a file of their accounts.
+    """
     path = settings.auth.htpasswd
     if path is None:
         return None

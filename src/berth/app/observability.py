@@ -26,7 +26,7 @@ _TELL_AGAIN_NS: Final = 60 * 1_000_000_000
 
 
 class _ClosedConnections:
-    """Counts and logs the connections that a limit closes; logs at most once a minute."""
+    """Counts the connections that a limit closes, and logs their number at most once a minute."""
 
     def __init__(
         self,
@@ -106,8 +106,8 @@ class Observation:
         return MetricsPage(self.metrics, auth)
 
     def connections(self, settings: ApiSettings, telemetry: Telemetry) -> ConnectionPolicy:
-        """Return the treatment of an API's connections, which logs and counts what it closes."""
-        # Agents, the ledger and the broker need files, too.
+        """Return the connection policy of an API; the connections that it closes are logged."""
+        # The other half of the files is for connections of agents, the ledger and the broker.
         connections_max, files_max = settings.connections_max, raise_file_limit() // 2
         remedy = "raise api.connections_max, or limit the connections of each client"
         if files_max < connections_max:

@@ -108,8 +108,8 @@ def make_folder(folder: Path) -> None:
 class Authentication(NamedTuple):
     """The authentication of requests: the authenticator, the user directory, and the token service.
 
-    `tokens` is None when the API issues none. `keystone` is the authenticator if an external
-    Keystone validates tokens; the directory is then unused.
+    `tokens` is None when the API issues none. `keystone` is the authenticator again if an external
+    Keystone validates tokens, and otherwise None; the directory is unused with Keystone.
     """
 
     auth: Auth
@@ -124,8 +124,8 @@ def authentication_of(
     """Return the authentication of requests that the settings choose.
 
     Raises:
-        InvalidInputError: the file of users, of token keys or of Berth's secret at Keystone is
-            invalid, a package is not installed, or the data folder cannot be created.
+        InvalidInputError: the file of users, of token keys or of Berth's secret for Keystone is
+            invalid, keystoneauth1 is not installed, or the data folder cannot be created.
     """
     auth = settings.auth
     admins = frozenset(auth.admins)
@@ -201,7 +201,7 @@ async def serve_at(
         app: the application.
         tls: the certificate; None serves unencrypted HTTP.
         sessions: the sessions of agents that connect; None refuses agents.
-        connections: the treatment of connections; None stands for the defaults.
+        connections: the trusted proxies and the limit on connections; None uses the defaults.
 
     Raises:
         InvalidInputError: the address or the certificate cannot be used.

@@ -190,7 +190,8 @@ def zone_parts(core: Core, zone: ZoneContext | None) -> ZoneParts | None:
 
 
 def _dry_runs(core: Core, zone: ZoneContext, homes: GroupHomes) -> TreeDryRuns:
-    # The API's own selector holds nothing; offers for parents are made by schedulers.
+    # Only dry runs use the API's selector, so its offers hold no capacity. Schedulers make the
+    # offers for parents.
     held = HeldOffers(core.replica)
     selector = _selector(core, zone, homes, held, os.urandom(_SCHEDULER_BYTES), hold_s=0.0)
 
@@ -219,7 +220,10 @@ def _selector(
     *,
     hold_s: float,
 ) -> OfferSelector:
-    """Return the selector of a process, which makes offers in the name of `scheduler`."""
+    """Return the selector of a process.
+
+    Its offers name `scheduler` as their maker, and hold their capacity for `hold_s` seconds.
+    """
     # Offers and loop tokens share the zone's offer keys, but are sealed for different purposes.
     sealer = Sealer(zone.keys.offers, os.urandom)
     offer_maker = HostOfferMaker(

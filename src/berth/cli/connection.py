@@ -316,7 +316,7 @@ def check_url(url: str) -> httpx.URL:
     """Return the parsed URL of `--url`.
 
     Raises:
-        CommandError: it is not an HTTP URL with a host. The error shows no password.
+        CommandError: the URL is not an HTTP URL with a host. The error shows no password.
     """
     try:
         parsed = httpx.URL(url)

@@ -36,7 +36,7 @@ def find_servers(api: ApiConnection, **filters: object) -> list[Json]:
 def find_server(api: ApiConnection, server: str, *, deleted_too: bool = False) -> Json:
     """Return a server by its uuid, or by its name if that is unique.
 
-    With `deleted_too`, a name also finds servers that are deleted but can still be restored.
+    With `deleted_too`, a name also matches deleted servers that can still be restored.
 
     Raises:
         CommandError: no server or several servers match.

@@ -20,20 +20,20 @@ _FORM: Final = "https://HOST:PORT/PATH, without a user or password"
 class KeystoneSettings:
     """The address of Keystone, Berth's account there, the meaning of roles, and the cache."""
 
-    auth_url: str | None = field(default=None, repr=False)  # a wrong one may contain a password
-    """Base URL of the Identity API; without `/v3` at its end, this is appended."""
+    auth_url: str | None = field(default=None, repr=False)  # an invalid one may have a password
+    """Base URL of the Identity API; `/v3` is appended if missing."""
     www_authenticate_uri: str | None = field(default=None, repr=False)
-    """URL of Keystone that responses name to clients; by default `auth_url`."""
+    """URL of Keystone for clients, which responses name; by default `auth_url`."""
     username: _Name = "berth"
     user_domain_name: _Name = "Default"
     password: str | None = field(default=None, repr=False)
     password_file: Path | None = None
-    """File with the password of the account, which is read again when Keystone refuses it."""
+    """File with the account's password, read again when Keystone refuses the password."""
     project_name: _Name = "service"
     """Project in which the account has a role that may validate tokens (`service` or `admin`)."""
     project_domain_name: _Name = "Default"
     application_credential_id: _Name | None = None
-    """Application credential to log in with, in place of user and password."""
+    """Application credential to log in with, in place of user, password and project."""
     application_credential_secret: str | None = field(default=None, repr=False)
     application_credential_secret_file: Path | None = None
     ca_file: Path | None = None
@@ -47,13 +47,14 @@ class KeystoneSettings:
     service_roles: tuple[_Name, ...] = ("service",)
     """Roles of services, which have rights in the Placement API."""
     admin_domains: tuple[_Name, ...] = ()
-    """Names or ids of the domains whose projects have administrators; by default all."""
+    """Names or ids of the domains in whose projects `admin_roles` count; by default all."""
     system_admins: bool = False
     """Whether `admin_roles` with system scope make an administrator, for requests that concern no
     project."""
-    # A shorter time means more requests to Keystone: one for each active token and time.
+    # Each API process validates each active token once per `cache_s`, so a shorter time means more
+    # requests to Keystone.
     cache_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
-    """Seconds until a validated token is validated again; a revoked one may work so long."""
+    """Seconds until a validated token is validated again; a revoked one works for up to as long."""
     grace_s: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
     """Further seconds for which a validated token works while Keystone does not answer."""
     cache_tokens_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000

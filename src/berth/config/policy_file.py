@@ -140,7 +140,7 @@ def parse_policy(text: str, source: str) -> Policy:
     _check_weighers(weighers, normalisation, source)
     shuffles = cast("bool", values["shuffle_best_same_weighed_hosts"])
     if shuffles:
-        # Lots would give all hosts different scores, and leave nothing to shuffle.
+        # The weigher would give every host a different score, and leave no ties to shuffle.
         weighers = tuple(one for one in weighers if one.name != HOST_LOT_WEIGHER)
     driver = _driver(document, cast("str", values["driver"]), source)
     costs = _rules(document, "costs", COSTS, _is_cost, source)

@@ -33,7 +33,7 @@ _ENDPOINT: Final = re.compile(r"https?://[^/@\s]+(/[^@\s]*)?")
 # Upper bounds catch slips such as milliseconds given as seconds; no deployment needs more.
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-# 0 means never; the maximum is about ten years.
+# Seconds: 0 means never, and the maximum is about ten years.
 Expiration = Annotated[float, Meta(ge=0, le=315_360_000)]
 # A float, and so any JSON reader, represents every integer up to this one exactly.
 Amount = Annotated[int, Meta(ge=0, le=2**53 - 1)]
@@ -107,7 +107,7 @@ def parse_address(text: str) -> Address:
     host = host[1:-1] if bracketed else host
     sane = bool(host) and colon and port.isascii() and port.isdigit() and len(port) <= len("65535")
     if not sane or int(port) > _PORT_MAX or (":" in host) != bracketed:
-        # A URL that was given by mistake may contain a password.
+        # An operator may have given a URL by mistake, and it may contain a password.
         shown = redact_url(text) if "@" in text else text
         raise ValueError(f"{shown[:80]!r} must be HOST:PORT, such as 127.0.0.1:8774 or [::1]:8774")
     return Address(host, int(port))
@@ -146,7 +146,7 @@ class ApiSettings:
     """The placement of the servers of one `POST /servers`."""
     # Nova's `enable_instance_password` has the same default.
     enable_instance_password: bool = True
-    """Return `adminPass` for servers that get a new guest, although no driver sets it."""
+    """Return `adminPass` from creates, rebuilds, rescues and evacuations; no driver sets it."""
     refusals: RefusalDetail = RefusalDetail.RELAXATIONS
     """What tenants read when no host is found; administrators read everything."""
     images: Path | None = None
@@ -158,10 +158,10 @@ class ApiSettings:
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and networks of proxies whose `X-Forwarded-For` names the client."""
     connections_max: Annotated[int, Meta(ge=16, le=1_000_000)] = 4096
-    """Open HTTP connections; at the limit the idle ones are closed, the oldest first."""
+    """Maximum number of open HTTP connections; at the limit, a new one replaces an idle one."""
 
     def __post_init__(self) -> None:
-        """Reject a certificate without a key, a key without a certificate, and malformed networks.
+        """Reject a certificate without a key, a key without a certificate, and malformed proxies.
 
         Raises:
             InvalidInputError: the error names the setting that is missing or malformed.
@@ -334,11 +334,11 @@ class QuotaSettings:
     metadata_items: MetadataLimit = METADATA_ITEMS_MAX
     """Limit of metadata items for each server."""
     injected_files: FilesLimit = Limits().injected_files
-    """Limit of files to inject into each server."""
+    """Limit on the number of files to inject into each server."""
     injected_file_content_bytes: FileBytesLimit = Limits().injected_file_content_bytes
-    """Limit of the length in base64 of each file to inject."""
+    """Limit on the contents of each file to inject, in characters of base64."""
     injected_file_path_bytes: PathBytesLimit = PATH_BYTES_MAX
-    """Limit of the length of the path of each file to inject."""
+    """Limit on the path of each file to inject, in bytes of UTF-8."""
 
     @property
     def limits(self) -> Limits:

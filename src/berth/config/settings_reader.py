@@ -33,7 +33,7 @@ class _Given:
         folder: the folder from which relative paths start.
         strict: whether the type of the value must match. TOML has types; variables and options are
             strings, which are converted to numbers.
-        is_secret: whether error messages must not quote the value.
+        is_secret: whether error messages omit the value.
     """
 
     value: object
@@ -86,7 +86,7 @@ def _sections() -> dict[str, Callable[..., object]]:
 
 
 def _secrets_of(section: Callable[..., object]) -> set[str]:
-    """Return the keys of a section that its representation leaves out."""
+    """Return the keys that may have secret values: those that the section's `repr` omits."""
     return {one.name for one in fields(cast("type[Settings]", section)) if not one.repr}
 
 

@@ -46,10 +46,10 @@ def check_server_url(url: str, field: str, schemes: Collection[str], form: str) 
 
 
 def check_libvirt_uri(uri: str, field: str) -> None:
-    """Refuse the URI of a libvirtd that the driver could not connect to.
+    """Refuse a URI that cannot be that of a libvirtd.
 
-    The error does not quote the URI. libvirt reads no passwords from URIs, so a URI with one is
-    refused as well: the password would appear in errors and in the command lines of SSH.
+    The error does not quote the URI. libvirt reads no passwords from URIs. A URI with one is
+    refused, because the password would appear in errors and in the command lines of SSH.
 
     Raises:
         InvalidInputError: the URI is malformed, or contains a password.
@@ -69,7 +69,7 @@ def check_host(host: str, field: str) -> None:
     """Refuse a text that is neither an IP address nor the name of a host.
 
     Raises:
-        InvalidInputError: it is something else, such as a URL; the error shows no password.
+        InvalidInputError: the text is something else, such as a URL; the error shows no password.
     """
     try:
         ip_address(host)
@@ -83,7 +83,8 @@ def check_origin(origin: str, field: str) -> None:
     """Refuse an origin of web pages that no browser sends.
 
     Raises:
-        InvalidInputError: it is neither `*` nor scheme, host and port; the error shows no password.
+        InvalidInputError: the origin is neither `*` nor scheme, host and port; the error does not
+            quote it.
     """
     form = "https://HOST:PORT without a user or path, or *"
     if origin == "*":

@@ -176,7 +176,7 @@ class RemoteGateway:
         Args:
             prepare: called in each new session before views are sent; registers the host.
             take: called with each view of the host.
-            queries: answers the queries of the control plane.
+            queries: answers the control plane's queries about the host and its guests.
         """
         pause_s = PAUSE_FIRST_S
         while True:
@@ -483,7 +483,8 @@ async def _answer_to(ask: Ask, queries: HostQueries) -> Answer:
     """Return the answer to a query.
 
     Raises:
-        BerthError: the query is unknown, or there is no answer.
+        UnsupportedFeatureError: the agent does not know the query.
+        BerthError: the driver cannot answer the query.
     """
     match ask.query:
         case Query.CONSOLE:

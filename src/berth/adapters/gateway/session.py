@@ -348,10 +348,11 @@ class AgentSession:
         return found
 
     def _value(self, answer: Answer, kind: Any) -> Any:  # noqa: ANN401 - any type form
-        """Return the value in an answer.
+        """Return the value in an answer, decoded as a `kind`.
 
         Raises:
-            UnavailableError: it has the wrong type, as in the answers of agents of older versions.
+            UnavailableError: the value has another type, as from agents of the previous version,
+                which answer every query with a console.
         """
         try:
             return _decoded(answer.value, kind, "value")

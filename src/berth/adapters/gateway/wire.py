@@ -40,7 +40,7 @@ NONCE_BYTES: Final = 32
 
 _NAME_MAX: Final = 255
 
-# The encoded None. A default value in a frame cannot be an empty `Raw`, which is not MessagePack.
+# None in MessagePack. An empty `Raw` is not valid MessagePack, so it cannot be a field's default.
 _NOTHING: Final = msgspec.Raw(b"\xc0")
 
 T = TypeVar("T")
@@ -111,7 +111,7 @@ class View(msgspec.Struct, tag=7, array_like=True, frozen=True):
 
 
 class Query(StrEnum):
-    """What the control plane may ask an agent for; each is a method of `HostQueries`."""
+    """The queries of the control plane to an agent; each names a method of `HostQueries`."""
 
     CONSOLE = "console"
     DIAGNOSTICS = "diagnostics"
@@ -119,9 +119,9 @@ class Query(StrEnum):
 
 
 class Ask(msgspec.Struct, tag=8, array_like=True, frozen=True):
-    """A query about a guest or the host, such as for the last `bytes_max` bytes of a console.
+    """A query about the host or a guest; `bytes_max` is the maximum length of a console's text.
 
-    The previous version does not know `query`, and answers each query like one for a console.
+    Agents of the previous version ignore `query`, and answer every query with a console.
     """
 
     number: int
@@ -131,7 +131,7 @@ class Ask(msgspec.Struct, tag=8, array_like=True, frozen=True):
 
 
 class Answer(msgspec.Struct, tag=9, array_like=True, frozen=True):
-    """The answer to the query with the same number: an error, a text, or an encoded value."""
+    """The answer to the query with the same number: an error, a console's text, or a value."""
 
     number: int
     failure: ErrorDocument | None

@@ -75,7 +75,7 @@ def _metadata(instance: Instance) -> dict[str, object]:
 
 
 def _places() -> Iterator[str]:
-    """Yield the places of injected files on the drive, relative to the folder `openstack`."""
+    """Yield the paths of injected files on the drive, such as `content/0000`, below `openstack`."""
     return (f"content/{number:04}" for number in count())
 
 
@@ -83,7 +83,7 @@ def _files(instance: Instance) -> list[tuple[str, bytes]]:
     """Return the path and the content of each file to inject.
 
     Raises:
-        BuildError: a content is not valid base64.
+        BuildError: the contents of a file are not valid base64.
     """
     found = instance.extra.get("files")
     entries = cast("list[dict[str, str]]", found) if isinstance(found, list) else []

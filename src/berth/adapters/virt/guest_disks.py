@@ -109,9 +109,10 @@ def _write_private(path: Path, content: bytes) -> None:
 
 
 async def make_rescue_disk(folder: GuestFolder, image: ImageFile) -> bool:
-    """Create the disk from which a rescued guest boots; return False if the image is no disk.
+    """Create the disk from which a rescued guest boots, as large as the image.
 
-    The disk is as large as the image. A rescue disk of an earlier rescue is replaced.
+    It replaces the disk of an earlier rescue. Returns False, and creates no disk, if the image is
+    not a disk image.
 
     Raises:
         DriverError: qemu-img failed.
@@ -126,12 +127,12 @@ def remove_rescue_disk(folder: GuestFolder) -> None:
 
 
 def disks_at_start(disks: tuple[str, ...], rescue_image: str, image: ImageFile) -> tuple[str, ...]:
-    """Return the names of a guest's disks in their order in the guest.
+    """Return the names of a guest's disks in the order in which the guest sees them.
 
     Args:
         disks: the guest's own disks.
         rescue_image: the id of the rescue image; empty if the guest boots from its own disks.
-        image: the image from which the guest boots.
+        image: the image from which the guest boots; only a disk image has a rescue disk.
     """
     return (RESCUE, *disks) if rescue_image and image.is_disk else disks
 

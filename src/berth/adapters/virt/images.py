@@ -68,7 +68,7 @@ def image_of(instance: Instance, images: Images) -> ImageFile:
 
 
 def bootable_image(image_id: str, images: Images) -> ImageFile:
-    """Return the image file with an id.
+    """Return the file of the image with an id, if a guest can boot from it.
 
     Raises:
         BuildError: this host has no file for the image, or the file is an initrd.

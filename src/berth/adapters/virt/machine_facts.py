@@ -13,7 +13,8 @@ from berth.domain.hardware.pci import DeviceType, PciPool
 
 _KB_PER_MB = 1024
 _BYTES_PER_KB = 1024
-# The size of a record in utmp (glibc on 64-bit machines), and the type of one of a logged-in user.
+# The size in bytes of a utmp record (glibc on 64-bit machines), and the type of the record of a
+# logged-in user; see utmp(5).
 _UTMP_BYTES = 384
 _USER_PROCESS = 7
 
@@ -153,7 +154,7 @@ class Linux:
 
 
 def uptime_text(now: time.struct_time, up_s: float, *, users: int, load: Sequence[str]) -> str:
-    """Return an uptime in the format of the program `uptime`, which clients of Nova parse.
+    """Return an uptime in the format of the program `uptime`, which Nova's clients parse.
 
     Args:
         now: the local time.

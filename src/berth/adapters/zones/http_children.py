@@ -173,7 +173,7 @@ def _read_url(zone: Zone) -> tuple[_ZoneAddress, str, str]:
         parts = urlsplit(zone.api_url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        # The error does not quote the URL, whose wrong port may be a part of a password.
+        # The error does not quote the URL, because an apparent port may be part of a password.
         raise _unusable(zone, "its URL is invalid; its form is https://HOST:PORT/PATH") from error
     prefix = parts.path.rstrip("/")
     default = _PORTS.get(parts.scheme)

@@ -31,7 +31,7 @@ def capacity(
     if as_json:
         print_json(answer)
         return
-    # Only administrators learn the number of hosts.
+    # Responses to non-administrators do not contain the number of hosts.
     hosts_total = answer.get("hosts_total")
     least = "At least " if answer.get("is_partial") else ""
     where = _where(answer)
@@ -48,7 +48,7 @@ def capacity(
 
 
 def _where(answer: Json) -> str:
-    """Return which hosts the total is for, as text; empty if the caller may not know."""
+    """Return the end of the summary, which counts the hosts; empty for non-administrators."""
     hosts_total = answer.get("hosts_total")
     if hosts_total is None:
         return ""
@@ -56,7 +56,8 @@ def _where(answer: Json) -> str:
     hosts = f"{hosts_total:,} {'host' if hosts_total == 1 else 'hosts'}"
     if not zones:
         return f" on {hosts}"
-    # The list of hosts may be cut, so the number for this zone is what the children leave.
+    # The response may list only some hosts, so the number for this zone is the total minus the
+    # numbers of the children.
     here = answer["total"] - sum(one["count"] or 0 for one in zones)
     return f", {here:,} of them on {hosts} of this zone"
 

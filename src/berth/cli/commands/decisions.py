@@ -59,7 +59,7 @@ def try_out(api: ApiConnection, body: Json, headers: dict[str, str], *, as_json:
 
 
 def _names(zones: list[str]) -> str:
-    """Return zones in a form that continues a sentence; tenants get no names."""
+    """Return the names of zones as the end of a sentence; empty for tenants, who get no names."""
     return f": {', '.join(zones)}" if zones else ""
 
 

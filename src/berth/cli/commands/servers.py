@@ -138,7 +138,7 @@ def _counts(count: int | None, count_min: int | None, count_max: int | None) -> 
 
 
 def _files(files: dict[str, list[str]]) -> list[Json]:
-    """Return the files to inject by their paths in the guest; of repeated paths, the last counts.
+    """Return the files to inject; for a path that is given several times, the last file counts.
 
     Raises:
         UsageError: see `_contents`.

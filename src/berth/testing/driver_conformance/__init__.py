@@ -16,8 +16,8 @@ cause events in their guests that no driver method triggers, such as a crash:
 
 The instances boot the stub guest (`berth.adapters.virt.stub_guest`), or another guest that writes
 the same lines to its serial console. The hosts also have the image `RESCUE_IMAGE`, a disk with any
-content. Each test starts with no guests on either host. A test that
-needs a feature that the driver lacks is skipped. The tests require pytest-asyncio in `auto` mode.
+content. Each test starts with no guests on either host. A test that needs a feature that the driver
+lacks is skipped. The tests require pytest-asyncio in `auto` mode.
 """
 
 from berth.testing.driver_conformance.adopting import AdoptingTests

@@ -179,8 +179,8 @@ class MovingTests(RigFixtures):
         await asyncio.sleep(0.3)
         assert not move.done()
         if DriverFeature.DIAGNOSTICS in driver.verbs:
-            # The move may last for minutes, for which diagnostics must not wait. At its end the
-            # guest is paused and has none.
+            # A move may take minutes, and diagnostics must not wait for its end. At the end, the
+            # guest is paused and has no diagnostics.
             async with asyncio.timeout(5):
                 with contextlib.suppress(DriverError):
                     assert (await driver.diagnostics(instance.uuid)).cpu_times_ns

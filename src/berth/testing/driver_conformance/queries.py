@@ -11,7 +11,7 @@ from berth.domain.errors import DriverError, UnsupportedFeatureError
 from berth.ports.virt import DriverFeature, VirtDriver
 from berth.testing.driver_conformance.rig import RigFixtures, needs, start
 
-# The pattern with which OpenStack's client takes the line apart.
+# The pattern with which the `openstack` client parses the line.
 _UPTIME = re.compile(r"\s*(.+)\sup\s+(.+),\s+(.+)\susers?,\s+load average:\s+(.+)")
 
 
@@ -21,7 +21,7 @@ class QueryTests(RigFixtures):
     async def test_a_running_guest_has_diagnostics(
         self, driver: VirtDriver, with_disk: Instance
     ) -> None:
-        """They have each CPU, the memory of the flavor and each disk, and count only upwards."""
+        """They contain every CPU, the flavor's memory and the disks; CPU times never decrease."""
         needs(driver, DriverFeature.DIAGNOSTICS)
         await start(driver, with_disk)
         first = await driver.diagnostics(with_disk.uuid)
@@ -38,7 +38,7 @@ class QueryTests(RigFixtures):
     async def test_only_a_running_guest_has_diagnostics(
         self, driver: VirtDriver, instance: Instance
     ) -> None:
-        """A stopped or missing guest has no diagnostics, nor has any with a driver without them."""
+        """A stopped or missing guest has no diagnostics; a driver without the feature refuses."""
         await driver.spawn(instance)
         if DriverFeature.DIAGNOSTICS not in driver.verbs:
             with pytest.raises(UnsupportedFeatureError):
@@ -52,5 +52,5 @@ class QueryTests(RigFixtures):
             await driver.diagnostics(instance.uuid)
 
     async def test_the_uptime_has_the_form_of_the_program(self, driver: VirtDriver) -> None:
-        """Clients can take the uptime apart."""
+        """Clients can parse the uptime."""
         assert _UPTIME.match(await driver.uptime()) is not None

@@ -1,4 +1,4 @@
-"""Conformance tests of rescues: guests that boot from another image, beside their own disks."""
+"""Conformance tests of rescues: guests that boot from a rescue image, with their disks attached."""
 
 # ruff: noqa: S101, PLR2004 - a conformance suite is made of asserts, and writes some bytes
 
@@ -34,7 +34,7 @@ class RescueTests(RigFixtures):
     async def test_a_rescued_guest_returns_to_its_own_disks(
         self, rig: DriverRig, driver: VirtDriver, with_disk: Instance, rescued: Instance
     ) -> None:
-        """The rescue image replaces no disk, also when the guest crashes and its agent dies."""
+        """The rescue image replaces no disk, even if the guest crashes and the agent restarts."""
         await start(driver, with_disk)
         await driver.stop(with_disk.uuid, grace_s=0)
         await rig.write_disk(with_disk.uuid, 5)
@@ -45,7 +45,8 @@ class RescueTests(RigFixtures):
         await driver.spawn(rescued)
         assert await powers(driver) == {rescued.uuid: Power.RUNNING}
         await driver.stop(rescued.uuid, grace_s=0)
-        # Only a guest on its own disks boots the stub guest, which writes to the console.
+        # Only a guest that boots from its own disks runs the stub guest, which writes to the
+        # console.
         await start(driver, with_disk, count=2)
         await driver.stop(with_disk.uuid, grace_s=0)
         assert await rig.read_disk(with_disk.uuid) == 5
@@ -53,7 +54,7 @@ class RescueTests(RigFixtures):
     async def test_a_rescued_guest_stays_on_its_host(
         self, rig: DriverRig, driver: VirtDriver, with_disk: Instance, rescued: Instance
     ) -> None:
-        """A live migration is refused, since the target lacks the rescue disk."""
+        """A live migration is refused, since the rescue disk never leaves the host."""
         needs(driver, DriverFeature.LIVE_MIGRATION)
         await driver.spawn(rescued)
         there = await rig.open(THERE)

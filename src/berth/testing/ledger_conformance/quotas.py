@@ -134,7 +134,7 @@ class QuotaTests(LedgerFixtures):
     async def test_soft_deleted_instances_count_when_they_are_restored(
         self, ledger: Ledger
     ) -> None:
-        """A soft-deleted instance does not count; the unit that begins to restore it is checked."""
+        """A soft-deleted instance does not count; the unit that begins its restore is checked."""
         within = _limits(instances=2)
         await commit(ledger, (Put(make_instance(1)), Put(make_instance(2)), within))
         soft = replace(make_instance(1), status=Status.SOFT_DELETED, task=None, revision=1)

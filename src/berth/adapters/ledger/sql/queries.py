@@ -320,7 +320,8 @@ class Queries:
         if deleted is not None:
             statuses = (Status.DELETED, *([Status.SOFT_DELETED] if soft_too else []))
             gone = [table.status == literal_column(f"'{status}'") for status in statuses]
-            # Each condition stands alone, so that SQLite recognises that of its partial index.
+            # Each status has a condition of its own, because SQLite uses the partial index only if
+            # the query contains the index's own condition.
             found = found.where(or_(*gone)) if deleted else found.where(*(~one for one in gone))
         if "changed_since_s" in asked:
             found = found.where(table.updated_at_s >= bindparam("changed_since_s"))

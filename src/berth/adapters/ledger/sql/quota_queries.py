@@ -108,6 +108,7 @@ def _sizes(dialect: DialectName) -> str:
 
 
 def _where(dialect: DialectName, is_asked: str) -> str:
-    # A soft-deleted instance counts only while it is being restored.
+    # A soft-deleted instance counts only while it is being restored, so that the unit that begins
+    # the restore is checked against the quota.
     counts = f"(status <> '{Status.SOFT_DELETED}' OR {_TASK[dialect]} = '{Task.RESTORING}')"
     return f"project_id {is_asked} AND status <> 'DELETED' AND {counts}"

@@ -30,8 +30,8 @@ _ALL = frozenset(DriverFeature)
 _WAITS = "waits for a live migration"
 _NETWORK: Final = FakeNetwork()
 _LIVE = (Power.RUNNING, Power.PAUSED)
-# A fake guest reads this much when it starts, then writes one request a second, and uses this share
-# of each CPU.
+# In its diagnostics, a fake guest reads `_BOOT_BYTES` when it starts, then writes one request of
+# `_REQUEST_BYTES` to each disk per second, and uses `_CPU_SHARE` of each CPU.
 _BOOT_BYTES: Final = 64 * 1024 * 1024
 _REQUEST_BYTES: Final = 4096
 _CPU_SHARE: Final = 0.05
@@ -212,7 +212,7 @@ class FakeDriver:
         )
 
     async def uptime(self) -> str:
-        """See `VirtDriver.uptime`. The host is up since the driver was created."""
+        """See `VirtDriver.uptime`. The host booted when the driver was created."""
         await self._act("uptime")
         now_s = self._clock.now_s()
         load = ("0.00", "0.00", "0.00")

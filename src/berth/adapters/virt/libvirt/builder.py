@@ -132,10 +132,10 @@ class LibvirtBuilder:
         """Start a guest that is off, from its saved memory if it is suspended.
 
         Args:
-            seen: the guest.
-            known: its record.
-            rescue_image: the id of the image from which a rescued guest boots; empty for its own
-                disks. A suspended guest continues from what it had booted.
+            seen: the guest as libvirt reports it.
+            known: the record of the guest.
+            rescue_image: the id of the image from which the guest boots if it is rescued; empty to
+                boot from its own disks. A suspended guest resumes whatever it had booted.
 
         Raises:
             BuildError: the host has no file for an image that the guest needs.
@@ -183,10 +183,11 @@ class LibvirtBuilder:
         folder = self._registry.folder(known.uuid)
         if known.rescue_image == rescue_image:
             if not rescue_image:
-                # An agent may have died after it had forgotten the disk, and before its deletion.
+                # An agent may have died between clearing the record and deleting the disk.
                 guest_disks.remove_rescue_disk(folder)
             return known
-        # The disk is recorded last and forgotten first, so a recorded one is always complete.
+        # The record is cleared before the disk is deleted, and set after the disk is created, so a
+        # recorded disk is always complete, even after a crash of the agent.
         known = _changed(known, rescue_image="")
         await self._registry.write(known)
         guest_disks.remove_rescue_disk(folder)

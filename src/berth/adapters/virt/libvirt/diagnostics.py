@@ -7,7 +7,10 @@ from berth.ports.virt import DiskCounters, GuestDiagnostics
 
 
 def diagnostics_of(domain: Domain) -> GuestDiagnostics:
-    """Return the use of resources by a running guest; blocks, and raises libvirt's errors."""
+    """Return the use of resources by a running guest.
+
+    The calls block the thread, and raise libvirt's own errors.
+    """
     xml = ET.fromstring(domain.XMLDesc(0))  # noqa: S314 - libvirt wrote it
     _, memory_kb, used_kb, *_ = domain.info()
     cpus, _ = domain.vcpus()
@@ -32,6 +35,6 @@ def _counters(domain: Domain, name: str) -> DiskCounters:
         read_requests=read_requests,
         write_bytes=write_bytes,
         write_requests=write_requests,
-        # QEMU does not count errors for libvirt, which then returns -1.
+        # libvirt returns -1, because QEMU reports no count of errors to it.
         errors=None if errors < 0 else errors,
     )

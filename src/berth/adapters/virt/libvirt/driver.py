@@ -206,8 +206,8 @@ class LibvirtDriver:
         return await asyncio.to_thread(tail, folder.console, bytes_max)
 
     async def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
-        """See `VirtDriver.diagnostics`. They can be read during a live migration, too."""
-        # A live migration holds the guest's lock for its whole duration, so it is not taken here.
+        """See `VirtDriver.diagnostics`. This also works during a live migration."""
+        # The guest's lock is not taken, because a live migration holds it for its whole duration.
         seen = await self._registry.lookup(instance_uuid)
         if seen is None or seen.record is None or seen.record.host != self._host.name:
             raise DriverError(f"guest {instance_uuid} does not exist on host {self._host.name}")

@@ -131,8 +131,8 @@ class QemuBuilder:
 
         Args:
             machine: the guest.
-            rescue_image: the id of the image from which a rescued guest boots; empty for its own
-                disks. A suspended guest continues from what it had booted.
+            rescue_image: the id of the image from which the guest boots if it is rescued; empty to
+                boot from its own disks. A suspended guest resumes whatever it had booted.
 
         Raises:
             BuildError: the host has no file for an image that the guest needs.
@@ -167,10 +167,11 @@ class QemuBuilder:
         """
         if machine.spec.rescue_image == rescue_image:
             if not rescue_image:
-                # An agent may have died after it had forgotten the disk, and before its deletion.
+                # An agent may have died between clearing the record and deleting the disk.
                 guest_disks.remove_rescue_disk(machine.folder)
             return
-        # The disk is recorded last and forgotten first, so a recorded one is always complete.
+        # The record is cleared before the disk is deleted, and set after the disk is created, so a
+        # recorded disk is always complete, even after a crash of the agent.
         machine.record(rescue_image="")
         guest_disks.remove_rescue_disk(machine.folder)
         if rescue_image:

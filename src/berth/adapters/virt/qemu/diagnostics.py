@@ -31,7 +31,7 @@ async def diagnostics_of(machine: Machine) -> GuestDiagnostics:
             _cpu_time_ns(machine.pid, cast("int", cpu["thread-id"])) for cpu in cpus
         ),
         memory_kb=memory_kb,
-        # The guest has no balloon, so it may always use all of its memory.
+        # The guest has no memory balloon, so it may always use all of its memory.
         memory_used_kb=memory_kb,
         memory_rss_kb=_rss_kb(machine.pid),
         disks=_counters((guest_disks.RESCUE, *machine.spec.disks), stats),
@@ -39,13 +39,13 @@ async def diagnostics_of(machine: Machine) -> GuestDiagnostics:
 
 
 def _counters(names: tuple[str, ...], stats: list[Message]) -> tuple[DiskCounters, ...]:
-    """Return the counters of those disks that the guest has, in the given order.
+    """Return the counters of the disks that the guest has, in the order of `names`.
 
     Args:
         names: the names of all disks that the guest may have, in the order of its devices.
         stats: QEMU's answer to `query-blockstats`.
     """
-    # A device without `id` has its path in QEMU's device tree in `qdev`.
+    # `qdev` is the path in QEMU's device tree of a device without an `id`.
     by_name = {
         name: cast("dict[str, int]", one["stats"])
         for one in stats

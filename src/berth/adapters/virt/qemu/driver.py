@@ -201,9 +201,9 @@ class QemuDriver:
         return await asyncio.to_thread(tail, machine.folder.console, bytes_max)
 
     async def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
-        """See `VirtDriver.diagnostics`. They can be read during a live migration, too."""
-        # A live migration holds the guest's lock for its whole duration. QEMU answers queries
-        # meanwhile, and they change nothing.
+        """See `VirtDriver.diagnostics`. This also works during a live migration."""
+        # A live migration holds the guest's lock for its whole duration. The queries only read, and
+        # QEMU answers them during a migration, so they do not wait for the lock.
         if self._lock(instance_uuid).locked():
             machine = await self._registry.get(instance_uuid)
             if machine is None or not await machine.is_running():

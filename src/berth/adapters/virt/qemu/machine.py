@@ -182,7 +182,7 @@ class Machine:
             raise
 
     async def is_running(self) -> bool:
-        """Return whether QEMU runs the guest, without connecting to it; False if unknown."""
+        """Return whether the guest's CPUs run, over an open QMP connection; False if unknown."""
         try:
             answer = await self.execute("query-status", timeout_s=_ANSWER_S)
         except QmpError:
@@ -206,7 +206,7 @@ class Machine:
 
     @property
     def pid(self) -> int:
-        """The pid of the guest's process.
+        """The process id of the guest's QEMU.
 
         Raises:
             DriverError: the guest has no process.
