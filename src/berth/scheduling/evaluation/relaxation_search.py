@@ -7,6 +7,7 @@ several filters require it, and is not offered if another filter would then remo
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,13 +19,14 @@ from berth.scheduling.evaluation.filter_chain import FilterChain
 from berth.scheduling.evaluation.paired_relaxations import relaxations_in_pairs
 from berth.scheduling.evaluation.request_changes import (
     RequestChange,
+    SizeChange,
     changes_of,
     dropping_spec,
     implied_demands,
     sizes_of,
 )
 from berth.scheduling.rules.reduction import Reduction
-from berth.scheduling.rules.rule import Query, count_hosts, example_names
+from berth.scheduling.rules.rule import Filter, Query, count_hosts, example_names
 from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.host.hosts import HostTable
 
@@ -33,6 +35,10 @@ _PAIRS_MAX: Final = 3
 # The search for pairs ends after this many evaluations of one filter on one host, about half a
 # second. A refusal must not hold up other requests for longer.
 _COST_MAX: Final = 8_000_000
+
+# At most this many different amounts are tried for a filter that requires an exact one.
+_EXACT_MAX: Final = 256
+_KB_PER_MB: Final = 1024
 
 # What filters for NUMA cells call the sizes of a guest, by the class of the size that contains it.
 _PARTS_OF_SIZES: Final = {
@@ -63,6 +69,8 @@ class RelaxationSearch:
         self._chain = chain
         self._allowed = np.flatnonzero(reduction.mask)
         self._cost = 0
+        # The reductions after which a size is exact, by the size and its reductions.
+        self._exact: dict[tuple[str, int, int, int], list[int]] = {}
         # Pairs in which one change drops a restriction to named hosts are not tried.
         self.is_complete = not reduction.restrictions
 
@@ -142,18 +150,98 @@ class RelaxationSearch:
             if change.series and one.rows.size:
                 done.add(change.series)
         for size in sizes_of(query.request):
-            times = size.times_max
-            # The largest reduction shows whether any helps.
-            if not self._try(query, size.by(times)).rows.size:
-                continue
-            low, high = 1, times
-            while low < high:
-                middle = (low + high) // 2
-                if self._try(query, size.by(middle)).rows.size:
-                    high = middle
-                else:
-                    low = middle + 1
-            yield self._try(query, size.by(high))
+            smallest = self._smallest(query, size)
+            if smallest is not None:
+                yield smallest
+
+    def _smallest(self, query: Query, size: SizeChange) -> _Tried | None:
+        """Return the smallest reduction of a size that helps, or None if none is found."""
+        for ladder in self._ladders(query, size):
+            # The largest reduction shows whether any helps, except for the filters below.
+            if self._try(query, size.by(ladder[-1])).rows.size:
+                low, high = 0, len(ladder) - 1
+                while low < high:
+                    middle = (low + high) // 2
+                    if self._try(query, size.by(ladder[middle])).rows.size:
+                        high = middle
+                    else:
+                        low = middle + 1
+                return self._try(query, size.by(ladder[high]))
+        for times in self._exact_times(query, size):
+            one = self._try(query, size.by(times))
+            if one.rows.size:
+                return one
+        return None
+
+    def _ladders(self, query: Query, size: SizeChange) -> Iterator[range]:
+        """Yield ranges of the numbers of steps by which a size may be reduced.
+
+        Some options are invalid for the smallest flavors, and memory in pages is a multiple of the
+        page size, so the largest reduction of all may fail where a smaller one helps.
+        """
+        most = _valid_times(size)
+        if not most:
+            return
+        yield range(1, most + 1)
+        if size.subject != MEMORY_MB or query.needs.topology is None:
+            return
+        in_cell_mb = query.request.flavor.memory_mb // size.step
+        for page_kb in sorted(self._hosts.numa.pages_kb):
+            page_mb = page_kb // _KB_PER_MB
+            ladder = range(in_cell_mb % page_mb or page_mb, most + 1, page_mb) if page_mb else ()
+            if page_mb > 1 and ladder:
+                yield range(ladder[0], ladder[-1] + 1, page_mb)
+
+    def _exact_times(self, query: Query, size: SizeChange) -> Sequence[int]:
+        """Return the reductions after which a size is what a filter for exact amounts requires.
+
+        Such a filter proposes more of the size after the largest reduction, so the largest one
+        says nothing about the others.
+        """
+        most = _valid_times(size)
+        if not most:
+            return ()
+        # Such a filter reads the size alone, so other changes to the request do not matter.
+        key = (size.subject, size.times_max, size.step, most)
+        if key not in self._exact:
+            least = query._replace(request=size.by(most).request)
+            amounts = {
+                more for rule in self._chain.filters for more in self._exact_of(rule, least, size)
+            }
+            times = {most - more // size.step for more in amounts if more % size.step == 0}
+            self._exact[key] = sorted(one for one in times if 1 <= one < most)
+        return self._exact[key]
+
+    def _exact_of(self, rule: Filter, least: Query, size: SizeChange) -> Iterator[int]:
+        """Yield by how much a size would have to increase to be exact, for each kind of host."""
+        rows, reduced = self._allowed, size.by(_valid_times(size)).change or 0
+        for _ in range(_EXACT_MAX):
+            self._cost += 2 * rows.size
+            increases = self._increases(rule, least, size, rows)
+            yield from increases
+            before = rows.size
+            for more in increases:
+                query = least._replace(request=size.reduced(-reduced - more))
+                verdict = rule.keep(self._hosts, query, rows)
+                rows = rows[:0] if verdict is None else rows[~verdict]
+            if rows.size in {0, before}:
+                return
+        self.is_complete = False
+
+    def _increases(self, rule: Filter, query: Query, size: SizeChange, rows: Rows) -> list[int]:
+        """Return by how much a filter proposes to increase a size on the rows that it removes."""
+        try:
+            verdict = rule.keep(self._hosts, query, rows)
+            if verdict is None or verdict.all():
+                return []
+            proposed = rule.relax(self._hosts, query, rows[~verdict])
+        except InvalidInputError:
+            return []
+        return [
+            one.change
+            for one in proposed
+            if one.subject == size.subject and one.change is not None and one.change > 0
+        ]
 
     def _try(self, query: Query, change: RequestChange) -> _Tried:
         """Return a change with the hosts that pass all filters after it."""
@@ -210,10 +298,10 @@ class RelaxationSearch:
             return found
         # Pairs of filters that were found may have been false for the host that was named.
         self.is_complete &= not proposed
-        found += self._tried_pairs(query)
+        found += self._tried_pairs(query, verdicts)
         return found
 
-    def _tried_pairs(self, query: Query) -> list[Relaxation]:
+    def _tried_pairs(self, query: Query, verdicts_now: Sequence[Mask]) -> list[Relaxation]:
         found: list[Relaxation] = []
         texts: set[frozenset[str]] = set()
         for first in list(self._tried(query)):
@@ -233,7 +321,36 @@ class RelaxationSearch:
                 if both not in texts and len(found) < _PAIRS_MAX:
                     texts.add(both)
                     found.append(_pair(one, other))
+        if not found:
+            found += self._pairs_of_sizes(query, verdicts_now)
         return found
+
+    def _pairs_of_sizes(self, query: Query, verdicts: Sequence[Mask]) -> Iterator[Relaxation]:
+        """Yield pairs of reductions of two sizes, of which neither would help alone."""
+        for one, other in combinations(sizes_of(query.request), 2):
+            if self._cost > _COST_MAX:
+                self.is_complete = False
+                return
+            tops = {ladder[-1] for ladder in self._ladders(query, one)}
+            for times in sorted(tops | set(self._exact_times(query, one)), reverse=True):
+                first = self._try(query, one.by(times))
+                second = self._smallest_of(first.query, other.subject)
+                if second is None:
+                    continue
+                # The first reduction may be larger than the second one requires.
+                reduced = self._try(query, other.by(-(second.change.change or 0) // other.step))
+                least = self._smallest_of(reduced.query, one.subject)
+                if least is not None:
+                    first, second = least, second._replace(rows=least.rows)
+                part = Relaxation("request", one.subject, first.change.text, 0)
+                yield _pair(part, self._relaxation(second, self._filter_of(verdicts, second.rows)))
+                break
+
+    def _smallest_of(self, query: Query, subject: str) -> _Tried | None:
+        for size in sizes_of(query.request):
+            if size.subject == subject:
+                return self._smallest(query, size)
+        return None
 
     def _is_pair_true(self, query: Query, pair: Relaxation) -> bool:
         """Return whether a pair works, as far as its parts are changes to the request."""
@@ -259,6 +376,21 @@ class RelaxationSearch:
             if change.text == part.what:
                 return change
         return dropping_spec(query.request, part.what) or _same_size(query, part)
+
+
+def _valid_times(size: SizeChange) -> int:
+    """Return the largest number of steps after which the request is valid; 0 if there is none."""
+    low, high = 0, size.times_max
+    middle = high
+    while low < high:
+        try:
+            size.by(middle).request.needs  # noqa: B018 - computes and checks the needs
+        except InvalidInputError:
+            high = middle - 1
+        else:
+            low = middle
+        middle = (low + high + 1) // 2
+    return low
 
 
 def _same_size(query: Query, relaxation: Relaxation) -> RequestChange | None:

@@ -9,10 +9,17 @@ from berth.domain.compute.decision import Refusal
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
-from berth.domain.hardware.numa import NumaCell
+from berth.domain.hardware.numa import MemoryPages, NumaCell
 from berth.domain.inventory.resources import Inventory
 from berth.scheduling.evaluation import relaxation_search
-from berth.scheduling.filters import aggregate_membership, fits_numa, has_devices, within_ratios
+from berth.scheduling.filters import (
+    aggregate_membership,
+    fits_numa,
+    has_devices,
+    has_exact_amounts,
+    within_ratios,
+)
+from berth.scheduling.rules.rule import Filter
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import (
     NOW_S,
@@ -42,11 +49,19 @@ GROUPS = [
 ]
 
 
-def refuse(boxes: Sequence[Box], request: Request, *members: tuple[str, str]) -> Refusal:
-    """Return the refusal of a request; `members` are pairs of a group and the box of its member."""
+def refuse(
+    boxes: Sequence[Box],
+    request: Request,
+    *members: tuple[str, str],
+    others: Sequence[Filter] = (),
+) -> Refusal:
+    """Return the refusal of a request; `members` are pairs of a group and the box of its member.
+
+    `others` are filters that the policy has in addition.
+    """
     filters = [*all_filters(), fits_numa.build(), has_devices.build()]
     policy = policy_of(
-        filters=[*filters, within_ratios.build_core(), aggregate_membership.build_zone()]
+        filters=[*filters, within_ratios.build_core(), aggregate_membership.build_zone(), *others]
     )
     instances = [
         replace(resident(f"old-{group}", Box(name)), group_uuid=group) for group, name in members
@@ -97,6 +112,46 @@ def test_a_size_that_two_filters_limit_is_reduced_once() -> None:
     """If two filters limit the same size, the reduction that satisfies both is named."""
     refusal = refuse([Box("a", used={"VCPU": 6})], wanting({}))
     assert [one.text for one in refusal.relaxations] == ["2 VCPU less: 1 host"]
+
+
+EXACT = (has_exact_amounts.build_core(), has_exact_amounts.build_ram())
+
+
+@pytest.mark.parametrize(
+    ("specs", "text"),
+    [
+        ({}, "2 VCPU less: 1 host"),
+        ({"trait:X": "required"}, "without trait X and 2 VCPU less: 1 host"),
+        ({"hw:mem_page_size": "4"}, "without a page size and 2 VCPU less: 1 host"),
+    ],
+)
+def test_an_exact_amount_is_found_that_no_smaller_flavor_has(
+    specs: Mapping[str, str], text: str
+) -> None:
+    """If a filter requires an exact amount, the smallest flavor does not show what would fit."""
+    box = Box("a", used={"VCPU": 6})
+    refusal = refuse([box], wanting(specs), others=EXACT[:1])
+    assert [one.text for one in refusal.relaxations] == [text]
+
+
+def test_two_sizes_are_reduced_together() -> None:
+    """If neither of two sizes helps alone, the smallest reductions of both are a pair."""
+    box = Box("a", used={"VCPU": 6, "MEMORY_MB": 14_384}, inventories=sized(8, 16_384, 100))
+    refusal = refuse([box], wanting({}), others=EXACT)
+    assert [one.text for one in refusal.relaxations] == [
+        "2 VCPU less and 2,096 MB less memory: 1 host"
+    ]
+
+
+def test_memory_in_large_pages_is_reduced_by_whole_pages() -> None:
+    """The smallest flavor is no multiple of the page size, so it does not show what would fit."""
+    pages = (MemoryPages(2048, 8192),)
+    cell = NumaCell(0, frozenset(range(8)), frozenset(), memory_mb=16_384, mempages=pages)
+    box = Box(
+        "a", inventories=sized(8, 16_384, 100), used={"MEMORY_MB": 14_336}, numa_cells=(cell,)
+    )
+    refusal = refuse([box], wanting({"hw:mem_page_size": "2048"}))
+    assert "2,048 MB less memory: 1 host" in [one.text for one in refusal.relaxations]
 
 
 def test_an_availability_zone_that_two_filters_check_is_dropped_once() -> None:
