@@ -191,6 +191,9 @@ def _responses(operation: ApiOperation, by_kind: dict[type, Json]) -> Json:
         statuses.append(406)
     if operation.role is not Role.PUBLIC or operation.path.endswith(_TOKENS):
         statuses += [401, 403, 404, 429]
+    elif "{" in operation.path:
+        # A parameter that contains a slash makes a path that no route serves.
+        statuses.append(404)
     if operation.path.endswith("/{tag}") and operation.method == "PUT":
         statuses.append(204)
     if operation.body is not None:
