@@ -17,7 +17,7 @@ from berth.ports.virt import Power, VirtDriver
 
 _LOOK_S: Final = 1.0
 _NS_PER_S: Final = 1_000_000_000
-# The statuses of instances whose guests run; a guest of an unconfirmed resize may also be off.
+# The statuses in which a paused guest is continued; `RESIZED` waits for a confirmation.
 _RUNNING: Final = frozenset({Status.ACTIVE, Status.RESIZED, Status.RESCUED})
 
 

@@ -87,7 +87,7 @@ class Relaxation:
 
     @property
     def what(self) -> str:
-        """The change alone, without the number of hosts that would pass."""
+        """The text of the change, without the number of hosts that would pass."""
         if self.uncounted or not self.hosts:
             return self.uncounted or self.text
         return self.text.rpartition(": ")[0] or self.text

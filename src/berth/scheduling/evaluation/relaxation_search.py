@@ -36,7 +36,7 @@ _PAIRS_MAX: Final = 3
 # second. A refusal must not hold up other requests for longer.
 _COST_MAX: Final = 8_000_000
 
-# At most this many different amounts are tried for a filter that requires an exact one.
+# At most this many rounds look for the amounts that a filter requires exactly.
 _EXACT_MAX: Final = 256
 _KB_PER_MB: Final = 1024
 
@@ -69,7 +69,7 @@ class RelaxationSearch:
         self._chain = chain
         self._allowed = np.flatnonzero(reduction.mask)
         self._cost = 0
-        # The reductions after which a size is exact, by the size and its reductions.
+        # The results of `_exact_times`, by the subject, the maximum, the step and the valid steps.
         self._exact: dict[tuple[str, int, int, int], list[int]] = {}
         # Pairs in which one change drops a restriction to named hosts are not tried.
         self.is_complete = not reduction.restrictions
@@ -157,7 +157,8 @@ class RelaxationSearch:
     def _smallest(self, query: Query, size: SizeChange) -> _Tried | None:
         """Return the smallest reduction of a size that helps, or None if none is found."""
         for ladder in self._ladders(query, size):
-            # The largest reduction shows whether any helps, except for the filters below.
+            # If the largest reduction does not help, no smaller one does, except for filters that
+            # require exact amounts (`_exact_times`).
             if self._try(query, size.by(ladder[-1])).rows.size:
                 low, high = 0, len(ladder) - 1
                 while low < high:
@@ -193,15 +194,15 @@ class RelaxationSearch:
                 yield range(ladder[0], ladder[-1] + 1, page_mb)
 
     def _exact_times(self, query: Query, size: SizeChange) -> Sequence[int]:
-        """Return the reductions after which a size is what a filter for exact amounts requires.
+        """Return the numbers of steps after which a size is exactly what a filter requires.
 
-        Such a filter proposes more of the size after the largest reduction, so the largest one
-        says nothing about the others.
+        After the largest reduction, such a filter proposes to increase the size again. Its verdict
+        there says nothing about smaller reductions, but its proposals give the exact amounts.
         """
         most = _valid_times(size)
         if not most:
             return ()
-        # Such a filter reads the size alone, so other changes to the request do not matter.
+        # Such a filter reads only the size, so the result does not depend on other changes.
         key = (size.subject, size.times_max, size.step, most)
         if key not in self._exact:
             least = query._replace(request=size.by(most).request)
@@ -213,7 +214,7 @@ class RelaxationSearch:
         return self._exact[key]
 
     def _exact_of(self, rule: Filter, least: Query, size: SizeChange) -> Iterator[int]:
-        """Yield by how much a size would have to increase to be exact, for each kind of host."""
+        """Yield the increases, from the largest reduction, that make a size exact for some host."""
         rows, reduced = self._allowed, size.by(_valid_times(size)).change or 0
         for _ in range(_EXACT_MAX):
             self._cost += 2 * rows.size
@@ -229,7 +230,7 @@ class RelaxationSearch:
         self.is_complete = False
 
     def _increases(self, rule: Filter, query: Query, size: SizeChange, rows: Rows) -> list[int]:
-        """Return by how much a filter proposes to increase a size on the rows that it removes."""
+        """Return the increases of a size that a filter proposes for the rows that it removes."""
         try:
             verdict = rule.keep(self._hosts, query, rows)
             if verdict is None or verdict.all():
@@ -337,7 +338,7 @@ class RelaxationSearch:
                 second = self._smallest_of(first.query, other.subject)
                 if second is None:
                     continue
-                # The first reduction may be larger than the second one requires.
+                # After the second reduction, a smaller first one may be enough.
                 reduced = self._try(query, other.by(-(second.change.change or 0) // other.step))
                 least = self._smallest_of(reduced.query, one.subject)
                 if least is not None:
@@ -379,7 +380,7 @@ class RelaxationSearch:
 
 
 def _valid_times(size: SizeChange) -> int:
-    """Return the largest number of steps after which the request is valid; 0 if there is none."""
+    """Return the largest number of steps that keep the request valid; 0 if none do."""
     low, high = 0, size.times_max
     middle = high
     while low < high:

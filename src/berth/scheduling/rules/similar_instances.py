@@ -67,7 +67,7 @@ class SimilarCounts:
 
 
 def similarity_of(attribute: str) -> Similarity:
-    """Return the criterion for an attribute, which has its name in the options of rules.
+    """Return the criterion for an attribute, given by its name in the options of rules.
 
     Args:
         attribute: `project`, `user`, `image`, `flavor`, or `metadata.KEY`.

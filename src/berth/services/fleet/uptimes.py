@@ -37,7 +37,7 @@ async def read_uptime(bus: Bus, host: str) -> str:
 
     Raises:
         UnavailableError: the agent of the host does not answer.
-        DriverError: the driver does not know the uptime.
+        DriverError: the driver cannot read the uptime.
     """
     told = await bus.call(UPTIME, UptimeAsked(), timeout_s=_TIMEOUT_S, server=host)
     return told.text[:_CHARS_MAX]

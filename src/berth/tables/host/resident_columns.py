@@ -218,7 +218,7 @@ class ResidentColumns:
         is empty for an instance without the key.
 
         Raises:
-            ValueError: there is no attribute of such a name.
+            ValueError: there is no attribute of this name.
         """
         self._settle()
         if name.startswith(METADATA):
@@ -241,7 +241,7 @@ class ResidentColumns:
             (K,) float64.
 
         Raises:
-            ValueError: there is no attribute of such a name.
+            ValueError: there is no attribute of this name.
         """
         asked = self._asked(wanted)
         if asked is None:

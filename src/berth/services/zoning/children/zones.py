@@ -249,7 +249,7 @@ def check_url(url: str) -> None:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        # The error does not quote the URL, whose wrong port may be a part of a password.
+        # The error does not quote the URL, because an invalid port may be part of a password.
         reason = "is not a valid URL; its form is https://HOST:PORT/PATH"
         raise InvalidInputError("api_url", reason) from error
     # `urlsplit` drops line breaks and tabs silently, so the raw text is checked.

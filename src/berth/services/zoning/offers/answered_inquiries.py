@@ -10,7 +10,7 @@ from berth.domain.zones.zone_orders import SelectOrder
 from berth.ports.clock import Clock
 
 # At most this many inquiries are remembered. The oldest ones are forgotten first, so a flood of
-# inquiries makes answers too high instead of exhausting the memory.
+# inquiries can make counts too high, but cannot exhaust the memory.
 _KEPT_MAX: Final = 10_000
 # Deadlines differ by path, because each zone on a path reserves some of the time. An inquiry is
 # remembered for this many seconds beyond a deadline, as a shorter path may have a later one.

@@ -131,6 +131,6 @@ def inquiry(
         until_s: the deadline, in Unix seconds.
         levels_max: the number of levels of zones under this one for which offers have room.
     """
-    # The zone that receives a request seals no layer, so its children also get that room.
+    # The zone that receives a request seals no layer, so its children may use that layer's bytes.
     blob_bytes = blob_bytes_of(levels_max) + LAYER_BYTES
     return SelectOrder(request, zone, until_s, blob_bytes, group, hold=False)

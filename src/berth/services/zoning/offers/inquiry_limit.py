@@ -13,7 +13,7 @@ _EACH_MAX: Final = 2
 class InquiryLimit:
     """Admits a few capacity requests and dry runs of each project at a time.
 
-    One such request costs a count or a decision in every zone of the tree.
+    Each such request causes a count or a decision in every zone of the tree.
 
     Args:
         each_max: the number of requests that a project may have in progress in this process.
