@@ -46,7 +46,8 @@ class Role(StrEnum):
     """The callers that may use an operation.
 
     `PUBLIC` is every client, `KNOWN` an authenticated caller, `MEMBER` one with a project, and
-    `ADMIN` an administrator with a project or with system scope.
+    `ADMIN` an administrator with a project or with system scope. `MEMBER` operations also require
+    the right to read, and those other than GET the right to write.
     """
 
     PUBLIC = "public"

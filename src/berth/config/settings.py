@@ -57,7 +57,7 @@ class AuthMode(StrEnum):
 
     @property
     def has_passwords(self) -> bool:
-        """Whether Berth itself checks passwords."""
+        """Whether Berth itself checks the passwords of all callers."""
         return self in {AuthMode.HTTP_BASIC, AuthMode.IDENTITY}
 
     @property
@@ -214,7 +214,8 @@ class AuthSettings:
 
     mode: AuthMode = AuthMode.NOAUTH
     htpasswd: Path | None = None
-    """File of `user:bcrypt-hash` lines; `berth user add` writes it."""
+    """File of `user:bcrypt-hash` lines; `berth user add` writes it. Mode `keystone` reads only the
+    accounts of parent zones from it."""
     admins: tuple[str, ...] = ("admin",)
     """Users with all rights; other users see only their own project."""
     token_keys: Path | None = None
@@ -563,8 +564,8 @@ class Settings:
             )
         if self.gateway.rabbitmq and self.bus.url is None:
             raise InvalidInputError("gateway.rabbitmq", "requires a broker; set bus.url")
-        # Without passwords every caller is an administrator, so an address other than loopback must
-        # be a deliberate choice.
+        # In a mode that trusts everyone, any caller can be an administrator, so an address other
+        # than loopback must be a deliberate choice.
         for key, listen in (("api", api.listen), ("placement", self.placement.listen)):
             if not auth.mode.trusts_everyone or api.insecure_listen or listen.is_loopback:
                 continue
