@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import Final, cast
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from berth.adapters.http_connections import ConnectionLimit
@@ -144,8 +144,15 @@ class LimitedProtocol(HttpToolsProtocol):
         """Let the application continue its response, now that the client has read enough."""
         super().resume_writing()
         self._watch_reader_no_more()
-        if not self.cycle.response_complete:
+        if self._is_working:
             self._open.note_busy(self)
+
+    @property
+    def _is_working(self) -> bool:
+        """Whether a request awaits its response; False before the first one, and for WebSockets."""
+        # Uvicorn declares the cycle as always present, but sets it with the first request.
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is not None and not cycle.response_complete
 
     def handle_websocket_upgrade(self) -> None:
         """Hand the connection over to the WebSocket protocol, which has limits of its own."""
@@ -166,7 +173,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_complete()
         # Until now the connection was idle, because the server waited for the rest of the request.
         # An application may respond before the request is complete; it then has no more work.
-        if not self.cycle.response_complete:
+        if self._is_working:
             self._open.note_busy(self)
 
     def send_400_response(self, msg: str) -> None:
