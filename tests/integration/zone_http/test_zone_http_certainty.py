@@ -122,8 +122,8 @@ async def test_an_address_that_leads_nowhere_means_that_nothing_was_asked(url: s
 @pytest.mark.parametrize(
     ("url", "username", "reason"),
     [
-        ("http://[::1", "", "its URL is invalid (Invalid IPv6 URL)"),
-        ("http://west:70000", "", "its URL is invalid (Port out of range 0-65535)"),
+        ("http://[::1", "", "its URL is invalid; its form is https://HOST:PORT/PATH"),
+        ("http://west:70000", "", "its URL is invalid; its form is https://HOST:PORT/PATH"),
         ("ftp://west", "", "its URL must begin with http:// or https://"),
         ("http:///zone", "", "its URL must name a host"),
         ("http://me@west", "", "its URL must not contain an account; set it separately"),
