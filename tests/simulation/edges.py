@@ -111,6 +111,11 @@ def _cut_short() -> Iterator[tuple[State, State]]:
         if status in lifecycle.SOFT_DELETE.begins and task is not Task.DELETING:
             yield (status, task), (status, Task.SOFT_DELETING)
             yield (status, task), (Status.SOFT_DELETED, None)  # on a host that is down
+            # A soft deletion ends a resize or an unshelve first.
+            if status is Status.RESIZED:
+                yield from (((status, task), (was, Task.SOFT_DELETING)) for was in _OFF_OR_ON)
+            elif status is Status.SHELVED_OFFLOADED:
+                yield (status, task), (Status.SHELVED, Task.SOFT_DELETING)
         if status in {*_OFF_OR_ON, _BROKEN} and task is not Task.DELETING:
             yield (status, task), (status, Task.REBUILDING)
             yield (status, task), (Status.SHUTOFF, Task.REBUILDING)

@@ -10,6 +10,7 @@ from berth.domain.compute import lifecycle
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance_action import Caller
 from berth.domain.compute.lifecycle import Transition
+from berth.domain.compute.soft_deletion import is_soft_deleted
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from berth.services.servers.moves import MoveTarget
 from tests.simulation.actors import delete, draw_order, place
@@ -35,14 +36,18 @@ _SIMPLE: Final = (
 )
 
 
+_CHANGED_NOTHING: Final = object()
+"""The result of an operation that may have been accepted without a change."""
+
+
 async def act(world: World, uuid: str, rng: Random, ask: Ask) -> bool:
     """Request an operation on an instance; tell whether it was accepted."""
     ids = SeededIds(rng)
 
     async def once(process: Process, _: bool) -> None:
         caller = Caller(ids.request_id(), "project", "user", is_admin=True)
-        await ask(process, caller)
-        world.asked.add(f"{uuid} {caller.request_id}")
+        if await ask(process, caller) is not _CHANGED_NOTHING:
+            world.asked.add(f"{uuid} {caller.request_id}")
 
     try:
         await world.insist(once)
@@ -70,9 +75,12 @@ def _unshelve(uuid: str) -> Ask:
 
 
 def _soft_delete(uuid: str) -> Ask:
-    return lambda process, caller: process.operations.soft_delete(
-        uuid, caller, service_down_time_s=_DOWN_S
-    )
+    async def ask(process: Process, caller: Caller) -> object:
+        found = await process.operations.soft_delete(uuid, caller, service_down_time_s=_DOWN_S)
+        # A repeated deletion is accepted, and usually leaves neither a change nor an action.
+        return _CHANGED_NOTHING if is_soft_deleted(found) else None
+
+    return ask
 
 
 def _restore(uuid: str) -> Ask:
