@@ -192,7 +192,7 @@ async def test_idle_connections_make_room() -> None:
 
 
 async def test_clients_that_make_the_server_wait_make_room() -> None:
-    """A body that does not come, and responses that are not read, keep nobody away."""
+    """Clients that withhold a body or do not read responses give way to new connections."""
 
     async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/body":
@@ -248,7 +248,7 @@ async def test_a_client_that_does_not_read_is_not_waited_for() -> None:
         (("127.0.0.1",), b"10.9.9.9", b"10.9.9.9"),
         (("127.0.0.0/8", "10.0.0.0/24"), b"10.9.9.9, 10.8.8.8, 10.0.0.7", b"10.8.8.8"),
     ],
-    ids=["nobody is trusted", "another proxy", "a proxy", "two proxies and a forged address"],
+    ids=["no proxy is trusted", "another proxy", "a proxy", "two proxies and a forged address"],
 )
 async def test_only_trusted_proxies_name_clients(
     proxies: tuple[str, ...], forwarded: bytes, expected: bytes

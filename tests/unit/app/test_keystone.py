@@ -90,7 +90,7 @@ def test_a_distant_keystone_without_tls_is_reported() -> None:
 
 
 def test_parent_zones_log_in_with_accounts_without_a_project(tmp_path: Path) -> None:
-    """HTTP Basic identifies parent zones only, and makes nobody an administrator."""
+    """HTTP Basic identifies parent zones only, and makes no caller an administrator."""
     word = bcrypt.hashpw(b"word", bcrypt.gensalt(4)).decode()
     users = tmp_path / "users"
     users.write_text(f"top:{word} # no project\nadmin:{word} # no project\nalice:{word}\n")

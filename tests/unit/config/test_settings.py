@@ -231,7 +231,7 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("network", ["proxy.example", "10.0.0.0/33", "10.0.0.1/24", "*", ""])
 def test_a_proxy_is_an_address_or_a_network(network: str) -> None:
-    """A malformed entry is refused by the name of its setting; no entry means everybody."""
+    """The error for a malformed entry names the setting; the wildcard is not an entry."""
     with pytest.raises(InvalidInputError, match=r"api\.trusted_proxies.* must be an address or a"):
         read_settings(None, {}, {"api.trusted_proxies": [network]})
     found = read_settings(None, {"BERTH_API_TRUSTED_PROXIES": "10.0.0.9,fd00::/8"}, {})
