@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,9 @@ _WINDOW_S = 15.0
 # An idle connection adds its transactions to the statistics of PostgreSQL up to ten seconds late,
 # so those of the registrations would otherwise count in the window.
 _CALM_S = 12.0
+# On a busy machine, the work of the registrations may reach into the first window. It ends, but
+# what idle hosts cost returns in each window.
+_WINDOWS_MAX = 4
 
 
 class Cost(NamedTuple):
@@ -58,6 +62,24 @@ def has_up(cloud: SeparateCloud, count: int) -> bool:
     return len(cloud.hosts_up()) == count
 
 
+def start_agents(cloud: SeparateCloud, hosts: Sequence[str], *, of: int) -> None:
+    """Start agents of these hosts, and return when all `of` hosts are up and calm."""
+    for host in hosts:
+        cloud.enroll(host)
+        cloud.start_agent(host)
+    cloud.wait_until(partial(has_up, cloud, of), "all are up")
+    time.sleep(_CALM_S)
+
+
+def is_about_the_same(few: Cost, many: Cost) -> bool:
+    """Return whether many hosts cost what a few hosts cost."""
+    # The connection pools of the two processes grow and shrink on their own, and a window may
+    # contain one more round of each process than another window.
+    return (
+        many.connections <= few.connections + 2 and many.transactions <= 1.25 * few.transactions + 5
+    )
+
+
 def test_idle_hosts_cost_the_ledger_the_same_whatever_their_number(
     fresh_postgres_url: str, tmp_path: Path
 ) -> None:
@@ -67,18 +89,11 @@ def test_idle_hosts_cost_the_ledger_the_same_whatever_their_number(
     """
     more = [f"rack2-{number:02}" for number in range(1, 14)]
     with separate_cloud(tmp_path, fresh_postgres_url) as cloud:
+        start_agents(cloud, more[:1], of=len(HOSTS) + 1)
+        four = cost_of_window(cloud)
+        start_agents(cloud, more[1:], of=len(HOSTS) + len(more))
         costs: list[Cost] = []
-        for added in (more[:1], more[1:]):
-            for host in added:
-                cloud.enroll(host)
-                cloud.start_agent(host)
-            count = len(HOSTS) + more.index(added[-1]) + 1
-            cloud.wait_until(partial(has_up, cloud, count), "all are up")
-            time.sleep(_CALM_S)
+        while not (costs and is_about_the_same(four, costs[-1])) and len(costs) < _WINDOWS_MAX:
             costs.append(cost_of_window(cloud))
-        four, sixteen = costs
-        assert (four.versions, sixteen.versions) == (0, 0)
-        # The pools of the two processes grow and shrink by themselves.
-        assert sixteen.connections <= four.connections + 2
-        # A window may contain one round more of each process than another one.
-        assert sixteen.transactions <= 1.25 * four.transactions + 5, costs
+        assert is_about_the_same(four, costs[-1]), (four, costs)
+        assert (four.versions, costs[-1].versions) == (0, 0)
