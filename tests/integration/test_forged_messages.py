@@ -78,6 +78,31 @@ async def test_a_message_is_carried_out_once(
     assert (kept.texts, others.texts) == (["once"], [])
 
 
+async def test_a_call_redirected_to_another_process_fails_at_once(
+    broker: RabbitBroker, server: RabbitBus
+) -> None:
+    """A process replies to a call in its own queue that it does not serve.
+
+    If it requeued the call, it would receive it again immediately, until the deadline.
+    """
+    server.serve(ASK, answering("2: "), server="host-2")
+    await server.apply_changes()
+    connection = await aio_pika.connect(broker.url)
+    async with connection, riding(broker, Told()) as process:
+        channel = await connection.channel()
+        commands = await channel.get_exchange(broker.commands)
+        tapped = await channel.declare_queue(exclusive=True)
+        await tapped.bind(commands, f"{_SHARED_QUEUE_KEY}@host-1")
+
+        async def redirect(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+            await commands.publish(message, f"{_SHARED_QUEUE_KEY}@host-2")
+
+        await tapped.consume(redirect, no_ack=True)
+        with pytest.raises(UnavailableError, match=r"no process serves .* for host-1"):
+            await process.call(ASK, Letter("a"), timeout_s=10, server="host-1")
+        assert await process.call(ASK, Letter("b"), timeout_s=10, server="host-2") == Reply("2: b")
+
+
 async def test_garbage_does_not_stop_a_server(
     broker: RabbitBroker, server: RabbitBus, counts: Counts
 ) -> None:

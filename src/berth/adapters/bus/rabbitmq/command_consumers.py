@@ -25,6 +25,7 @@ from berth.adapters.bus.rabbitmq.command_handlers import CommandHandlers, Key
 from berth.adapters.bus.rabbitmq.connection import BrokerSession, broken_not_cancelled
 from berth.adapters.bus.rabbitmq.refusals import Refusals
 from berth.adapters.bus.signing import RefusedMessageError
+from berth.adapters.bus.unserved import unserved_error
 from berth.domain.errors import BerthError, UnavailableError
 from berth.ports.bus import Command
 from berth.ports.telemetry import Telemetry
@@ -42,6 +43,8 @@ _BY_ONE_QUEUE: Final[ArgumentsType] = {**_COMMAND_QUEUE, "x-single-active-consum
 # may have up to four times as many.
 _CALLS_A_MESSAGE: Final = 16
 _OWN_QUEUE: Final[ArgumentsType] = {"x-max-length": QUEUE_LENGTH_MAX}
+# A function that carries out the commands in a message.
+_Take = Callable[[Channel, DeliveredMessage], Coroutine[Any, Any, None]]
 
 
 class CommandConsumers:
@@ -154,7 +157,8 @@ class CommandConsumers:
             arguments = _BY_ONE_QUEUE if command.by_one else _COMMAND_QUEUE
             await channel.queue_declare(queue, durable=True, arguments=arguments)
             await channel.queue_bind(queue, exchange, to_key)
-            self._consumed[key] = await self._consume(channel, queue, is_shared=command.batched)
+            take = self._take_shared if command.batched else self._take
+            self._consumed[key] = await self._consume(channel, queue, take)
         else:
             await channel.queue_bind(self._own, exchange, to_key, nowait=True)
         self._bound[key] = command
@@ -177,19 +181,19 @@ class CommandConsumers:
             await channel.queue_declare(
                 self._own, exclusive=True, auto_delete=True, arguments=_OWN_QUEUE
             )
-            self._consumed[None] = await self._consume(channel, self._own)
+            self._consumed[None] = await self._consume(channel, self._own, self._take_own)
 
     async def _declare(self, channel: Channel, exchange: str) -> None:
         await channel.exchange_declare(exchange, exchange_type="direct", durable=True)
 
-    async def _consume(self, channel: Channel, queue: str, *, is_shared: bool = False) -> str:
+    async def _consume(self, channel: Channel, queue: str, take: _Take) -> str:
         prefetch = self._broker.prefetch
+        is_batched = take == self._take_shared
         # The broker applies the prefetch to the consumers that are added after it.
-        if is_shared:
+        if is_batched:
             await channel.basic_qos(prefetch_count=max(1, prefetch // _CALLS_A_MESSAGE))
-        take = self._take_shared if is_shared else self._take
         consumed = await channel.basic_consume(queue, partial(self._on_message, channel, take))
-        if is_shared:
+        if is_batched:
             await channel.basic_qos(prefetch_count=prefetch)
         assert consumed.consumer_tag is not None  # noqa: S101 - the broker gives every one a tag
         return consumed.consumer_tag
@@ -197,7 +201,7 @@ class CommandConsumers:
     async def _on_message(
         self,
         channel: Channel,
-        take: Callable[[Channel, DeliveredMessage], Coroutine[Any, Any, None]],
+        take: _Take,
         message: DeliveredMessage,
     ) -> None:
         # The command does not run in the channel's own task, which is cancelled when the channel
@@ -236,11 +240,24 @@ class CommandConsumers:
             await self._acknowledge(channel, message)
 
     async def _take(self, channel: Channel, message: DeliveredMessage) -> None:
-        """Carry out the command in a message, and reply to its caller."""
+        """Carry out the command in a message of a shared queue, and reply to its caller."""
         answer = await self._answer(message.body, message)
         if answer is None:
             await self._requeue(channel, message)
-            return
+        else:
+            await self._finish_one(channel, message, answer)
+
+    async def _take_own(self, channel: Channel, message: DeliveredMessage) -> None:
+        """Carry out the command in a message of this process's own queue, and reply to its caller.
+
+        No other process consumes this queue. A command that this process does not serve would
+        return to it immediately, again and again until its deadline, so its caller gets an error.
+        """
+        answer = await self._answer(message.body, message, requeues=False)
+        await self._finish_one(channel, message, answer or b"")
+
+    async def _finish_one(self, channel: Channel, message: DeliveredMessage, answer: bytes) -> None:
+        """Publish the reply to the only command in a message, and acknowledge the message."""
         # The reply is published first. If the process dies in between, the command is delivered
         # again, which callers and handlers tolerate. A command that was acknowledged without a
         # reply would leave its caller waiting.
@@ -251,10 +268,13 @@ class CommandConsumers:
             await self._reply(channel, message, answer, properties)
         await self._acknowledge(channel, message)
 
-    async def _answer(self, body: bytes, message: DeliveredMessage) -> bytes | None:
+    async def _answer(
+        self, body: bytes, message: DeliveredMessage, *, requeues: bool = True
+    ) -> bytes | None:
         """Carry out a command that came in a message, and return the encoded reply.
 
-        It is empty if no caller waits, and None if this process no longer serves the command.
+        It is empty if no caller waits. If this process does not serve the command, it is None, or
+        an error unless the message may be requeued.
         """
         try:
             command_message = self._codec.read_command(
@@ -272,7 +292,11 @@ class CommandConsumers:
                 "command_expired", command=f"{command_message.topic}.{command_message.name}"
             )
             return b""
-        return await self._handlers.carry_out(command_message)
+        reply = await self._handlers.carry_out(command_message)
+        if reply is None and not requeues:
+            unserved = unserved_error(command_message, command_message.server)
+            return self._codec.failure(unserved, command_message.message_id)
+        return reply
 
     async def _reply_together(
         self, channel: Channel, message: DeliveredMessage, replies: Sequence[Part]
