@@ -138,6 +138,7 @@ def _expiration_loops(core: Core) -> list[Loop]:
         return []
     expirations = Expirations(
         ledger=core.ledger,
+        replica=core.replica,
         operations=Operations(
             ledger=core.ledger,
             replica=core.replica,

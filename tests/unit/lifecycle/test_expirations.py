@@ -20,6 +20,7 @@ def expirations(town: Town, **times: float) -> Expirations:
     """Return the periodic work of one scheduler."""
     return Expirations(
         ledger=town.ledger,
+        replica=town.desk.replica,
         operations=town.operations,
         instances=town.desk.instances,
         clock=town.desk.clock,

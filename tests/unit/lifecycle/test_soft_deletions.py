@@ -125,6 +125,43 @@ async def test_a_reclaim_is_completed_without_the_host() -> None:
     assert [one.name for one in await town.ledger.actions(vm.uuid)] == ["delete", "delete"]
 
 
+async def test_a_soft_deletion_is_completed_without_the_host() -> None:
+    """It ends if the host dies before its agent has stopped the guest; the reclaim follows."""
+    town = await open_town()
+    vm = await town.create()
+    ask = town.operations.soft_delete
+    await ask(vm.uuid, caller(1, is_admin=False), service_down_time_s=DOWN_S)
+    assert await expirations(town, reclaim_s=INTERVAL_S).finish_soft_deletions() == 0
+    assert vm.host is not None
+    await town.kill(vm.host)
+    both = [expirations(town, reclaim_s=INTERVAL_S) for _ in range(2)]
+    assert sum([await one.finish_soft_deletions() for one in both]) == 1
+    now = await town.get(vm.uuid)
+    assert (now.status, now.task, now.host) == (Status.SOFT_DELETED, None, vm.host)
+    assert await both[0].reclaim() == 0
+    await asyncio.sleep(INTERVAL_S)
+    assert await both[0].reclaim() == 1
+    assert (await town.get(vm.uuid)).status is Status.DELETED
+    assert await town.held() == 0
+
+
+async def test_the_deletions_of_many_dead_hosts_end_in_several_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A round reads the instances of a limited number of hosts, and the next one of the others."""
+    monkeypatch.setattr("berth.services.servers.expirations._HOSTS_MAX", 1)
+    town = await open_town()
+    vms = [await town.create(make_request(number)) for number in (1, 2)]
+    assert len({vm.host for vm in vms}) == 2
+    for number, vm in enumerate(vms):
+        ask = town.operations.soft_delete
+        await ask(vm.uuid, caller(number), service_down_time_s=DOWN_S)
+    await town.restart({})
+    await asyncio.sleep(2 * DOWN_S)
+    work = expirations(town, reclaim_s=INTERVAL_S)
+    assert [await work.finish_soft_deletions() for _ in range(3)] == [1, 1, 0]
+
+
 async def test_what_is_being_restored_is_not_reclaimed() -> None:
     """A restore that was accepted in time takes precedence, also over a reclaim that has begun."""
     town = await open_town()

@@ -5,10 +5,13 @@ instance only, so each operation is carried out once, however many schedulers th
 (docs/adr/0037-rescued-and-soft-deleted-servers.md).
 """
 
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from berth.domain.compute.instance import Instance, Status
+import numpy as np
+
+from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.instance_action import Caller
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.soft_deletion import is_reclaimable
@@ -17,6 +20,8 @@ from berth.domain.uuids import named_uuid
 from berth.ports.clock import Clock
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.ports.telemetry import Telemetry
+from berth.services.replica.ledger_pages import every_instance, every_migration
+from berth.services.replica.replica import Replica
 from berth.services.servers.instances import Instances
 from berth.services.servers.operations import Operations
 
@@ -25,7 +30,8 @@ _PAUSE_MAX_S: Final = 60.0
 _PAUSE_MIN_S: Final = 1.0
 _PAUSES: Final = 10
 _ARRIVED: Final = "finished"
-_BATCH: Final = 1000
+# The number of hosts whose instances a round reads. Each read takes about a millisecond.
+_HOSTS_MAX: Final = 200
 
 
 class ExpirationTimes(NamedTuple):
@@ -52,6 +58,7 @@ class Expirations:
 
     Args:
         ledger: lists the moves and the instances.
+        replica: knows the services that are down.
         operations: confirms the resizes.
         instances: deletes the instances.
         clock: provides the time.
@@ -64,6 +71,7 @@ class Expirations:
         self,
         *,
         ledger: Ledger,
+        replica: Replica,
         operations: Operations,
         instances: Instances,
         clock: Clock,
@@ -72,6 +80,8 @@ class Expirations:
         service_down_time_s: Callable[[], float],
     ) -> None:
         self._ledger = ledger
+        self._replica = replica
+        self._last_host = ""
         self._operations = operations
         self._instances = instances
         self._clock = clock
@@ -84,6 +94,7 @@ class Expirations:
         while (pause_s := self._times.pause_s) is not None:
             try:
                 await self.confirm_resizes()
+                await self.finish_soft_deletions()
                 await self.reclaim()
             except BerthError as error:
                 self._telemetry.failure("expirations_failed", error)
@@ -98,22 +109,11 @@ class Expirations:
         window_s, count = self._times.confirm_resize_s, 0
         if not window_s:
             return 0
-        before_s, marker = self._clock.now_s() - window_s, None
-        while True:
-            batch = await self._ledger.migrations(
-                MigrationQuery(
-                    status=_ARRIVED,
-                    is_live=True,
-                    changed_before_s=before_s,
-                    limit=_BATCH,
-                    marker=marker,
-                )
-            )
-            for migration in batch:
-                count += await self._confirm(migration)
-            if len(batch) < _BATCH:
-                break
-            marker = batch[-1].uuid
+        query = MigrationQuery(
+            status=_ARRIVED, is_live=True, changed_before_s=self._clock.now_s() - window_s
+        )
+        async for migration in every_migration(self._ledger, query):
+            count += await self._confirm(migration)
         if count:
             self._telemetry.event("resizes_confirmed", instances=count)
         return count
@@ -136,6 +136,50 @@ class Expirations:
             return False  # the owner or another process was faster
         return True
 
+    async def finish_soft_deletions(self) -> int:
+        """Finish the soft deletions that wait for agents of hosts that are down; return the number.
+
+        A round handles at most `_HOSTS_MAX` such hosts, and the next one continues with the others.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
+        if not self._times.reclaim_s:
+            return 0
+        count = 0
+        for host in self._next_down_hosts():
+            async for instance in every_instance(self._ledger, InstanceQuery(host=host)):
+                if instance.task is Task.SOFT_DELETING:
+                    count += await self._soft_delete(instance)
+        if count:
+            self._telemetry.event("soft_deletions_finished", instances=count)
+        return count
+
+    def _next_down_hosts(self) -> list[str]:
+        """Return the next hosts in alphabetical order whose services are down."""
+        hosts = self._replica.hosts
+        silence_s = np.abs(self._clock.now_s() - hosts.last_seen_s)
+        is_up = ~hosts.forced_down & (silence_s <= self._service_down_time_s())
+        rows = np.flatnonzero(hosts.alive & hosts.is_served & ~is_up)
+        down = sorted({hosts.name(int(row)) for row in rows})
+        first = bisect_right(down, self._last_host)
+        found = [*down[first:], *down[:first]][:_HOSTS_MAX]
+        self._last_host = found[-1] if found else ""
+        return found
+
+    async def _soft_delete(self, instance: Instance) -> bool:
+        """Repeat a soft deletion in progress; return False if the instance has changed."""
+        request_id = f"req-{named_uuid(f'soft-delete:{instance.uuid}')}"
+        try:
+            await self._operations.soft_delete(
+                instance.uuid,
+                _system_caller(instance, request_id),
+                service_down_time_s=self._service_down_time_s(),
+            )
+        except (ConflictError, NotFoundError):
+            return False
+        return True
+
     async def reclaim(self) -> int:
         """Delete the soft-deleted instances whose time has passed; return their number.
 
@@ -145,17 +189,12 @@ class Expirations:
         interval_s, count = self._times.reclaim_s, 0
         if not interval_s:
             return 0
-        before_s, marker = self._clock.now_s() - interval_s, None
-        while True:
-            batch = await self._ledger.instances(
-                InstanceQuery(status=Status.SOFT_DELETED, limit=_BATCH, marker=marker)
-            )
-            for instance in batch:
-                if is_reclaimable(instance, before_s):
-                    count += await self._delete(instance, before_s)
-            if len(batch) < _BATCH:
-                break
-            marker = batch[-1].uuid
+        before_s = self._clock.now_s() - interval_s
+        async for instance in every_instance(
+            self._ledger, InstanceQuery(status=Status.SOFT_DELETED)
+        ):
+            if is_reclaimable(instance, before_s):
+                count += await self._delete(instance, before_s)
         if count:
             self._telemetry.event("instances_reclaimed", instances=count)
         return count

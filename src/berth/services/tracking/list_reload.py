@@ -12,6 +12,7 @@ from berth.domain.errors import ConflictError
 from berth.ports.ledger import InstanceQuery, Ledger, MigrationQuery
 from berth.services.replica.follower import Follower
 from berth.services.replica.instance_overlay import InstanceOverlay, place_of, with_attributes
+from berth.services.replica.ledger_pages import every_instance, every_migration
 from berth.services.replica.replica import Replica
 from berth.services.tracking.doubtful_lists import NEWEST
 from berth.services.tracking.lists import list_digest
@@ -21,7 +22,6 @@ from berth.tables.host.occupants import Resident
 from berth.tables.host.orphans import LocatedResident
 
 _TRIES: Final = 8
-_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,11 @@ async def read_list(ledger: Ledger, host: str) -> list[LocatedResident]:
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
-    records: list[Instance | Migration] = [*await _instances(ledger, host)]
-    records += await _moves(ledger, host)
+    records: list[Instance | Migration] = [
+        one async for one in every_instance(ledger, InstanceQuery(host=host))
+    ]
+    moves = every_migration(ledger, MigrationQuery(host=host, is_live=True))
+    records += [one async for one in moves]
     located = map(located_resident, records)
     return [one for one in located if one is not None and one.name == host]
 
@@ -180,39 +183,10 @@ async def read_group(ledger: Ledger, group_uuid: str) -> list[LocatedResident]:
         UnavailableError: the ledger cannot be reached.
     """
     found: list[LocatedResident] = []
-    marker: str | None = None
-    while True:
-        query = InstanceQuery(group_uuid=group_uuid, limit=_PAGE, marker=marker)
-        members = await ledger.instances(query)
-        for member in members:
-            move = None
-            if member.migration_uuid is not None:
-                move = await ledger.get(Migration, member.migration_uuid)
-            located = [located_resident(one) for one in (member, move) if one is not None]
-            found += [one for one in located if one is not None]
-        if len(members) < _PAGE:
-            return found
-        marker = members[-1].uuid
-
-
-async def _instances(ledger: Ledger, host: str) -> list[Instance]:
-    found: list[Instance] = []
-    marker: str | None = None
-    while True:
-        page = await ledger.instances(InstanceQuery(host=host, limit=_PAGE, marker=marker))
-        found += page
-        if len(page) < _PAGE:
-            return found
-        marker = page[-1].uuid
-
-
-async def _moves(ledger: Ledger, host: str) -> list[Migration]:
-    found: list[Migration] = []
-    marker: str | None = None
-    while True:
-        query = MigrationQuery(host=host, is_live=True, limit=_PAGE, marker=marker)
-        page = await ledger.migrations(query)
-        found += page
-        if len(page) < _PAGE:
-            return found
-        marker = page[-1].uuid
+    async for member in every_instance(ledger, InstanceQuery(group_uuid=group_uuid)):
+        move = None
+        if member.migration_uuid is not None:
+            move = await ledger.get(Migration, member.migration_uuid)
+        located = [located_resident(one) for one in (member, move) if one is not None]
+        found += [one for one in located if one is not None]
+    return found

@@ -1,7 +1,6 @@
 """Handlers for the usage of projects over time, which follows from the records of servers."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Final, NamedTuple
@@ -25,14 +24,13 @@ from berth.api.values import naive_time
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import InvalidInputError, NotFoundError
 from berth.ports.ledger import InstanceQuery
+from berth.services.replica.ledger_pages import every_instance
 from berth.services.requests.permissions import vm_state
 
 _PAGES: Final[Version] = (2, 40)
 _TIMES: Final = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%d %H:%M:%S.%f")
 _AUDIT_TIMES: Final = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f")
 _HOUR_S: Final = 3600.0
-# The ledger is read in pages of this many instances.
-_READ: Final = 1_000
 
 
 class _Period(NamedTuple):
@@ -156,17 +154,12 @@ async def _page(
 async def _instances(
     call: Call, project: str | None, marker: str | None
 ) -> AsyncIterator[Instance]:
-    query = InstanceQuery(project_id=project, deleted=None, limit=_READ, marker=marker)
-    while True:
-        try:
-            page = await call.parts.ledger.instances(query)
-        except NotFoundError as error:
-            raise InvalidInputError("marker", "is not the id of a server") from error
-        for instance in page:
+    query = InstanceQuery(project_id=project, deleted=None, marker=marker)
+    try:
+        async for instance in every_instance(call.parts.ledger, query):
             yield instance
-        if len(page) < _READ:
-            return
-        query = replace(query, marker=page[-1].uuid)
+    except NotFoundError as error:
+        raise InvalidInputError("marker", "is not the id of a server") from error
 
 
 def _usage(found: list[Instance], period: _Period) -> ProjectUsage:
