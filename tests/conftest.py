@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.scheduling.engine.kernel import kernel, using
+from tests.forks import forks
 from tests.rabbit import own_broker, remove
 
 # pytest must rewrite the assertions of these modules before a test imports them.
@@ -107,6 +108,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _haste(item: pytest.Item) -> int:
     names = {*item.path.parts, item.path.stem}
     return 0 if names & _MINUTES else 1 if names & _LONG else 2
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _end_of_forks() -> Iterator[None]:
+    """End the process that starts `berth` processes, if a test has used it."""
+    yield
+    if forks.cache_info().currsize:
+        forks().__exit__()
 
 
 @pytest.fixture(params=["numpy", "kernel"])

@@ -4,9 +4,11 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,13 +17,15 @@ PYTHON = ROOT / ".venv" / "bin" / "python"
 PLACEMENT = ("berth.app.placement",)
 """The modules that `berth placement` imports."""
 ALL = (
+    *PLACEMENT,
     "berth.app.processes",
     "berth.app.virt",
     "berth.adapters.bus.rabbitmq",
     "berth.adapters.ledger.postgres.postgres_ledger",
 )
-"""The modules that the other commands which run Berth import."""
+"""The modules that all commands which run Berth import."""
 
+_COMMAND_S = 60.0
 _POLL_S = 0.005
 
 
@@ -94,11 +98,38 @@ class Forks:
         """End the process."""
         self._process.communicate()
 
-    def start(
-        self, words: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path
+    def start(  # noqa: PLR0913 - what a process is started with
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        log: Path,
+        *,
+        errors: Path | None = None,
+        given: Path | None = None,
+        namespace: str = "",
     ) -> Fork:
-        """Start `berth WORDS…` in a folder and return its process."""
-        return Fork(self, self.ask([words, dict(environment), str(folder), str(log)]), words)
+        """Start `berth WORDS…` and return its process.
+
+        Args:
+            words: the words of the command.
+            environment: all its environment variables.
+            folder: its working directory.
+            log: the file of its output.
+            errors: the file of its standard error; None appends it to the log.
+            given: the file of its standard input; None is an empty one.
+            namespace: the name of the network namespace to run in; empty for that of the tests.
+        """
+        asked = {
+            "words": list(words),
+            "environment": dict(environment),
+            "folder": str(folder),
+            "given": str(given or os.devnull),
+            "output": str(log),
+            "errors": str(errors or log),
+            "namespace": namespace and f"/run/netns/{namespace}",
+        }
+        return Fork(self, self.ask(asked), words)
 
     def ask(self, line: object) -> Any:  # noqa: ANN401 - JSON, of any shape
         """Send a line to the forking process and return its answer."""
@@ -108,3 +139,49 @@ class Forks:
             self._process.stdin.write(json.dumps(line) + "\n")
             self._process.stdin.flush()
             return json.loads(self._process.stdout.readline())
+
+
+@cache
+def forks() -> Forks:
+    """Return the process that starts those of this session, which the end of the session ends."""
+    return Forks(ALL)
+
+
+def run_berth(
+    *words: str,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    given: str = "",
+    timeout_s: float = _COMMAND_S,
+) -> "subprocess.CompletedProcess[str]":
+    """Run `berth WORDS…` to its end in a fork, and return its exit code, output and errors.
+
+    Args:
+        words: the words of the command.
+        environment: all its environment variables; None for those of this process.
+        folder: its working directory; None for that of this process.
+        given: its standard input.
+        timeout_s: the longest time it may take.
+
+    Raises:
+        TimeoutExpired: it took longer, and was killed.
+    """
+    with tempfile.TemporaryDirectory(prefix="berth-command-") as files:
+        input_, output, errors = (Path(files) / name for name in ("input", "output", "errors"))
+        for path, text in ((input_, given), (output, ""), (errors, "")):
+            path.write_text(text, "utf-8")
+        process = forks().start(
+            words,
+            os.environ if environment is None else environment,
+            folder or Path.cwd(),
+            output,
+            errors=errors,
+            given=input_,
+        )
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        return subprocess.CompletedProcess(words, code, output.read_text(), errors.read_text())

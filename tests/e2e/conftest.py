@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import httpx
 import pytest
 
 from berth.lab import loopback
-from tests.forks import ALL, Fork, Forks
+from tests.forks import Fork, forks
 
 _READY_S = 120.0
 _STOP_S = 20.0
@@ -56,20 +55,6 @@ class Part:
         return self.process.returncode
 
 
-@cache
-def forks() -> Forks:
-    """Return the process that starts the others, which the end of the session ends."""
-    return Forks(ALL)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _end_of_forks() -> Iterator[None]:
-    """End the process that starts the others, if there is one."""
-    yield
-    if forks.cache_info().currsize:
-        forks().__exit__()
-
-
 @dataclass
 class Processes:
     """Starts `berth` processes for one test and stops the remaining ones at its end.
@@ -88,13 +73,15 @@ class Processes:
         self,
         *words: str,
         within: Sequence[str] = (),
+        namespace: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> Part:
         """Start `berth WORDS…` with its log in the test's folder.
 
         Args:
             words: the words of the command.
-            within: put before the command, for example to run it in a network namespace.
+            within: put before the command, which makes it a program instead of a fork.
+            namespace: the name of the network namespace of a fork; empty for that of the tests.
             environment: the environment of the process; None for that of this one.
         """
         environ = os.environ if environment is None else environment
@@ -104,7 +91,7 @@ class Processes:
             command = [*within, sys.executable, "-m", "berth.cli.main", *words]
             process = self._run(command, environ, log)
         else:
-            process = forks().start(words, environ, self.folder, log)
+            process = forks().start(words, environ, self.folder, log, namespace=namespace)
         part = Part(process, log)
         self.started.append(part)
         return part

@@ -7,7 +7,7 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,8 +72,8 @@ class ComputeHost:
     folder: Path
     virt: Mapping[str, str | int | float] = field(default_factory=dict[str, str | int | float])
     """The settings of the section `virt`."""
-    within: Sequence[str] = ()
-    """The words before each command of this host, for example to run it in a namespace."""
+    namespace: str = ""
+    """The name of the network namespace of this host; empty for that of the tests."""
     driver: str = "qemu"
     keeper: int | None = None
     """The id of the parent process of all guests; None finds guests by their marks."""
@@ -209,7 +209,7 @@ class GuestCloud:
             *("--driver", one.driver, "--guests", str(one.folder / "guests")),
             *("--images", str(self._images)),
         )
-        one.agent = self._processes.start("agent", *words, within=one.within)
+        one.agent = self._processes.start("agent", *words, namespace=one.namespace)
         return one.agent
 
     def create(self, name: str, *, flavor: str = "tiny", image: str = STUB, **more: object) -> str:

@@ -47,10 +47,6 @@ class Machines:
         for name in self.names:
             _ip("-n", name, "link", "set", _CABLE, "up")
 
-    def within(self, end: int) -> list[str]:
-        """Return the words that, put before a command, run it at one of the ends."""
-        return ["ip", "netns", "exec", self.names[end]]
-
     def remove(self) -> None:
         """Remove the namespaces that exist, and with them the cable."""
         for name in self.names:

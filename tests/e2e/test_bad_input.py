@@ -6,8 +6,6 @@ Other tests check with schemathesis that no input causes a server error.
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -17,6 +15,7 @@ import pytest
 from berth.lab.loopback import free_port
 from tests.e2e.conftest import Processes, Service
 from tests.e2e.outages.cloud import check_audit
+from tests.forks import run_berth
 
 _NOBODY: Final = "00000000-0000-4000-8000-00000000dead"
 _VERSION: Final = {"OpenStack-API-Version": "compute 2.96", "Content-Type": "application/json"}
@@ -292,14 +291,7 @@ def test_the_command_line_says_it_as_clearly(
     """The command fails, names the fault without a traceback, and nothing is written."""
     service, _ = cloud
     before = _version(service)
-    done = subprocess.run(
-        [sys.executable, "-m", "berth.cli.main", *words],
-        env={**os.environ, "BERTH_URL": service.url},
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=60,
-    )
+    done = run_berth(*words, environment={**os.environ, "BERTH_URL": service.url})
     assert done.returncode != 0
     assert word in done.stderr
     assert "Traceback" not in done.stderr

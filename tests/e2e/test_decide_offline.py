@@ -1,24 +1,13 @@
 """`berth decide` on an exported state, compared with the running service."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from tests.e2e.conftest import Processes, Service
-
-
-def _berth(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "berth.cli.main", *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+from tests.forks import run_berth
 
 
 def _choices(decision: dict[str, Any]) -> list[tuple[str, float]]:
@@ -43,10 +32,10 @@ def test_the_exported_state_gives_the_services_own_choice(
         service.wait_for_status(service.create("small", f"before-{number}"), "ACTIVE")
     for flavor, count in (("large", 1), ("small", 5), ("large", 3)):
         state = tmp_path / "state.json"
-        exported = _berth("state", "export", "--url", service.url, "--output", str(state))
+        exported = run_berth("state", "export", "--url", service.url, "--output", str(state))
         assert exported.returncode == 0, exported.stderr
         words = ["server", "create", "x", "--flavor", flavor, "--count", str(count), "--dry-run"]
-        tried = _berth(*words, "--json", "--url", service.url)
+        tried = run_berth(*words, "--json", "--url", service.url)
         assert tried.returncode == 0, tried.stderr
         uuid = service.create(flavor, f"then-{flavor}-{count}", count=count)
         service.wait_for_status(uuid, "ACTIVE")
@@ -57,7 +46,7 @@ def test_the_exported_state_gives_the_services_own_choice(
         request.write_text(
             json.dumps({"request_id": request_id, "count": count, "flavor": flavors[flavor]})
         )
-        decided = _berth("decide", "--state", str(state), "--request", str(request), "--json")
+        decided = run_berth("decide", "--state", str(state), "--request", str(request), "--json")
         assert decided.returncode == 0, decided.stderr
         offline = json.loads(decided.stdout)
         assert _choices(offline["decision"]) == _choices(decision)

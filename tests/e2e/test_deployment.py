@@ -18,6 +18,7 @@ import pytest
 from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.lab import loopback
 from berth.lab.certificates import write_certificate
+from tests.forks import Fork, forks, run_berth
 from tests.unit.config.test_deployment import COMMANDS, DEPLOY, SERVICES, UNITS, unit_of
 
 pytestmark = [pytest.mark.postgres, pytest.mark.rabbitmq]
@@ -37,7 +38,7 @@ def _free_address() -> str:
 class Started:
     """A process and the address of its probes."""
 
-    process: subprocess.Popen[bytes]
+    process: Fork
     probes: str
     log: Path
     stop_s: float = 30.0
@@ -74,16 +75,10 @@ class Machine:
 
     def run(self, *words: str, given: str = "", **more: str) -> str:
         """Run a `berth` command of an operator, which must succeed, and return what it prints."""
-        done = subprocess.run(
-            [*_BERTH, *words],
-            env=self.environ({**self.control, **more}),
-            cwd=self.folder,
-            input=given.encode(),
-            check=False,
-            capture_output=True,
-        )
+        environ = self.environ({**self.control, **more})
+        done = run_berth(*words, environment=environ, folder=self.folder, given=given)
         assert done.returncode == 0, (words, done.stderr)
-        return done.stdout.decode()
+        return done.stdout
 
     @property
     def url(self) -> str:
@@ -108,10 +103,7 @@ class Machine:
         """Start a command with probes at a free address and return it."""
         log, probes = self.folder / f"{name}.log", _free_address()
         environ = self.environ({**more, "BERTH_METRICS_LISTEN": probes})
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [*_BERTH, *words], env=environ, cwd=self.folder, stdout=out, stderr=out
-            )
+        process = forks().start(words, environ, self.folder, log)
         self.started.append(Started(process, probes, log))
         return self.started[-1]
 

@@ -36,7 +36,7 @@ def running(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Ite
             {
                 "driver": "libvirt",
                 "keeper": libvirt.pid,
-                "within": machines.within(end),
+                "namespace": machines.names[end],
                 "virt": {
                     "move_address": address,
                     "type": "tcg",

@@ -23,7 +23,7 @@ def machines() -> Iterator[Machines]:
 def running(machines: Machines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestCloud]:
     """Yield a cloud whose hosts are the two machines."""
     hosts = [
-        {"within": machines.within(end), "virt": {"move_address": address, "type": "tcg"}}
+        {"namespace": machines.names[end], "virt": {"move_address": address, "type": "tcg"}}
         for end, address in enumerate(ADDRESSES)
     ]
     with guest_cloud(tmp_path_factory.mktemp("cloud"), *hosts) as cloud:

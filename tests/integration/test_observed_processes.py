@@ -16,7 +16,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.lab.loopback import free_port
-from tests.forks import ALL, PLACEMENT, Forks
+from tests.forks import forks
 
 READY_S = 180.0
 REQUEST_ID = "x-openstack-request-id"
@@ -24,18 +24,11 @@ SERVER = {"server": {"name": "a", "flavorRef": "f", "imageRef": "i", "networks":
 NEWEST = {"OpenStack-API-Version": "compute 2.90"}
 
 
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    """Yield the process that starts the others."""
-    with Forks((*PLACEMENT, *ALL)) as forks:
-        yield forks
-
-
 @contextmanager
-def berth(forks: Forks, folder: Path, *words: str, **settings: str) -> Iterator[None]:
+def berth(folder: Path, *words: str, **settings: str) -> Iterator[None]:
     """Run a process until the end of the body, and check that it exits with 0."""
     environ = {**os.environ, **settings, "BERTH_LOG_FORMAT": "json"}
-    process = forks.start(words, environ, folder, folder / f"{words[0]}.log")
+    process = forks().start(words, environ, folder, folder / f"{words[0]}.log")
     try:
         yield
         process.send_signal(signal.SIGTERM)
@@ -104,7 +97,7 @@ class Collector:
 
 
 @pytest.mark.parametrize("part", ["scheduler", "agent", "placement"])
-def test_every_process_has_an_address_for_probes(forks: Forks, tmp_path: Path, part: str) -> None:
+def test_every_process_has_an_address_for_probes(tmp_path: Path, part: str) -> None:
     """A process serves its metrics and both probes at that address, and nothing else."""
     port = free_port()
     base = f"http://127.0.0.1:{port}"
@@ -114,7 +107,7 @@ def test_every_process_has_an_address_for_probes(forks: Forks, tmp_path: Path, p
         "placement": ("placement", "--listen", "127.0.0.1:0"),
     }
     settings = {"BERTH_METRICS_LISTEN": f"127.0.0.1:{port}"}
-    with berth(forks, tmp_path, *words[part], **settings):
+    with berth(tmp_path, *words[part], **settings):
         until(lambda: get(f"{base}/readyz").status_code == 200)
         assert get(f"{base}/healthz").json() == {"status": "ok"}
         text = get(f"{base}/metrics").text
@@ -134,7 +127,7 @@ def bus(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 def test_one_request_is_one_trace_through_all_processes(
-    forks: Forks, tmp_path: Path, bus: dict[str, str]
+    tmp_path: Path, bus: dict[str, str]
 ) -> None:
     """The spans of api, scheduler and agent form one trace, with or without a broker."""
     collector, port, ready = Collector(), free_port(), f"127.0.0.1:{free_port()}"
@@ -145,9 +138,9 @@ def test_one_request_is_one_trace_through_all_processes(
         with ExitStack() as processes:
             api = ("api", "--listen", f"127.0.0.1:{port}")
             for words in (api, ("agent", "--fake-hosts", "2")):
-                processes.enter_context(berth(forks, tmp_path, *words, **settings))
+                processes.enter_context(berth(tmp_path, *words, **settings))
             watched = {"BERTH_METRICS_LISTEN": ready}
-            processes.enter_context(berth(forks, tmp_path, "scheduler", **settings, **watched))
+            processes.enter_context(berth(tmp_path, "scheduler", **settings, **watched))
             until(lambda: get(f"http://{ready}/readyz").status_code == 200)
             if bus:
                 until(lambda: "berth_broker_up 1.0" in get(f"{base}/metrics").text)

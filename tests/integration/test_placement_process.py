@@ -1,16 +1,21 @@
 """`berth placement` as a process, on real sockets."""
 
 import json
+import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+
+from tests.forks import Fork, forks, run_berth
 
 READY_S = 60.0
 TOKEN = {"x-auth-token": "admin"}
@@ -19,26 +24,27 @@ TOKEN = {"x-auth-token": "admin"}
 @contextmanager
 def placement(folder: Path, *words: str) -> Iterator[str]:
     """Run the process until the end of the body, and yield its URL."""
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "berth.cli.main", "placement"),
-            *("--listen", "127.0.0.1:0", "--auth", "noauth2", *words),
-        ],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        cwd=folder,
-        text=True,
-    )
+    log = folder / "placement.log"
+    log.touch()
+    options = ("--listen", "127.0.0.1:0", "--auth", "noauth2", *words)
+    process = forks().start(["placement", *options], os.environ, folder, log)
     try:
-        assert process.stderr is not None
-        line = process.stderr.readline()
-        assert "Berth listens on " in line, line + process.stderr.read()
-        yield line.rpartition(" ")[2].strip()
+        yield address(process, log)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+
+
+def address(process: Fork, log: Path) -> str:
+    """Wait until the log of a process says where it listens, and return its URL."""
+    ends_s = time.monotonic() + READY_S
+    while not (found := re.search(r"Berth listens on (\S+)\n", log.read_text("utf-8"))):
+        assert process.poll() is None, log.read_text("utf-8")
+        assert time.monotonic() < ends_s, log.read_text("utf-8")
+        time.sleep(0.02)
+    return found[1]
 
 
 @pytest.fixture(scope="module")
@@ -184,14 +190,7 @@ def test_a_wrong_policy_starts_nothing(tmp_path: Path) -> None:
     """A policy file with an unknown rule ends the process with 2 and names the rule."""
     (tmp_path / "rules").write_text('"placement:traits:list": "rule:nowhere"\n')
     words = ("placement", "--ledger", "memory:", "--listen", "127.0.0.1:0", "--policy-file")
-    ended = subprocess.run(
-        [sys.executable, "-m", "berth.cli.main", *words, "rules"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=READY_S,
-        check=False,
-    )
+    ended = run_berth(*words, "rules", folder=tmp_path)
     assert ended.returncode == 2
     assert "there is no rule 'nowhere'" in ended.stderr
 

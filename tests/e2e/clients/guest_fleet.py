@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ from berth.testing.private_libvirt import PrivateLibvirt, private_libvirt
 from tests.e2e.clients.clouds import Cloud, users_file
 from tests.e2e.conftest import Part, Processes
 from tests.e2e.guest_cloud import ComputeHost, wait_until
+from tests.forks import run_berth
 
 PASSWORD: Final = "secret"
 _AUDIT_S: Final = 60.0
@@ -124,14 +123,7 @@ class GuestFleet:
             "BERTH_USER": "admin",
             "BERTH_PASSWORD": PASSWORD,
         }
-        done = subprocess.run(
-            [sys.executable, "-m", "berth.cli.main", "audit", *words],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_AUDIT_S,
-            check=False,
-        )
+        done = run_berth("audit", *words, environment=environment, timeout_s=_AUDIT_S)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def wait_until_empty(self) -> None:

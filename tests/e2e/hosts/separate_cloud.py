@@ -4,15 +4,13 @@ import json
 import os
 import signal
 import ssl
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from unittest.mock import patch
 
 import httpx
@@ -22,15 +20,13 @@ from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.cli.main import main
 from berth.lab import loopback
 from berth.lab.certificates import write_certificate
-from tests.e2e.conftest import forks
-from tests.forks import Fork
+from tests.forks import Fork, forks, run_berth
 
 WITHIN_S = 120.0
 """The longest wait; on an idle machine everything happens far sooner."""
 DOWN_TIME_S = 12.0
 """The API saves heartbeats every 5 seconds, so a host that is alive is never older than half."""
 HOSTS = ("rack1-01", "rack1-02", "rack1-03")
-_BERTH: Final = (sys.executable, "-m", "berth.cli.main")
 _STOP_S = 30.0
 _PASSWORD = "correct horse"
 _POLICY = """
@@ -91,13 +87,10 @@ class SeparateCloud:
         control.mkdir()
         write_certificate(self.certificate, control / "api.key")
         (control / "policy.toml").write_text(_POLICY.format(down_time_s=self.down_time_s))
-        subprocess.run(
-            [*_BERTH, "user", "add", "--htpasswd", "users", "--password-stdin", "admin"],
-            env=_environ({}),
-            cwd=control,
-            input=_PASSWORD.encode(),
-            check=True,
-        )
+        words = ("user", "add", "--htpasswd", "users", "--password-stdin", "admin")
+        run_berth(
+            *words, environment=_environ({}), folder=control, given=_PASSWORD
+        ).check_returncode()
         if self.broker is not None:
             (control / "host.password").write_text(f"{URL(self.broker.url).password}\n")
             (control / "host.password").chmod(0o600)

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -13,6 +12,7 @@ from typing import Final
 
 from berth.adapters.bus.rabbitmq import RabbitBroker
 from tests.e2e.conftest import Part, Processes, Service
+from tests.forks import run_berth
 from tests.relay import Relay, relaying
 
 HOSTS: Final = 4
@@ -193,14 +193,7 @@ def check_audit(service: Service) -> None:
 
 def berth(service: Service, *words: str) -> "subprocess.CompletedProcess[str]":
     """Run `berth WORDS…` against a service and return the completed process."""
-    return subprocess.run(
-        [sys.executable, "-m", "berth.cli.main", *words],
-        env={**os.environ, "BERTH_URL": service.url},
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=60,
-    )
+    return run_berth(*words, environment={**os.environ, "BERTH_URL": service.url})
 
 
 def wait_until(true: Callable[[], bool], what: object) -> None:

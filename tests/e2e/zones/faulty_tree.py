@@ -20,9 +20,8 @@ from berth.domain.zones.zone import RemoteInstanceStage, Zone
 from berth.lab.zone_process import ZoneProcess, ZoneSpec
 from berth.lab.zone_snapshots import faults_of, read_snapshots
 from berth.lab.zone_tree import ZoneTree, made_tree
-from tests.e2e.conftest import forks
 from tests.e2e.zones.gate import Gate, gate_to
-from tests.forks import Fork
+from tests.forks import Fork, forks
 
 WITHIN_S = 90.0
 """The longest wait; on an idle machine everything happens far sooner."""
