@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.compute.instance import Status
+from berth.domain.compute.instance import Status, Task
 from tests.unit.api.cloud import Answer, Json, Stack
 
 OLD, NEW = "2.101", "2.102"
@@ -176,4 +176,19 @@ async def test_a_server_is_not_pinned_while_a_revert_may_move_it(stack: Stack) -
     refused = await put(stack, uuid, "nova")
     assert refused.status == 409
     assert "Confirm or revert it first" in refused.body["conflictingRequest"]["message"]
+    assert (await put(stack, uuid, None)).status == 200
+
+
+@pytest.mark.parametrize("task", [Task.RESIZE_PREP, Task.MIGRATING, Task.REBUILDING])
+async def test_a_server_is_not_pinned_while_a_host_is_chosen_for_it(
+    stack: Stack, task: Task
+) -> None:
+    """The chosen host may be in another zone; other tasks do not matter."""
+    uuid = await stack.server()
+    await stack.activate(uuid)
+    for now, status in ((task, 409), (Task.POWERING_OFF, 200)):
+        instance = await stack.parts.instances.get(uuid)
+        await stack.parts.instances.save(replace(instance, task=now))
+        answer = await put(stack, uuid, "nova")
+        assert answer.status == status
     assert (await put(stack, uuid, None)).status == 200

@@ -27,13 +27,14 @@ from berth.api.compute.views.servers import (
     extra_of,
     reduced,
 )
-from berth.api.fleet import zone_of
+from berth.api.fleet import zones_of
 from berth.api.links import COMPUTE, linker_of
 from berth.api.routing import Answer, Call
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.services.requests.permissions import check_lock
 from berth.services.servers.instances import AcceptedCreate
+from berth.services.servers.moves import AWAITING
 
 _DESCRIPTION = (2, 19)
 _HOSTNAME = (2, 90)
@@ -41,6 +42,9 @@ _PINNED_ZONE = (2, 104)
 # A change is given up after this many attempts to save it, so that a request does not retry forever
 # while other writers keep changing the same record.
 _SAVE_TRIES = 25
+# While one of these tasks waits for a scheduler, the instance has no migration yet, but the request
+# for a host already says that any zone will do.
+_MOVING_TASKS = frozenset(AWAITING.values())
 
 
 async def create_servers(call: Call) -> Answer:
@@ -210,7 +214,8 @@ def _pinned(call: Call, old: Instance, change: ServerChange) -> Instance:
     """Return an instance that is pinned to its current availability zone, or no longer pinned.
 
     Raises:
-        ConflictError: the instance is pinned to another zone, or is not in the requested zone.
+        ConflictError: the instance is pinned to another zone, is not in the requested zone, or may
+            leave it by a move in progress.
     """
     zone = change.pinned_zone
     if zone is UNSET or zone == old.requested_zone:
@@ -221,16 +226,21 @@ def _pinned(call: Call, old: Instance, change: ServerChange) -> Instance:
                 "Cannot change pinned availability zone directly. Unpin first by setting "
                 "pinned_availability_zone to null."
             )
+        if old.task in _MOVING_TASKS:
+            raise ConflictError(
+                f"Cannot pin server {old.uuid} while its task {old.task} is in progress, because "
+                "it may move the server to a host in another zone. Try again when it has ended."
+            )
         if old.migration_uuid is not None:
             raise ConflictError(
                 f"Cannot pin server {old.uuid} while its resize or migration waits, because a "
                 "revert may return it to a host in another zone. Confirm or revert it first."
             )
-        current = "" if old.host is None else zone_of(call.parts, old.host)
-        if zone != current:
+        current = () if old.host is None else zones_of(call.parts, old.host)
+        if zone not in current:
             raise ConflictError(
-                f"Server can only be pinned to its current availability zone {current!r}, but "
-                f"{zone!r} was requested."
+                "Server can only be pinned to its current availability zone "
+                f"{','.join(current)!r}, but {zone!r} was requested."
             )
     return replace(old, requested_zone=zone)
 
