@@ -2,18 +2,27 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
-import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from berth.adapters.http_connections import ConnectionLimit
 from berth.adapters.http_protocol import LimitedProtocol
-from berth.adapters.http_server import ConnectionPolicy, config_of, listening
+from berth.adapters.http_server import (
+    ConnectionPolicy,
+    HttpConfig,
+    HttpServer,
+    TlsFiles,
+    config_of,
+    listening,
+)
+from berth.lab.certificates import write_certificate
 
 UNREAD_BYTES_MAX = 4096
 MESSAGE_S_MAX = 0.3
@@ -49,9 +58,9 @@ async def port() -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def serving_at(config: uvicorn.Config) -> AsyncGenerator[int]:
+async def serving_at(config: HttpConfig, **limits: float) -> AsyncGenerator[int]:
     """Serve an application within the context, and yield its port."""
-    server = uvicorn.Server(config)
+    server = HttpServer(config, **limits)
     with listening("127.0.0.1", 0) as listener:
         serving = asyncio.create_task(server.serve([listener]))
         while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
@@ -92,9 +101,9 @@ async def client(port: int) -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def connected(port: int) -> AsyncGenerator[Client]:
-    """Yield a client that is connected to a server."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def connected(port: int, tls: ssl.SSLContext | None = None) -> AsyncGenerator[Client]:
+    """Yield a client that is connected to a server, with TLS if a context is given."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
     yield Client(reader, writer)
     writer.close()
     with suppress(ConnectionError):
@@ -189,6 +198,37 @@ async def test_idle_connections_make_room() -> None:
         assert await new.answer() == (200, b"0 1")
         assert await idle[0].answer() == (0, b"")
         assert closed == ["idle"] * 5
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> TlsFiles:
+    """Write a certificate and its key, and return their files."""
+    files = TlsFiles(tmp_path / "certificate.pem", tmp_path / "key.pem")
+    write_certificate(files.certificate, files.key)
+    return files
+
+
+async def test_handshakes_count_as_connections(tls: TlsFiles) -> None:
+    """Clients that never begin TLS are limited like idle connections, and end at a deadline."""
+    closed: list[str] = []
+    limit = ConnectionLimit(3, closed.append)
+    config = config_of(count, tls, connections=ConnectionPolicy(limit=limit))
+    async with serving_at(config, handshake_s_max=MESSAGE_S_MAX) as port, AsyncExitStack() as stack:
+        silent = [await stack.enter_async_context(connected(port)) for _ in range(6)]
+        assert await silent[0].answer() == (0, b"")
+        assert (len(limit), closed) == (3, ["idle"] * 3)
+        async with connected(port, ssl.create_default_context(cafile=tls.certificate)) as client:
+            await client.send(GET, b"\r\n")
+            assert await client.answer() == (200, b"0 1")
+            assert [await one.answer() for one in silent] == [(0, b"")] * 6
+            await client.send(GET + b"\r\n")
+            assert await client.answer() == (200, b"0 1")
+            assert len(limit) == 1
+        strange = await stack.enter_async_context(connected(port))
+        await strange.send(GET + b"\r\n")
+        assert (await strange.answer())[0] == 0
+        await stack.enter_async_context(connected(port))
+    assert len(limit) == 0
 
 
 async def test_clients_that_make_the_server_wait_make_room() -> None:

@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from berth.adapters.http_connections import ConnectionLimit
+from berth.adapters.http_connections import Connection, ConnectionLimit
 from berth.domain.client_network import network_of
 
 UNREAD_BYTES_MAX: Final = 128 * 1024
@@ -50,9 +50,11 @@ class LimitedProtocol(HttpToolsProtocol):
             client must read `READ_BYTES_MIN` bytes of a response that exceeds the send buffer.
         connections: the limit that all connections of the server share; None creates a limit for
             this connection alone.
+        replaces: the entry of the connection in the limit during its TLS handshake, if there is
+            one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the arguments of uvicorn's protocols, and limits
         self,
         config: uvicorn.Config,
         server_state: ServerState,
@@ -62,11 +64,13 @@ class LimitedProtocol(HttpToolsProtocol):
         unread_bytes_max: int = UNREAD_BYTES_MAX,
         message_s_max: float = MESSAGE_S_MAX,
         connections: ConnectionLimit | None = None,
+        replaces: Connection | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._unread_bytes_max = unread_bytes_max
         self._message_s_max = message_s_max
         self._open = ConnectionLimit() if connections is None else connections
+        self._replaces = replaces
         self._unread_bytes = 0
         self._was_asked = False
         self._is_between = False
@@ -79,6 +83,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._wait()
         # The limit counts by the peer's address, because the headers, which may name the client
         # behind a proxy, arrive later.
+        if self._replaces is not None:
+            self._open.remove(self._replaces)
+            self._replaces = None
         peer = cast("tuple[str, int] | None", transport.get_extra_info("peername"))
         self._open.add(self, network_of(peer[0]) if peer else "")
 

@@ -4,17 +4,18 @@ import asyncio
 import signal
 import socket
 import ssl
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from berth.adapters.http_connections import ConnectionLimit
+from berth.adapters.http_connections import Connection, ConnectionLimit
+from berth.adapters.http_handshakes import HANDSHAKE_S_MAX, TlsListener
 from berth.adapters.http_protocol import LimitedProtocol
 from berth.domain.errors import InvalidInputError
 
@@ -65,6 +66,14 @@ class ConnectionPolicy:
 _DEFAULT_POLICY = ConnectionPolicy()
 
 
+class HttpConfig(uvicorn.Config):
+    """Uvicorn's configuration, and the limit that all connections of the server share."""
+
+    def __init__(self, limit: ConnectionLimit, app: ASGIApp, **options: Any) -> None:  # noqa: ANN401 - whatever uvicorn accepts
+        super().__init__(app, **options)
+        self.limit = limit
+
+
 async def serve_http(
     app: ASGIApp,
     listener: socket.socket,
@@ -84,7 +93,7 @@ async def serve_http(
     Raises:
         InvalidInputError: the certificate or the key cannot be used.
     """
-    await _Server(config_of(app, tls, sockets, connections)).serve(sockets=[listener])
+    await _SignalledServer(config_of(app, tls, sockets, connections)).serve(sockets=[listener])
 
 
 async def serve_beside(app: ASGIApp, listener: socket.socket) -> None:
@@ -95,7 +104,7 @@ async def serve_beside(app: ASGIApp, listener: socket.socket) -> None:
         listener: a listening socket, which is closed at the end; see `listening`.
     """
     with listener:
-        await _Companion(config_of(app)).serve(sockets=[listener])
+        await HttpServer(config_of(app)).serve(sockets=[listener])
 
 
 def config_of(
@@ -103,11 +112,12 @@ def config_of(
     tls: TlsFiles | None = None,
     sockets: type[asyncio.Protocol] | None = None,
     connections: ConnectionPolicy = _DEFAULT_POLICY,
-) -> uvicorn.Config:
+) -> HttpConfig:
     """Return uvicorn's configuration for one of Berth's applications; see `serve_http`."""
     limit = ConnectionLimit() if connections.limit is None else connections.limit
     protocol = partial(LimitedProtocol, connections=limit)
-    config = uvicorn.Config(
+    config = HttpConfig(
+        limit,
         app,
         loop="none",
         http=cast("type[asyncio.Protocol]", protocol),
@@ -143,7 +153,41 @@ def config_of(
     return config
 
 
-class _Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
+    """A server that does not handle signals, and whose limit includes TLS handshakes."""
+
+    def __init__(self, config: HttpConfig, handshake_s_max: float = HANDSHAKE_S_MAX) -> None:
+        super().__init__(config)
+        self._limit = config.limit
+        self._handshake_s_max = handshake_s_max
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave the signal handlers of the process unchanged."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections."""
+        context = self.config.ssl
+        if context is None or sockets is None:
+            await super().startup(sockets)
+            return
+        await self.lifespan.startup()
+
+        def protocol(handshake: Connection) -> asyncio.Protocol:
+            create = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
+            return create(self.config, self.server_state, self.lifespan.state, replaces=handshake)
+
+        listeners = [
+            TlsListener(one, context, protocol, self._limit, self._handshake_s_max)
+            for one in sockets
+        ]
+        # Uvicorn only closes its servers, and waits for their end.
+        self.servers = cast("list[asyncio.Server]", listeners)
+        self.started = True
+
+
+class _SignalledServer(HttpServer):
     """A server that returns after a signal, so that the caller can close the ledger.
 
     Uvicorn's own server raises the signal again after it has stopped, which would end the process.
@@ -155,13 +199,4 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.handle_exit, number, None)
-        yield
-
-
-class _Companion(uvicorn.Server):
-    """A server that does not handle signals."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Leave the signal handlers of the process unchanged."""
         yield

@@ -1,12 +1,11 @@
 """The transports of sessions, each of which a test can stop, start again and break."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
-    contextmanager,
 )
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from random import Random
 from typing import Protocol
 
 import aio_pika
-import uvicorn
 from starlette.applications import Starlette
 from yarl import URL
 
@@ -27,7 +25,7 @@ from berth.adapters.gateway.remote import Connect, FrameStream
 from berth.adapters.gateway.session import SessionList
 from berth.adapters.gateway.websocket_client import connector
 from berth.adapters.gateway.websocket_server import socket_class
-from berth.adapters.http_server import TlsFiles, config_of, listening
+from berth.adapters.http_server import HttpServer, TlsFiles, config_of, listening
 from berth.config.control_keys import ControlKeyFile
 from berth.domain.errors import UnavailableError
 from berth.lab import loopback
@@ -177,13 +175,6 @@ class RabbitTransport:
         return broker_connector(lambda: self.near(host), host, key.sign, self.pins(host))
 
 
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Leave the signal handlers of the test's process unchanged."""
-        yield
-
-
 class WebSocketTransport:
     """Carries frames over WebSocket, on uvicorn as the API does, through a proxy.
 
@@ -199,7 +190,7 @@ class WebSocketTransport:
         if folder is not None:
             self._tls = TlsFiles(folder / "api.pem", folder / "api.key")
             write_certificate(self._tls.certificate, self._tls.key)
-        self._server: _Server | None = None
+        self._server: HttpServer | None = None
         self._serving: asyncio.Task[None] | None = None
         self._proxying: AbstractAsyncContextManager[Proxy] | None = None
         self._proxy: Proxy | None = None
@@ -209,7 +200,7 @@ class WebSocketTransport:
         if self._proxy is None:
             self._proxying = proxying(loopback.HOST, self._port)
             self._proxy = await self._proxying.__aenter__()
-        server = self._server = _Server(config_of(Starlette(), self._tls, self._sockets))
+        server = self._server = HttpServer(config_of(Starlette(), self._tls, self._sockets))
         listener = listening(loopback.HOST, self._port)
         self._serving = asyncio.create_task(server.serve(sockets=[listener]))
         async with asyncio.timeout(_WITHIN_S):
