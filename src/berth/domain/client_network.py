@@ -1,10 +1,10 @@
-"""The network that limits on clients count as one client."""
+"""The address or network that counts as one client in limits per client."""
 
 import ipaddress
 
 
 def network_of(address: str) -> str:
-    """Return the address or network that limits count as one client.
+    """Return the address or network that counts as one client in limits per client.
 
     The result is an IPv4 address itself, or the /64 network of an IPv6 address, because one client
     usually controls a whole /64. Text that is not an IP address is returned unchanged.

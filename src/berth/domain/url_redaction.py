@@ -13,8 +13,8 @@ _ACCOUNT: Final = re.compile(r"://[^\n]*@")
 def redact_url(url: str) -> str:
     """Return a URL without query and fragment, and with `***` for its user and password.
 
-    The URL may be malformed, because most errors are about malformed URLs. The end of its account
-    is then uncertain, so `***` replaces everything that may belong to the account.
+    The URL may be malformed, because most errors are about malformed URLs. Where the user and
+    password end is then uncertain, so `***` replaces everything that may belong to them.
     """
     scheme, slashes, rest = url.partition("://")
     if not slashes or _SCHEME.fullmatch(scheme) is None:
@@ -30,5 +30,8 @@ def redact_url(url: str) -> str:
 
 
 def redact_accounts(text: str) -> str:
-    """Return a text in which the accounts of URLs are replaced by `***`."""
+    """Return a text with `***` in place of the users and passwords of the URLs in it.
+
+    In each line, `***` replaces everything between the first `://` and the last `@` after it.
+    """
     return _ACCOUNT.sub(f"://{_HIDDEN}@", text)

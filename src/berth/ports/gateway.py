@@ -205,7 +205,7 @@ class HostSessions(Protocol):
 
     @property
     def gateway(self) -> HostGateway:
-        """Serves the calls of agents."""
+        """The gateway that serves the calls of agents."""
         ...
 
     def signer(self, host: str, message: bytes, signature: bytes) -> HostKey | None:

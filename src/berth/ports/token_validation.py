@@ -59,7 +59,7 @@ class TokenValidator(Protocol):
 
         Raises:
             TokenServiceError: the service gave no usable answer.
-            TokenServiceBusyError: other validations left this one no time.
+            TokenServiceBusyError: the validation waited too long behind others.
             TokenServiceDownError: the service does not answer, or rejects Berth's own account.
         """
         ...

@@ -12,8 +12,9 @@ SIZE_MAX: Final = 2**31 - 1
 process."""
 _PAIRS_MAX: Final = 1_024
 _NAME_MAX: Final = 255
-# Maximum of the characters of all keys and values together: those of the largest extra specs. The
-# same maximum applies to image properties, although one of their values may be longer.
+# Maximum total length of all keys and values, in characters: that of the largest extra specs that
+# the API accepts. It also applies to image properties, although a single value of theirs may be
+# longer.
 _PAIRS_TEXT_MAX: Final = _PAIRS_MAX * 2 * _NAME_MAX
 _TEXT_MAX: Final = 65_535
 

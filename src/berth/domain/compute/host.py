@@ -112,8 +112,8 @@ class Host:
     """The child providers that the agent reported; clients of the Placement API may have added
     others."""
     allocation_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Allocation ratios reported by the host, by resource class; 0 is not a ratio (see
-    `ratios`)."""
+    """Allocation ratios reported by the host, by resource class; 0 means "not set"
+    (`ratios.py`)."""
     forced_ratios: Mapping[str, float] = field(default_factory=dict[str, float])
     """Ratios from the `agent.*_allocation_ratio` settings of the process that the agent reports to.
     They override all others except those of aggregates."""

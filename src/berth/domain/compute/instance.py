@@ -205,7 +205,8 @@ def creation_of(instance: Instance) -> Action:
     # A fault recorded after the launch belongs to a later action, not to the creation.
     fault = instance.fault if instance.launched_at_s is None else None
     at_s = instance.launched_at_s or (fault.created_at_s if fault else None)
-    # An instance with a host has the events of its builds, and this is one that got no host.
+    # The builds of an instance with a host have events of their own. This event is for an instance
+    # that got no host.
     events: tuple[ActionEvent, ...] = ()
     if fault is not None and at_s is not None and instance.host is None and not is_building:
         told = fault.details or fault.message

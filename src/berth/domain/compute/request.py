@@ -15,7 +15,7 @@ COUNT_MAX = 10_000
 """Maximum number of instances of one request."""
 
 HIDDEN_ID = "hidden:"
-"""Before the id of a server in a hint: the tenant may not see the server, so no rule finds it."""
+"""The prefix of a server id in a hint if the tenant may not see the server; no rule finds it."""
 
 _LETTERS = string.ascii_lowercase + string.digits
 # All pairs of base-36 digits, the less significant digit first.
@@ -23,7 +23,7 @@ _PAIRS = tuple(low + high for high in _LETTERS for low in _LETTERS)
 
 
 def without_mark(text: str) -> str:
-    """Return a value of a hint as the tenant sent it."""
+    """Return a value of a hint as the tenant sent it, without `HIDDEN_ID`."""
     return text.removeprefix(HIDDEN_ID)
 
 

@@ -22,10 +22,11 @@ def is_soft_deleted(instance: Instance) -> bool:
 
 
 def is_reclaimable(instance: Instance, before_s: float) -> bool:
-    """Return whether an instance was soft-deleted by a Unix time and is not being restored.
+    """Return whether an instance was soft-deleted at or before a Unix time and may be reclaimed.
 
-    An instance whose final deletion has begun is included, because its host may have died since.
-    Repeating the deletion then frees its capacity; while the host is up, it changes nothing.
+    An instance that is being restored may not. One whose final deletion has begun may, because its
+    host may have died since: repeating the deletion then frees the capacity. If the host is up,
+    the repetition changes nothing.
     """
     if instance.status is not Status.SOFT_DELETED or instance.task not in {None, Task.DELETING}:
         return False

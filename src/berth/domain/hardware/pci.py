@@ -39,7 +39,7 @@ class NumaPolicy(StrEnum):
     REQUIRED = "required"
     """On one of the guest's own NUMA cells."""
     LEGACY = "legacy"
-    """On one of the guest's NUMA cells, or a device whose NUMA cell the host does not report."""
+    """On one of the guest's NUMA cells, or on a NUMA cell that the host does not report."""
     PREFERRED = "preferred"
     """Anywhere, close devices first."""
     SOCKET = "socket"
@@ -90,7 +90,8 @@ class PciPool:
 class DeviceNeed:
     """A guest's request for `count` devices of one alias.
 
-    `numa_policy` is set by flavor or image for all devices; None uses the policy of the alias.
+    `numa_policy` is the policy that flavor or image sets for all devices; None if neither does, and
+    the policy of the alias then applies.
     """
 
     alias: str

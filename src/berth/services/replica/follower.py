@@ -72,7 +72,11 @@ class Follower:
         return self.synced_at_s > 0
 
     async def start(self) -> None:
-        """Load the newest snapshot into every subscriber."""
+        """Load the newest snapshot into every subscriber.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         async with self._lock:
             await self._load()
 
@@ -98,7 +102,12 @@ class Follower:
         return self.version != before
 
     async def run(self) -> None:
-        """Follow the feed until cancelled."""
+        """Follow the feed until cancelled.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached. The subscribers keep their version, and
+                the caller may call this again.
+        """
         while True:
             if not self._needs_reload:
                 await self._feed.wait(self.version, _WAIT_S)

@@ -204,7 +204,7 @@ class Liveness:
         return self.silence.is_uncertain
 
     def read(self) -> list[Reading]:
-        """Return the gauge of uncertainty."""
+        """Return the gauge that says whether the fleet is uncertain."""
         return [Reading(HOSTS_UNCERTAIN, float(self.silence.is_uncertain))]
 
     def _is_cut_off(self, since_ticks_s: float, ticks_s: float) -> bool:

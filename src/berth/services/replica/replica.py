@@ -130,8 +130,8 @@ class Replica:
     def apply(self, changes: Sequence[Change]) -> None:
         """Apply changes; see `Subscriber.apply`."""
         hosts, overlay = self.hosts, self.overlay.hosts
-        # Usage is absolute, so only the last one of a provider counts. It is put in the table after
-        # all instances: NumPy sets many rows at once for the price of a few.
+        # Amounts are absolute, so only the last usage of each provider counts. It is put in the
+        # table after all instances, because NumPy sets many rows in about the time of a few.
         used: dict[str, Mapping[str, int]] = {}
         for change in changes:
             # When a new version begins, the previous one is complete and must have reported the
@@ -151,7 +151,7 @@ class Replica:
             elif isinstance(event, Instance):
                 self._apply_instance(event)
             else:
-                # It may be a provider, whose record has a newer usage.
+                # The event may be the record of a provider, which has a newer usage.
                 self._put_used(used)
                 self._apply_other(event)
         self._end_version()

@@ -85,9 +85,9 @@ class HostStats(NamedTuple):
 class InstanceStats(NamedTuple):
     """The numbers of instances by activity.
 
-    `building` ones wait for a decision or have a task that burdens the disks of a host (a build,
-    rebuild, resize or unshelving). `placed` are all others on hosts; a moving instance is counted
-    on both hosts. `errors` are in ERROR, counted up to ERRORS_MAX.
+    `building` counts the instances that wait for a decision, or have a task that loads the disks of
+    a host (a build, rebuild, resize or unshelving). `placed` counts all others on hosts; a moving
+    instance is counted on both hosts. `errors` counts those in ERROR, up to ERRORS_MAX.
     """
 
     building: int

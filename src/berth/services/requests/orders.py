@@ -20,7 +20,7 @@ class PlaceOrder:
     """Instances to be placed, with the request that rules read and the records to be stored.
 
     `accepted` means that the ledger already stores the instances and the request, which is pending.
-    `within` keeps the project within its quota; None means no limits. For an `offer`, a refusal
+    `within` is the quota check of the project; None means no limits. For an `offer`, a refusal
     stores only the decision, because the instances go elsewhere. `offered` is the placement that
     the offer was based on; the decision shows it when the host is the same. `told` is appended to
     the message of a refusal, and `told_operators` to its details for operators. An order that
@@ -55,8 +55,8 @@ PLACE_BEFORE: Command[PlaceOrder, Decision] = Command("scheduler", "place", Plac
 def check_order(order: PlaceOrder) -> None:
     """Check an order from the bus, where foreign processes may also publish.
 
-    Drivers name files and domains after the uuids of instances, so nothing else may take their
-    place.
+    Drivers name files and domains after the uuids of instances, so any other text in their place
+    could name a foreign file.
 
     Raises:
         InvalidInputError: an instance is not identified by a uuid, the instances are not those of

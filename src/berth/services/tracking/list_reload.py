@@ -121,7 +121,7 @@ class ListReloader:
         return list_digest(here) == list_digest(wanted)
 
     def _write(self, host: str, read: Sequence[LocatedResident]) -> None:
-        """Set the table's list to the list that was read, except for own claims in progress."""
+        """Set the table's list to the one that was read, without touching this process's holds."""
         view, here = self._view, self._list(host)
         known = dict(zip(here, with_attributes(view.hosts, here), strict=True))
         for uuid in here.keys() - {one.uuid for one in read}:

@@ -68,7 +68,8 @@ _PACE: Final = TrackingPace()
 class InstanceTracker:
     """Receives the agents' casts about their instances.
 
-    It must follow the replica among the subscribers of the feed.
+    It must come after the replica in the follower's list of subscribers, because it reads the
+    changes in the host table.
 
     When the feed is the source, the table has all instances from it, and the casts are compared
     with the table. When casts are the source, the table has the instances of reporting hosts from

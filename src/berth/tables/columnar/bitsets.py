@@ -132,7 +132,7 @@ def spread(values: Mapping[int, float], rows: Selection) -> NDArray[np.float64]:
     """Return the value of each of the rows, 0 for rows without a value.
 
     Args:
-        values: values by row, for at most a few of the rows.
+        values: values by row; most rows may be missing.
         rows: K rows.
 
     Returns:

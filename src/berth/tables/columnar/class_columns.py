@@ -78,11 +78,14 @@ class ClassColumns(ColumnSet):
         self.room[row] = room
 
     def put_used_of(self, rows: Rows, amounts: Ints) -> Mask:
-        """Set the used amounts of several rows, each once, and return which of them changed.
+        """Set the used amounts of several rows, and return which of them changed.
 
         Args:
-            rows: (K,).
-            amounts: (K,) the used amounts.
+            rows: (K,) distinct rows.
+            amounts: (K,) the used amounts, in the unit of the class.
+
+        Returns:
+            (K,) bool.
         """
         changed: Mask = self.used[rows] != amounts
         rows, amounts = rows[changed], amounts[changed]

@@ -12,7 +12,7 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 def grown(column: NDArray[_T], rows: int) -> NDArray[_T]:
-    """Return a copy of a column with more rows, `rows` in all; new rows are zero."""
+    """Return a copy of a column, extended to `rows` rows; new rows are zero."""
     copy = np.zeros(rows, dtype=column.dtype)
     copy[: column.size] = column
     return copy

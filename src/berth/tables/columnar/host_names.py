@@ -21,7 +21,8 @@ class HostNames:
         # Nodes of the rows whose node differs from the host name; None until the first such row.
         self._nodes: RowTexts | None = None
         self._folded: dict[str, set[str]] = {}
-        # The results of `only_row` since the last change; the change feed names few hosts often.
+        # The results of `only_row` since the last change, because the events of the feed often name
+        # the same few hosts.
         self._recent: dict[str, int] = {}
 
     @property

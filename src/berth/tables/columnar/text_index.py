@@ -1,7 +1,8 @@
 """A hash index of rows by string, with open addressing over two arrays of small integers.
 
 A dict would store a key object, a row object and an entry per row, about two hundred bytes. This
-index stores four bytes of hash and about six of slots; the strings are stored elsewhere.
+index stores four bytes of hash and about six bytes of slots per row; the strings are stored
+elsewhere.
 """
 
 from array import array

@@ -2,7 +2,7 @@
 
 from array import array
 
-# Size byte of a string that is too long for a size byte and is stored separately.
+# Stands in place of the size for a string that is too long for a size byte and stored separately.
 _LONG = 255
 
 # The buffer is not compacted while it has at most this many unused bytes.

@@ -127,6 +127,9 @@ class AggregateSets:
         Args:
             values: (S,), a result of `least`.
             rows: K rows.
+
+        Returns:
+            (K,) float64.
         """
         return values.take(self._of_row[rows])
 

@@ -70,7 +70,10 @@ class ComputeServices:
         self._columns.put_service(row, service, node)
 
     def detach_row(self, row: int) -> None:
-        """Store the service of a row that is about to lose its host name, if it is the last one."""
+        """Store the service of a row that is about to lose its host name, if no other row has it.
+
+        Call this while the row still has the name.
+        """
         name = self._names.name(row)
         # The columns of the row will be cleared, but the service still exists in the ledger.
         if name not in self._kept and len(self._names.of_name(name)) == 1:

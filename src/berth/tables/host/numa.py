@@ -80,9 +80,9 @@ class CellColumns(ColumnSet):
 
 
 def most_paired(counts: Iterable[int]) -> int:
-    """Return the maximum number of CPUs from cores that each provide equally many.
+    """Return the most CPUs that can be taken if each core used provides the same number of them.
 
-    Each core in use provides at least two CPUs, so the result is 0 if no core has two free CPUs.
+    That number is at least two, so the result is 0 if no core has two free CPUs.
 
     Args:
         counts: the number of free CPUs of each core.

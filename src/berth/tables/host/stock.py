@@ -72,7 +72,7 @@ class Stock:
         return changed
 
     def put_used_of(self, used_by_row: Mapping[int, Mapping[str, int]]) -> list[int]:
-        """Do the same as `put_used` for several rows; return the rows of which a column changed."""
+        """Do the same as `put_used` for several rows; return the rows in which a column changed."""
         rows = np.array([*used_by_row], dtype=np.intp)
         each = [*used_by_row.values()]
         self._add_classes(dict.fromkeys(name for used in each for name in used))
