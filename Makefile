@@ -334,7 +334,7 @@ fuzz: $(INSTALLED) ## the property tests on EXAMPLES new random examples each, a
 	$(say) fuzz "tests/property, $(EXAMPLES) examples a test, and $(EXAMPLES) walks through the life of servers and over trees"
 	@BERTH_FUZZ_EXAMPLES=$(EXAMPLES) BERTH_WALKS=$(EXAMPLES) \
 		$(BIN)/pytest -q -n $(WORKERS) tests/property tests/unit/lifecycle/test_walks.py \
-		tests/unit/services/zoning/test_tree_walks.py $(PYTEST_ARGS)
+		tests/unit/services/zoning/test_tree_walks.py tests/integration/zone_leaks $(PYTEST_ARGS)
 
 bench: $(INSTALLED) kernel $(NOVA)/.dependencies placement-peer ## measure Berth and its peers; BENCH_ARGS goes to python -m bench
 	$(say) bench "python -m bench $(BENCH_ARGS)"

@@ -4,19 +4,26 @@ import asyncio
 import gc
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
 from _pytest.nodeid import coerce_node_id
+from httpx._transports import default
 from hypothesis import HealthCheck, settings
 
 from berth.adapters.bus.rabbitmq import RabbitBroker
+from berth.adapters.ledger.opening import migrate, schema_of
+from berth.adapters.ledger.schema_migration import SCHEMA
 from berth.scheduling.engine.kernel import kernel, using
+from berth.testing.emptying import empty
 from tests.forks import forks
 from tests.rabbit import own_broker, remove
 
@@ -32,7 +39,11 @@ pytest.register_assert_rewrite(
 # is not installed; None tells Python so at once.
 sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type] # as importlib documents
 
-_POSTGRES_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
+# httpx parses the certificates of all authorities for each client that is given no context, which
+# takes 16 ms, fifty times as long as the request; tests create a client for each request.
+default.create_ssl_context = cache(default.create_ssl_context)  # type: ignore[attr-defined]
+
+_SERVER = os.environ.get("BERTH_TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
 _CONNECT_TIMEOUT_S = 5
 
 # There are no deadlines, because other load on the machine would break them.
@@ -145,6 +156,25 @@ def broker(virtual_host: RabbitBroker) -> Iterator[RabbitBroker]:
 
 
 @pytest.fixture(scope="session")
+def _empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a SQLite file with an empty ledger, to be copied."""
+    path = tmp_path_factory.mktemp("sqlite") / "empty.db"
+    asyncio.run(migrate(f"sqlite:///{path}"))
+    return path
+
+
+@pytest.fixture
+def fresh_sqlite_url(_empty_sqlite: Path, tmp_path: Path) -> str:
+    """Return the URL of a SQLite file that only this test uses, with an empty ledger.
+
+    The file is a copy, because each creation of the tables takes 50 ms.
+    """
+    path = tmp_path / "ledger.db"
+    shutil.copyfile(_empty_sqlite, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """Yield the URL of a PostgreSQL database, one for each worker, and drop it at the end.
 
@@ -155,27 +185,78 @@ def postgres_url() -> Iterator[str]:
 
 
 @pytest.fixture
-def fresh_postgres_url() -> Iterator[str]:
-    """Yield the URL of a PostgreSQL database that only this test uses."""
+def bare_postgres_url() -> Iterator[str]:
+    """Yield the URL of a PostgreSQL database without tables, and drop it at the end."""
     with _database() as url:
         yield url
 
 
+@pytest.fixture(scope="session")
+def _idle_databases() -> Iterator[list[str]]:
+    """Yield the URLs of empty ledgers that no test uses, and drop them at the end."""
+    idle: list[str] = []
+    with ExitStack() as stack:
+        yield idle
+        for url in idle:
+            stack.callback(_drop, url)
+
+
+@pytest.fixture
+def fresh_postgres_url(_idle_databases: list[str]) -> Iterator[str]:
+    """Yield the URL of a PostgreSQL database of this test, with an empty ledger or no tables.
+
+    A later test gets the same database, because to create, migrate and drop one takes seconds.
+    """
+    if not _idle_databases:
+        _idle_databases.append(_create())
+    url = _idle_databases.pop()
+    yield url
+    if asyncio.run(_emptied(url)):
+        _idle_databases.append(url)
+    else:
+        _drop(url)
+
+
 @contextmanager
 def _database() -> Generator[str]:
-    """Yield the URL of a new database and drop the database at the end.
+    """Yield the URL of a new database and drop the database at the end."""
+    url = _create()
+    yield url
+    _drop(url)
+
+
+def _create() -> str:
+    """Create a database and return its URL.
 
     The server is that of `BERTH_TEST_POSTGRES_URL`, whose user must be allowed to create
     databases. Without a server the test is skipped.
     """
-    server = os.environ.get("BERTH_TEST_POSTGRES_URL", _POSTGRES_URL)
     name = f"berth_test_{os.getpid()}_{secrets.token_hex(4)}"
     try:
-        asyncio.run(_execute(server, f"CREATE DATABASE {name}"))
+        asyncio.run(_execute(_SERVER, f"CREATE DATABASE {name}"))
     except (OSError, TimeoutError, asyncpg.InvalidAuthorizationSpecificationError) as error:
-        pytest.skip(f"no PostgreSQL server at {_without_password(server)}: {error}")
-    yield urlsplit(server)._replace(path=f"/{name}").geturl()
-    asyncio.run(_execute(server, f"DROP DATABASE {name} WITH (FORCE)"))
+        pytest.skip(f"no PostgreSQL server at {_without_password(_SERVER)}: {error}")
+    # No test stops this server, so no commit has to wait for the disk.
+    asyncio.run(_execute(_SERVER, f"ALTER DATABASE {name} SET synchronous_commit = off"))
+    return urlsplit(_SERVER)._replace(path=f"/{name}").geturl()
+
+
+def _drop(url: str) -> None:
+    asyncio.run(_execute(_SERVER, f"DROP DATABASE {urlsplit(url).path[1:]} WITH (FORCE)"))
+
+
+async def _emptied(url: str) -> bool:
+    """Close all connections to a ledger and empty it; return False if it has another schema."""
+    await _execute(
+        url,
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid != pg_backend_pid()",
+    )
+    schema = await schema_of(url)
+    if schema is None or schema.revision != SCHEMA:
+        return False
+    await empty(url)
+    return True
 
 
 async def _execute(url: str, statement: str) -> None:

@@ -14,6 +14,7 @@ import sys
 import traceback
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import NoReturn
 
 from berth.cli.commands import serving as _command  # noqa: F401 - `berth` imports it
@@ -91,6 +92,10 @@ def main() -> None:
     """Answer each line until standard input ends."""
     for name in sys.argv[1:]:
         import_module(name)
+    for group in entry_points().groups:
+        if group.startswith("berth."):  # the rules, which every scheduler loads
+            for one in entry_points(group=group):
+                one.load()
     gc.freeze()  # so that a fork's garbage collector copies no pages
     for line in sys.stdin:
         asked = json.loads(line)

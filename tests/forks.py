@@ -22,6 +22,11 @@ ALL = (
     "berth.app.virt",
     "berth.adapters.bus.rabbitmq",
     "berth.adapters.ledger.postgres.postgres_ledger",
+    # These create a ledger, speak HTTP, and start the server.
+    "alembic.command",
+    "mako.template",
+    "httpcore",
+    "uvicorn.lifespan.on",
 )
 """The modules that all commands which run Berth import."""
 

@@ -1,7 +1,5 @@
 """The ledger port's conformance suite on every adapter."""
 
-from pathlib import Path
-
 import pytest
 
 from berth.adapters.ledger import MemoryLedger, Retention, migrate, open_ledger
@@ -33,11 +31,11 @@ class TestSqliteLedger(LedgerConformance, DurableLedgerConformance):
     """The ledger in a SQLite file."""
 
     @pytest.fixture
-    def open_ledger(self, tmp_path: Path) -> LedgerFactory:
+    def open_ledger(self, fresh_sqlite_url: str) -> LedgerFactory:
         """Return a function that opens the test's own file."""
 
         async def open_sqlite(retention: Retention = _DEFAULT) -> Ledger:
-            return await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}", retention=retention)
+            return await open_ledger(fresh_sqlite_url, retention=retention)
 
         return open_sqlite
 

@@ -143,9 +143,9 @@ def _wait_for_host(client: httpx.Client) -> None:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, fresh_postgres_url: str, broker: RabbitBroker) -> Iterator[Machine]:
+def machine(tmp_path: Path, bare_postgres_url: str, broker: RabbitBroker) -> Iterator[Machine]:
     """Yield a machine; kill its processes after the test."""
-    machine = Machine(tmp_path, fresh_postgres_url, broker)
+    machine = Machine(tmp_path, bare_postgres_url, broker)
     yield machine
     for one in machine.started:
         if one.process.poll() is None:

@@ -175,7 +175,7 @@ def mixed(
     config_of_previous.write_text(text)
     # The previous version signs no messages.
     config.write_text(f"{text}accepts_unsigned = true\n")
-    url: str = request.getfixturevalue("fresh_postgres_url")
+    url: str = request.getfixturevalue("bare_postgres_url")
     yield Mixed(
         processes,
         service,

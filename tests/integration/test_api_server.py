@@ -37,11 +37,11 @@ def users(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def cloud(tmp_path: Path, users: Path) -> AsyncIterator[Stack]:
+async def cloud(fresh_sqlite_url: str, users: Path) -> AsyncIterator[Stack]:
     """Yield a cloud on a SQLite ledger."""
     auth = HttpBasic(AuthFile(users, FakeClock(), Told()), FakeClock(), key=b"k" * 32)
     limits = RequestLimits(body_bytes_max=10_000, body_timeout_s=0.3)
-    ledger = await open_ledger(f"sqlite:///{tmp_path / 'berth.sqlite'}")
+    ledger = await open_ledger(fresh_sqlite_url)
     cloud = Stack(auth=auth, limits=limits, ledger=ledger)
     await cloud.start()
     yield cloud

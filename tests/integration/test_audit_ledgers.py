@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -41,11 +40,11 @@ LEDGERS = ["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.postgr
 
 
 @pytest.fixture(params=LEDGERS)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request: pytest.FixtureRequest) -> str:
     """Return the URL of a ledger of each kind, an empty string for one in memory."""
     if request.param == "postgres":
         return str(request.getfixturevalue("postgres_url"))
-    return f"sqlite:///{tmp_path / 'ledger.db'}" if request.param == "sqlite" else ""
+    return str(request.getfixturevalue("fresh_sqlite_url")) if request.param == "sqlite" else ""
 
 
 @pytest.fixture

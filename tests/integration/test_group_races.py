@@ -1,7 +1,5 @@
 """Hard policies of server groups hold in every version under concurrent writes, on every ledger."""
 
-from pathlib import Path
-
 import pytest
 
 from berth.adapters.ledger import MemoryLedger, migrate, open_ledger
@@ -33,9 +31,9 @@ async def test_groups_are_kept_in_memory(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_groups_are_kept_on_sqlite(seed: int, tmp_path: Path) -> None:
+async def test_groups_are_kept_on_sqlite(seed: int, fresh_sqlite_url: str) -> None:
     """Hard policies hold in a SQLite file."""
-    await _race(await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}"), seed)
+    await _race(await open_ledger(fresh_sqlite_url), seed)
 
 
 @pytest.mark.postgres

@@ -4,7 +4,6 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -47,9 +46,9 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
 
 
 @pytest.fixture
-async def ledger(waits: Waits, tmp_path: Path) -> AsyncGenerator[SqliteLedger, None]:
+async def ledger(waits: Waits, fresh_sqlite_url: str) -> AsyncGenerator[SqliteLedger, None]:
     """Yield a SQLite ledger for one test."""
-    ledger = await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger = await open_ledger(fresh_sqlite_url)
     assert isinstance(ledger, SqliteLedger)
     yield ledger
     await ledger.close()

@@ -39,9 +39,9 @@ _Answer = TypeVar("_Answer")
 
 
 @pytest.fixture
-async def sqlite(tmp_path: Path) -> AsyncGenerator[SqliteLedger, None]:
+async def sqlite(fresh_sqlite_url: str) -> AsyncGenerator[SqliteLedger, None]:
     """Yield an empty SQLite ledger."""
-    ledger = await open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger = await open_ledger(fresh_sqlite_url)
     assert isinstance(ledger, SqliteLedger)
     yield ledger
     await ledger.close()

@@ -164,9 +164,9 @@ async def test_the_first_write_to_an_older_file_may_be_a_move(tmp_path: Path) ->
 
 
 @pytest.mark.postgres
-async def test_an_older_database_goes_on_with_moves(fresh_postgres_url: str) -> None:
+async def test_an_older_database_goes_on_with_moves(bare_postgres_url: str) -> None:
     """An older database keeps its records and its whole feed, and stores a move."""
-    ledger = await open_ledger(await old_database(fresh_postgres_url))
+    ledger = await open_ledger(await old_database(bare_postgres_url))
     try:
         await check(ledger)
         assert (await ledger.changes(0))[0].version == 1
@@ -175,16 +175,16 @@ async def test_an_older_database_goes_on_with_moves(fresh_postgres_url: str) -> 
 
 
 @pytest.mark.postgres
-async def test_a_row_by_an_older_berth_counts_by_its_body(fresh_postgres_url: str) -> None:
+async def test_a_row_by_an_older_berth_counts_by_its_body(bare_postgres_url: str) -> None:
     """A row that an older Berth has changed is counted by its body, not by its stale columns."""
-    ledger = await open_ledger(fresh_postgres_url)
+    ledger = await open_ledger(bare_postgres_url)
     try:
         await commit(ledger, (Put(replace(make_instance(1), counts_as=(4, 2_049))),))
         assert await ledger.project_footprint("project-1") == (1, 4, 2_049)
         later = ((2, "[5,2050]", (1, 5, 2_050)), (3, "null", (1, 1, 512)))
         for revision, said, expected in later:
             await _run(
-                fresh_postgres_url,
+                bare_postgres_url,
                 f"UPDATE instances SET revision = {revision}, body ="  # noqa: S608 - own values
                 f" regexp_replace(body, '\"counts_as\":\\[[^]]*\\]', '\"counts_as\":{said}')",
             )
