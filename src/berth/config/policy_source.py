@@ -78,7 +78,10 @@ class PolicySource:
         return True
 
     async def watch(self, clock: Clock, interval_s: float) -> None:
-        """Check the status of the file at every interval, forever, and reload it on a change."""
+        """Check the status of the file every `interval_s` seconds, and reload it on a change.
+
+        This never returns.
+        """
         # Polling works on every file system; inotify misses changes on network mounts, and in
         # containers where the file is a symbolic link that is replaced.
         while True:

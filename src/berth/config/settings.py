@@ -146,7 +146,7 @@ class ApiSettings:
     """The placement of the servers of one `POST /servers`."""
     # Nova's `enable_instance_password` has the same default.
     enable_instance_password: bool = True
-    """Return `adminPass` from creates, rebuilds, rescues and evacuations; no driver sets it."""
+    """Return `adminPass` from creates, rebuilds, rescues and evacuations; guests do not get it."""
     refusals: RefusalDetail = RefusalDetail.RELAXATIONS
     """What tenants read when no host is found; administrators read everything."""
     images: Path | None = None
@@ -386,7 +386,8 @@ class AgentSettings:
     gateway_password_file: Path | None = None
     """File with the host's password at the broker, or a folder of one file per simulated host."""
     key_file: Path = Path("berth-agent.key")
-    """File of the host's private key, which `berth agent-enroll` creates, or a folder of such."""
+    """File of the host's private key, which `berth agent-enroll` creates; or a folder with one file
+    for each host."""
     fake_hosts: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     fleet: Path | None = None
     vcpus: Amount = 32

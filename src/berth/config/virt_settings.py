@@ -44,7 +44,7 @@ class VirtSettings:
     uri: _Text = field(default="qemu:///system", repr=False)
     """URI of this host's libvirtd. This and the next four settings are for the libvirt driver."""
     peer_uri: Annotated[str, Meta(max_length=255)] = field(default="", repr=False)
-    """URI at which other hosts reach this libvirtd; empty is `qemu+tls://MOVE_ADDRESS/system`."""
+    """URI at which other hosts reach this libvirtd; `qemu+tls://MOVE_ADDRESS/system` if empty."""
     numa: bool = False
     """Report the NUMA cells of this host, so that guests may be placed in them."""
     dedicated_cpus: Annotated[str, Meta(pattern=r"^[0-9,-]{0,255}$")] = ""
@@ -54,13 +54,13 @@ class VirtSettings:
     move_address: _Text = "127.0.0.1"
     """Address at which other hosts reach this one for live migrations and disks."""
     move_networks: tuple[str, ...] = ()
-    """Networks of all hosts' `move_address`, as CIDR blocks; none allows every address."""
+    """Networks of all hosts' `move_address`, as CIDR blocks; if empty, any address is allowed."""
     binary: _Text = "qemu-system-x86_64"
     # This is the newest machine type of QEMU 7.2, which Debian 12 ships.
     machine: Annotated[str, Meta(pattern=r"^[a-z0-9.-]{1,64}$")] = "pc-q35-7.2"
     """The versioned machine type of guests; live migration requires the same on all hosts."""
     cpu_model: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.+=,-]{0,255}$")] = ""
-    """The CPU model; empty is `host` with KVM and `qemu64` without KVM."""
+    """The CPU model; if empty, `host` with KVM and `qemu64` without KVM."""
     reserved_vcpus: _Amount = 0
     # Nova's `reserved_host_memory_mb` has the same default (nova-behaviour.md 3).
     reserved_memory_mb: _Amount = 512

@@ -87,7 +87,11 @@ def _shuffled_hosts(rng: Random, hosts: tuple[FleetHost, ...]) -> tuple[FleetHos
 
 
 def asked_of(spec: FlavorSpec, resource_class: str) -> int:
-    """Return the amount of a class that a flavor requests, including in its resource groups."""
+    """Return the amount of a class that a flavor requests, including in its resource groups.
+
+    Raises:
+        InvalidInputError: an extra spec of the flavor is invalid.
+    """
     needs = needs_of(spec.flavor)
     amounts = needs.amounts
     for group in needs.groups:

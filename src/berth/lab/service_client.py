@@ -110,7 +110,7 @@ class ServiceClient:
         """Wait for the decision about a request, and return it.
 
         Raises:
-            TimeoutError: there is no decision within `timeout_s`.
+            TimeoutError: there is no decision within `timeout_s` seconds.
         """
         path = f"/berth/v1/decisions/{request_id}"
         async with asyncio.timeout(timeout_s):
@@ -126,7 +126,7 @@ class ServiceClient:
         """Delete a server and wait until its room is free.
 
         Raises:
-            TimeoutError: the server still exists after `timeout_s`.
+            TimeoutError: the server still exists after `timeout_s` seconds.
         """
         path = f"/v2.1/servers/{server}"
         answer = await self._send("DELETE", path)

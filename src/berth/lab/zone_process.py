@@ -216,8 +216,8 @@ class ZoneProcess:
         """Wait until the zone answers and all its hosts are up.
 
         Raises:
-            UnavailableError: its process has ended or takes longer than the timeout; the message
-                quotes the end of its log.
+            UnavailableError: its process has ended, or takes longer than `timeout_s` seconds; the
+                message quotes the end of its log.
         """
         deadline_s = time.monotonic() + timeout_s
         with self.client() as http:
@@ -253,7 +253,7 @@ class ZoneProcess:
             self._process.send_signal(signal.SIGTERM)
 
     def stop(self, timeout_s: float = STOP_S) -> None:
-        """Stop the zone's process with SIGTERM, and kill it if it has not ended in time."""
+        """Send SIGTERM to the zone's process, and kill it if it runs after `timeout_s` seconds."""
         self.terminate()
         try:
             if self._process is not None:

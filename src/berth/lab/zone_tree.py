@@ -161,8 +161,8 @@ class ZoneTree:
         """Wait until each running zone is ready and has had an answer from its running children.
 
         Raises:
-            UnavailableError: the zones take longer than the timeout; the message names the zones,
-                or quotes the end of the log of a zone that is not ready.
+            UnavailableError: the zones take longer than `timeout_s` seconds; the message names the
+                zones, or quotes the end of the log of a zone that is not ready.
         """
         deadline_s = time.monotonic() + timeout_s
         for zone in self:
@@ -184,7 +184,7 @@ class ZoneTree:
         return sorted(running - zone.active_children()) if running else []
 
     def stop(self, timeout_s: float = STOP_S) -> None:
-        """Stop all zones, parents first, and kill those that take too long."""
+        """Stop all zones, parents first, and kill those that run after `timeout_s` seconds."""
         # A parent that outlived its children would log each of them as down, so parents stop first.
         deadline_s = time.monotonic() + timeout_s
         with ExitStack() as stack:

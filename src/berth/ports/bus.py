@@ -31,7 +31,10 @@ class Context:
     traceparent: str | None = None
 
     def until(self, deadline_s: float) -> "Context":
-        """Return the context of a nested command, with the earlier of the two deadlines."""
+        """Return the context of a nested command that is due at `deadline_s` (Unix seconds).
+
+        If this context has an earlier deadline, that one stays.
+        """
         # Nested work that outlasts the caller's deadline would be thrown away.
         if self.deadline_s is not None and self.deadline_s < deadline_s:
             return self

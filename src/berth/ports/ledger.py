@@ -305,7 +305,10 @@ class Feed(Protocol):
         ...
 
     async def wait(self, after: int, timeout_s: float) -> bool:
-        """Wait for a version above `after`; return False on timeout or if the ledger is closed."""
+        """Wait up to `timeout_s` seconds for a version above `after`, and return True if it came.
+
+        The result is False after a timeout, or if the ledger is closed meanwhile.
+        """
         ...
 
 

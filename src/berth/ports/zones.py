@@ -37,8 +37,8 @@ class NotAskedError(UnavailableError):
 class ChildZones(Protocol):
     """A client of child zones. Any number of calls may run concurrently.
 
-    All methods raise UnavailableError if the zone cannot be reached, does not answer in time,
-    rejects the account or the signed assertion, or sends an invalid answer.
+    All methods raise UnavailableError if the zone cannot be reached, does not answer within
+    `timeout_s` seconds, rejects the account or the signed assertion, or sends an invalid answer.
     """
 
     async def info(self, zone: Zone, *, timeout_s: float) -> ZoneInfo:
@@ -140,6 +140,6 @@ class ZoneForwarder(Protocol):
             InvalidInputError: the method, path or headers are not valid HTTP.
             NotAskedError: the zone never received the request.
             UnavailableError: the zone may have received the request, but no valid answer of
-                acceptable length arrived in time.
+                acceptable length arrived within `timeout_s` seconds.
         """
         ...

@@ -137,7 +137,13 @@ def _add(
 def without_forgotten(
     counts: Iterable[FailureCount], now_s: float, half_life_s: float
 ) -> tuple[FailureCount, ...]:
-    """Return the counts without those that have decayed below `FORGOTTEN`."""
+    """Return the counts without those that have decayed below `FORGOTTEN`.
+
+    Args:
+        counts: the counts of a host.
+        now_s: Unix seconds.
+        half_life_s: seconds in which a count halves.
+    """
     return tuple(one for one in counts if one.level_at(now_s, half_life_s) >= FORGOTTEN)
 
 
@@ -147,6 +153,11 @@ def failure_level(counts: Sequence[FailureCount], now_s: float, half_life_s: flo
     Each tenant adds at most 1 for each cause, however often it retries. Causes that do not blame
     the host add nothing. For `IMAGE`, where host or tenant may be at fault, the tenant with the
     highest count is left out, so one tenant alone adds nothing.
+
+    Args:
+        counts: the counts of the host.
+        now_s: Unix seconds.
+        half_life_s: seconds in which a count halves.
 
     Returns:
         A number of at least 0, rounded to thousandths; 0 without failures.

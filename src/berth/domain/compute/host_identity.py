@@ -23,7 +23,7 @@ class HostKey:
 
     @property
     def public_bytes(self) -> bytes:
-        """The 32 bytes of the key."""
+        """The 32 bytes of the key; an invalid key raises InvalidInputError."""
         return public_key_bytes(self.public_key)
 
 
@@ -51,7 +51,10 @@ class HostIdentity:
     rotates: bool = False
 
     def revoked(self, now_s: float) -> "HostIdentity":
-        """Return the identity without keys and token, until the host is enrolled again."""
+        """Return the identity as revoked at `now_s` (Unix seconds), without keys and token.
+
+        The host must be enrolled again before its agent can prove its identity.
+        """
         return replace(self, keys=(), token_digest="", revoked_at_s=now_s, rotates=False)
 
 

@@ -121,7 +121,7 @@ class Reach:
         return self._sums(ones, slots) >= len(slots)
 
     def is_alone(self, rows: Rows) -> Mask:
-        """Return whether each root alone serves its tree; see `Anchors.is_alone`."""
+        """Return, for each of A roots, whether it is alone; see `Anchors.is_alone`."""
         alone: Mask = self._sizes[rows] == 1
         if self._sharing:
             reached = no_rows(self._table)

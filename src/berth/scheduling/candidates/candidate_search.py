@@ -118,7 +118,10 @@ class AnchorArrangements:
         self.steps = Steps(anchors)
 
     def at(self, root: int) -> Iterator[Arrangement]:
-        """Return an iterator over an anchor's arrangements that no earlier anchor has yielded."""
+        """Return an iterator over an anchor's arrangements that no earlier anchor has yielded.
+
+        The iterator raises `TooManyWaysError` once the step budget is exhausted.
+        """
         sharing = self._choices.sharing_alone(root)
         if sharing is not None:
             # Equal results of `sharing_alone` are the same object, so their identity suffices as a
@@ -155,7 +158,11 @@ class AnchorArrangements:
             yield arrangement
 
     def is_possible(self, root: int) -> bool:
-        """Return whether an anchor has any arrangement, even one that an earlier anchor has."""
+        """Return whether an anchor has any arrangement, even one that an earlier anchor has.
+
+        Raises:
+            TooManyWaysError: the step budget is exhausted.
+        """
         sharing = self._choices.sharing_alone(root)
         if sharing is not None and id(sharing) in self._possible:
             return self._possible[id(sharing)]

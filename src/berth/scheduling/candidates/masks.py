@@ -181,12 +181,12 @@ def with_root(table: ProviderTable, mask: Mask) -> Mask:
 
 
 def no_rows(table: ProviderTable) -> Mask:
-    """Return a mask that is False for every row."""
+    """Return a new mask, (N,), that is False for every row."""
     return np.zeros(len(table), dtype=np.bool_)
 
 
 def all_of(masks: Iterable[Mask]) -> Mask:
-    """Return the conjunction of one or more masks; for a single mask, the same array."""
+    """Return the conjunction of one or more masks, each (N,); for a single mask, the same array."""
     first, *others = masks
     if others:
         # The first operation creates a new array, because the arguments belong to the table or to

@@ -1,4 +1,4 @@
-"""compute_fill_first: free memory in MB, so the fullest host costs least (nova-behaviour.md 1.2).
+"""compute_fill_first: free memory in MiB, so the fullest host costs least (nova-behaviour.md 1.2).
 
 Free memory is the physical total minus reserved and used memory, without the allocation ratio; an
 overcommitted host costs nothing.

@@ -14,7 +14,7 @@ from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 
 RUNNERS_UP_FOR_MAX: Final = 50
-"""A decision on more instances than this records no runners-up; they would make it huge."""
+"""A decision on more instances than this records no runners-up, which would enlarge it greatly."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,15 @@ def _shift_of(count: int) -> int:
 
 
 def padded(values: Scores, shift: int) -> Scores:
-    """Return the values, padded with -inf to a whole number of blocks, at least one."""
+    """Return the values, padded with -inf to a whole number of blocks, at least one.
+
+    Args:
+        values: (K,).
+        shift: the binary logarithm of the block length.
+
+    Returns:
+        (B << shift,) for B blocks.
+    """
     size = max(-(-values.size >> shift), 1) << shift
     grown = np.full(size, -np.inf, dtype=np.float64)
     grown[: values.size] = values

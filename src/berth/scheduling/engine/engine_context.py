@@ -15,8 +15,8 @@ from berth.tables.host.hosts import HostTable
 class EngineContext:
     """The table, rules and readings from which request profiles are created.
 
-    `order` maps each position in the hosts sorted by name to its row; it is None if the rows are
-    sorted by name.
+    `order` has the row of each host in the order of names; it is None if the rows are in this order
+    already.
     """
 
     hosts: HostTable

@@ -145,13 +145,20 @@ class Measures:
             )
 
     def signed(self, index: int, rows: Selection, passes: Mask, sign: int) -> Scores:
-        """Return a weigher's values, negated if `sign` is -1; -inf for rows that do not pass."""
+        """Return a weigher's values for K rows, (K,), with -inf for rows that do not pass.
+
+        Args:
+            index: the index of the weigher.
+            rows: K rows.
+            passes: (K,) True for rows that pass every filter.
+            sign: 1, or -1 to negate the values.
+        """
         values = self.of(index, rows)
         # NaN is not checked here: `check_finite` follows wherever scores are computed.
         return np.where(passes, values if sign > 0 else -values, -np.inf)
 
     def of(self, index: int, rows: Selection) -> Scores:
-        """Return the values of one weigher.
+        """Return the values of one weigher for K rows: (K,).
 
         Raises:
             NonFiniteValueError: the weigher applied to the profile, but no longer does.

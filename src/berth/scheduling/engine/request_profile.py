@@ -185,6 +185,10 @@ class RequestProfile:
         """Return the rows of the `count` best hosts, or of all if fewer pass.
 
         The best host is first; hosts with equal scores are sorted by name.
+
+        Raises:
+            NonFiniteValueError: a value, scale or score is not finite; evaluate the request in
+                full.
         """
         now = self._scoring.scales()
         # On unchanged scales, the stored scores are exact.
@@ -212,7 +216,11 @@ class RequestProfile:
         return self._rows_of(self._scores.best(count))
 
     def tied(self, query: Query) -> list[int]:
-        """Return the rows of all hosts that share the best score, sorted by name."""
+        """Return the rows of all hosts that share the best score, sorted by name.
+
+        Raises:
+            NonFiniteValueError: see `best`.
+        """
         if self._scoring.scales() != self._reference.all:
             self._rescale(query)
         (first,) = self._top(1)
@@ -226,6 +234,9 @@ class RequestProfile:
         Args:
             query: a request of this profile.
             rows: the rows of the hosts.
+
+        Raises:
+            NonFiniteValueError: see `best`.
         """
         if self.count <= 1 and self._normalisation is Normalisation.NOVA:
             named = map(self._hosts.identity, rows)

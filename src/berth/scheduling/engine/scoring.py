@@ -257,6 +257,9 @@ class Scoring:
         Args:
             rows: the rows.
             raw: for each row the values of all weighers that are not idle.
+
+        Raises:
+            NonFiniteValueError: the span of a scale is not finite.
         """
         scales = self.scales()
         if self._ends_at is not scales:
@@ -306,14 +309,19 @@ class Scoring:
         return normalised
 
     def factors(self, rows: Selection, scales: Scales) -> Matrix:
-        """Return the multiplier of each weigher for each row; 0 for weighers without a span."""
+        """Return the multipliers of W weighers for K rows: (W, K); 0 for a weigher without a span.
+
+        Args:
+            rows: K rows.
+            scales: the scales of the weighers that are not idle.
+        """
         found = np.empty((len(self.weighers), count_of(rows)), dtype=np.float64)
         for index, (weigher, scale) in enumerate(zip(self.weighers, scales.all, strict=True)):
             found[index] = multipliers(self._hosts, weigher, rows) if scale.span else 0.0
         return found
 
     def extent(self, weigher: Weigher) -> tuple[float, ...]:
-        """Return the least and greatest multiplier of a weigher, or the only one of all hosts."""
+        """Return a weigher's least and greatest multiplier, or the one that all hosts share."""
         found = multipliers(self._hosts, weigher, self._hosts.all_rows)
         if isinstance(found, float | int):
             return (found,)

@@ -108,7 +108,7 @@ class FilterChain:
         return self._passed(query, skipped)
 
     def passes_group_rules(self, query: Query) -> Mask:
-        """Return which hosts pass `group_rules`."""
+        """Return, for each host, whether it passes `group_rules`."""
         return self._passed(query, self.group_rules)
 
     def _passed(self, query: Query, filters: Iterable[Filter]) -> Mask:

@@ -50,7 +50,7 @@ _PARTS_OF_SIZES: Final = {
 
 
 class _Tried(NamedTuple):
-    """A change to a request, the changed query, and the hosts that it would win."""
+    """A change to a request, the changed query, and the rows that would then pass all filters."""
 
     change: RequestChange
     query: Query

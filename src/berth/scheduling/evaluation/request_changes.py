@@ -1,8 +1,8 @@
 """Single changes to a request that may make it fit, such as dropping a hint or an extra spec.
 
 A change covers all that a caller must edit together: dropping the CPU policy also drops the options
-that require one, and a trait is dropped from flavor and image. Whether a change helps is found by
-deciding on the changed request, so it may be needed by several filters at once.
+that require one, and a trait is dropped from flavor and image. All filters evaluate the changed
+request to find whether a change helps, so one change may satisfy several filters.
 """
 
 import re

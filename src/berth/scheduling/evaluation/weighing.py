@@ -83,7 +83,11 @@ def values_of(
     query: Query,
     rows: Selection,
 ) -> Scores | None:
-    """Return a weigher's values of K rows, or None if it does not apply; see `reader_of`."""
+    """Return a weigher's values of K rows, (K,), or None if the weigher does not apply.
+
+    Raises:
+        ValueError: see `reader_of`.
+    """
     return reader_of(weigher, normalisation)(hosts, query, rows)
 
 
@@ -134,7 +138,10 @@ def is_off(hosts: HostTable, weigher: Weigher) -> bool:
 
 
 def multiplied(normalised: Scores, multiplier: float | Scores) -> Scores:
-    """Return multiplier x normalised value."""
+    """Return the (K,) products of the multiplier and the normalised values of K rows.
+
+    The result may be `normalised` itself, so it must not be written to.
+    """
     # A multiplication by 1 would only copy the array.
     if isinstance(multiplier, float | int) and multiplier == 1:
         return normalised
@@ -183,7 +190,14 @@ def scale_of(least: float, most: float, floor: float | None, ceiling: float | No
 
 
 def scaled(raw: Scores, scale: Scale, floor: float | None, ceiling: float | None) -> Scores:
-    """Return finite raw values on a scale, clamped to the fixed ends."""
+    """Return raw values on a scale, clamped to the fixed ends: (K,); 0 for a scale without a span.
+
+    Args:
+        raw: (K,), finite.
+        scale: the scale.
+        floor: the fixed low end, or None.
+        ceiling: the fixed high end, or None.
+    """
     if not scale.span:
         return np.zeros(raw.size, dtype=np.float64)
     if floor is not None:

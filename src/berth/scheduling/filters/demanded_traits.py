@@ -109,7 +109,8 @@ def _canonical(key: str, value: str) -> str:
 def build_packed_virtqueue() -> Filter:
     """Build PackedVirtqueueFilter: the host has packed virtqueues if flavor or image request them.
 
-    The filter does what Nova's pre-filter `packed_virtqueue_filter` does, and has no options.
+    The filter does what Nova's pre-filter `packed_virtqueue_filter` does, and has no options. It
+    raises InvalidInputError if flavor and image contradict each other.
     """
 
     def demands(query: Query) -> Mapping[str, str]:
@@ -122,7 +123,8 @@ def build_packed_virtqueue() -> Filter:
 def build_virtio_sound() -> Filter:
     """Build VirtioSoundFilter: the host has virtio sound devices if flavor or image request one.
 
-    The filter does what Nova's pre-filter `virtio_sound_filter` does, and has no options.
+    The filter does what Nova's pre-filter `virtio_sound_filter` does, and has no options. It raises
+    InvalidInputError if flavor and image contradict each other.
     """
 
     def demands(query: Query) -> Mapping[str, str]:
@@ -136,7 +138,8 @@ def build_ephemeral_encryption() -> Filter:
     """Build EphemeralEncryptionFilter: the host can encrypt local disks if a request demands it.
 
     The flavor or the image demands it, and may name a format. The filter does what Nova's
-    pre-filter `ephemeral_encryption_filter` does, and has no options.
+    pre-filter `ephemeral_encryption_filter` does, and has no options. It raises InvalidInputError
+    if flavor and image contradict each other, or if the format is unknown.
     """
 
     def demands(query: Query) -> Mapping[str, str]:
@@ -217,7 +220,7 @@ def trait_of(prefix: str, value: str) -> str:
 
 
 def asked_by_both(query: Query, key: str) -> tuple[str, str]:
-    """Return the value that the flavor or the image gives a key, and the properties that give it.
+    """Return the value that flavor or image set for a key, and the properties that set it.
 
     Args:
         query: the query whose flavor and image are read.

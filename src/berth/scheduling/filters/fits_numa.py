@@ -23,7 +23,8 @@ def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool
     """Build the filter.
 
     A guest that requests devices gets NUMA cells near them, as the NUMA policy of its devices
-    requires.
+    requires. The filter raises InvalidInputError for a request with an alias that is not in
+    `pci_aliases`.
 
     Args:
         pci_aliases: the aliases by which flavors request kinds of PCI devices.

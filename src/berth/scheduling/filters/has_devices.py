@@ -22,7 +22,8 @@ NAME = "PciPassthroughFilter"
 def build(*, pci_aliases: tuple[Mapping[str, str], ...] = (), numa_packing: bool = True) -> Filter:
     """Build the filter.
 
-    NUMATopologyFilter checks whether the devices are near enough to the guest's NUMA cells.
+    NUMATopologyFilter checks whether the devices are near enough to the guest's NUMA cells. This
+    filter raises InvalidInputError for a request with an alias that is not in `pci_aliases`.
 
     Args:
         pci_aliases: the aliases by which flavors request kinds of PCI devices.

@@ -15,7 +15,7 @@ from berth.tables.columnar.class_columns import Ints
 
 
 def packs(request: TreeRequest, providers: ProviderArrays) -> Mask:
-    """Return the rows on which all groups fit if each, in order, takes the best fit that is left.
+    """Return, for each row, whether all groups fit if each in turn takes the best provider left.
 
     The result is valid only for settled rows and for groups that may share providers.
     """

@@ -76,7 +76,7 @@ class ProviderArrays:
         return _of(self._trees.resource(name), "room", self._slots)
 
     def child_free(self, name: str) -> Ints:
-        """Return the free amount of a class on each child."""
+        """Return the free amount of a class on each child: (C,); may be negative."""
         return _of(self._trees.resource(name), "free", self._slots)
 
     def any_child(self, children: Mask) -> Mask:
@@ -116,7 +116,7 @@ class ProviderArrays:
         return room - taken[name] if name in taken else room
 
     def root_free(self, name: str, taken: Mapping[str, Ints]) -> Ints:
-        """Return the free amount of a class on each root, less the amount in `taken`."""
+        """Return the free amount of a class on each root, less `taken`: (K,); may be negative."""
         free = _of(self._hosts.resource(name), "free", self._rows)
         return free - taken[name] if name in taken else free
 

@@ -163,7 +163,16 @@ def _floats(hosts: HostTable, demand: CellDemand, at: At) -> Mask:
 
 
 def ratios_of(hosts: HostTable, name: str, rows: Ints) -> Floats:
-    """Return the allocation ratios of the rows; UNBOUND for hosts that report none."""
+    """Return the allocation ratio of a class for each of K rows; UNBOUND where a host reports none.
+
+    Args:
+        hosts: the table.
+        name: the resource class.
+        rows: (K,).
+
+    Returns:
+        (K,) float64.
+    """
     columns = hosts.resource(name)
     if columns is None:
         return np.full(rows.shape, UNBOUND)

@@ -63,7 +63,10 @@ def have_enough(hosts: HostTable, sources: Iterable[DeviceSources], rows: Select
 
 
 def devices_bound(hosts: HostTable, demands: Sequence[DeviceDemand]) -> Scores | None:
-    """Return the maximum number of guests for which each host has devices; see `rule.Bound`."""
+    """Return the maximum number of guests for which each host has devices: (N,) float64.
+
+    The result is None if no devices are requested; see `rule.Bound`.
+    """
     if not demands:
         return None
     counts = [

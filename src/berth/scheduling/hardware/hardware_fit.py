@@ -204,7 +204,7 @@ def _sets(groups: Sequence[Sequence[int]], most: int) -> Iterator[int]:
 
 
 def _near(layout: Layout, chosen: int) -> NearCells:
-    """Return the devices close to a set of cells, given as bits by position."""
+    """Return the ids of a set of cells, given as bits by position, and of all in their sockets."""
     mine = [cell for place, cell in enumerate(layout) if chosen >> place & 1]
     sockets = {socket for _, socket in mine}
     known = all(socket is not None for _, socket in layout)

@@ -11,12 +11,12 @@ from berth.scheduling.rules.rule import Query, Reads, Weigher
 from berth.tables.columnar.class_columns import ClassColumns
 from berth.tables.host.hosts import HostTable
 
-# A float, because a large disk in MB would overflow a 64-bit integer.
+# A float, because a large disk in MiB would overflow a 64-bit integer.
 _MB_PER_GB = 1024.0
 
 
 def build_ram(*, multiplier: float = 1.0) -> Weigher:
-    """Build RAMWeigher: total - reserved - used memory in MB (nova-behaviour.md 2.7).
+    """Build RAMWeigher: total - reserved - used memory in MiB (nova-behaviour.md 2.7).
 
     Allocation ratios are not applied, so an overcommitted host has a value of 0 or below.
 
@@ -36,7 +36,7 @@ def build_ram(*, multiplier: float = 1.0) -> Weigher:
 
 
 def build_disk(*, multiplier: float = 1.0) -> Weigher:
-    """Build DiskWeigher: total - reserved - used disk in MB (nova-behaviour.md 2.7).
+    """Build DiskWeigher: total - reserved - used disk in MiB (nova-behaviour.md 2.7).
 
     Args:
         multiplier: above 0 spreads instances, below 0 packs them.

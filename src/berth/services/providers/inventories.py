@@ -18,7 +18,11 @@ from berth.services.replica.provider_replica import ProviderReplica
 
 
 class Inventories:
-    """Sets the inventories of providers. Allocations stay even if they exceed a new inventory."""
+    """Sets the inventories of providers. Allocations stay even if they exceed a new inventory.
+
+    All methods also raise `UnitRejectedError` if the ledger rejects a change twice in a row for a
+    reason that has no `RefusalRule`.
+    """
 
     def __init__(self, revisions: ProviderRevisions, replica: ProviderReplica) -> None:
         self._revisions = revisions
@@ -133,7 +137,11 @@ class Inventories:
 
 
 class Associations:
-    """Sets the traits and the aggregates of providers."""
+    """Sets the traits and the aggregates of providers.
+
+    All methods also raise `UnitRejectedError` if the ledger rejects a change twice in a row for a
+    reason that has no `RefusalRule`.
+    """
 
     def __init__(self, revisions: ProviderRevisions, replica: ProviderReplica) -> None:
         self._revisions = revisions

@@ -22,7 +22,11 @@ RENAMED_MAX: Final = 1_000
 
 
 class ResourceNames(ProviderWrites):
-    """Creates, renames and removes names. Standard names always exist and cannot be changed."""
+    """Creates, renames and removes names. Standard names always exist and cannot be changed.
+
+    All methods also raise `UnitRejectedError` if the ledger rejects a change twice in a row for a
+    reason that has no `RefusalRule`.
+    """
 
     # ---- resource classes -----------------------------------------------------------------
 

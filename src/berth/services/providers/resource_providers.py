@@ -63,7 +63,11 @@ class ProviderQuery:
 
 
 class ResourceProviders(ProviderWrites):
-    """Manages the providers of the Placement API, including those that agents report."""
+    """Manages the providers of the Placement API, including those that agents report.
+
+    Methods that write also raise `UnitRejectedError` if the ledger rejects a change twice in a row
+    for a reason that has no `RefusalRule`.
+    """
 
     def __init__(
         self,

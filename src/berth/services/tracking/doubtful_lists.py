@@ -39,7 +39,11 @@ class DoubtfulLists:
         return [host for host, doubt in self._doubts.items() if doubt.at_s <= at_s]
 
     def add(self, host: str, now_s: float, until: int = NEWEST) -> None:
-        """Mark a list as doubtful until it is reloaded, or its agent reports version `until`."""
+        """Mark a list as doubtful since `now_s` (Unix seconds).
+
+        The doubt ends when the list is reloaded, or agrees with a report of its agent at version
+        `until` or later.
+        """
         old = self._doubts.get(host)
         if old is not None:
             # The older time is kept, because a new doubt must not postpone the reload.

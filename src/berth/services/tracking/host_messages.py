@@ -69,8 +69,12 @@ class HostMessages:
     def wait(self, message: Message, now_s: float) -> bool:
         """Keep a message until the table has its version, and return whether there was room.
 
-        Too many waiting messages are all forgotten: the host's list has to be reloaded anyway, and
-        it covers them.
+        If too many messages wait, all are dropped: the host's list must then be reloaded, and the
+        reloaded list includes their content.
+
+        Args:
+            message: the message.
+            now_s: the time of its arrival, in Unix seconds.
         """
         head = message.head
         if not self._waiting:

@@ -126,7 +126,7 @@ class ClassColumns(ColumnSet):
         return fits
 
     def taken(self, at: RowIndex) -> Ints:
-        """Return the sum of the reserved and used amounts of the given rows."""
+        """Return the sums of the reserved and used amounts of K rows: (K,), in the class's unit."""
         taken: Ints = self.reserved[at] + self.used[at]
         return taken
 

@@ -27,7 +27,7 @@ class Attestations:
         self._until_s: Floats = np.zeros(0)
 
     def has(self, level: str, rows: Selection, now_s: float) -> Mask:
-        """Return, for each row, whether it is attested at the given level and time."""
+        """Return, for each row, whether it is attested at a level at `now_s` (Unix seconds)."""
         number = self._numbers.get(level)
         if number is None:
             return np.zeros(count_of(rows), dtype=np.bool_)
@@ -35,7 +35,7 @@ class Attestations:
         return found
 
     def is_valid(self, rows: Selection, now_s: float) -> Mask:
-        """Return, for each row, whether it is attested at any level at the given time."""
+        """Return, for each row, whether it is attested at any level at `now_s` (Unix seconds)."""
         valid: Mask = self.until_s(rows) >= now_s
         return valid
 
