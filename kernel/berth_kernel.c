@@ -79,9 +79,10 @@ take(PyObject *from, Py_buffer *into, int flags, Py_ssize_t itemsize, Py_ssize_t
         return -1;
     }
     if (into->itemsize != itemsize || into->len < at_least * itemsize) {
-        PyErr_Format(PyExc_ValueError, "%s: %zd items of %zd bytes, expected %zd of %zd", name,
-                     into->len / (into->itemsize ? into->itemsize : 1), into->itemsize, at_least,
-                     itemsize);
+        PyErr_Format(PyExc_ValueError,
+                     "%s: has %zd items of %zd bytes, expected at least %zd items of %zd bytes",
+                     name, into->len / (into->itemsize ? into->itemsize : 1), into->itemsize,
+                     at_least, itemsize);
         PyBuffer_Release(into);
         into->obj = NULL;
         return -1;
@@ -153,7 +154,8 @@ board_init(PyObject *object, PyObject *args, PyObject *names)
         return -1;
     }
     if (self->passed < 0 || self->passed > 253 || self->shift < 0 || self->shift > 20) {
-        PyErr_SetString(PyExc_ValueError, "passed: 0 to 253; shift: 0 to 20");
+        PyErr_SetString(PyExc_ValueError,
+                        "passed must be between 0 and 253, and shift between 0 and 20");
         return -1;
     }
     const int writable = PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE;
@@ -171,7 +173,7 @@ board_init(PyObject *object, PyObject *args, PyObject *names)
         return -1;
     }
     if (self->scores.len / 8 < self->rows || self->blocks << self->shift < self->rows) {
-        PyErr_SetString(PyExc_ValueError, "scores: fewer than rows");
+        PyErr_SetString(PyExc_ValueError, "scores: must have at least one place per row");
         return -1;
     }
     Py_ssize_t count = PyTuple_Size(lines);
@@ -444,7 +446,8 @@ make_room(Board *self, Change *change, PyObject *rows)
             return -1;
         }
         if (row < 0 || row >= self->rows) {
-            PyErr_Format(PyExc_IndexError, "row %zd of %zd", row, self->rows);
+            PyErr_Format(PyExc_IndexError, "row %zd is outside the table of %zd rows", row,
+                         self->rows);
             return -1;
         }
         change->rows[k] = row;
@@ -674,7 +677,7 @@ put(Board *self, Change *change)
     for (Py_ssize_t k = 0; k < change->count; k++) {
         Py_ssize_t position = rank == NULL ? change->rows[k] : (Py_ssize_t)rank[change->rows[k]];
         if (position < 0 || position >= self->blocks << self->shift) {
-            PyErr_Format(PyExc_IndexError, "position %zd", position);
+            PyErr_Format(PyExc_IndexError, "rank: position %zd is out of range", position);
             return -1;
         }
         Py_ssize_t block = position >> self->shift;
@@ -854,7 +857,8 @@ board_rescale(PyObject *object, PyObject *args)
     for (Py_ssize_t p = 0; totals != NULL && p < ranked; p++) {
         Py_ssize_t row = (Py_ssize_t)((const int64_t *)order.buf)[p];
         if (row < 0 || row >= self->rows) {
-            PyErr_Format(PyExc_IndexError, "row %zd of %zd", row, self->rows);
+            PyErr_Format(PyExc_IndexError, "row %zd is outside the table of %zd rows", row,
+                         self->rows);
             goto done;
         }
         scores[p] = totals[row];
@@ -916,7 +920,7 @@ board_best(PyObject *object, PyObject *args)
         return NULL;
     }
     if (count < 1 || count > BEST_MAX) {
-        PyErr_Format(PyExc_ValueError, "count: 1 to %d", BEST_MAX);
+        PyErr_Format(PyExc_ValueError, "count must be between 1 and %d", BEST_MAX);
         return NULL;
     }
     if (take_or_none(from, &order, 8, 0, "order") < 0) {
@@ -1078,7 +1082,8 @@ board_tell(PyObject *object, PyObject *args)
         PyObject *one = NULL, *given = NULL;
         if (row < 0 || row >= self->rows) {
             if (!PyErr_Occurred()) {
-                PyErr_Format(PyExc_IndexError, "row %zd of %zd", row, self->rows);
+                PyErr_Format(PyExc_IndexError, "row %zd is outside the table of %zd rows", row,
+                             self->rows);
             }
         }
         else if (!self->owns || ((given = own_of(own, k, count)) != NULL &&

@@ -92,7 +92,7 @@ class KeystoneSettings:
                 reason = (
                     "does not belong to an application credential; remove it"
                     if prefix
-                    else "needs keystone.application_credential_id"
+                    else "needs keystone.application_credential_id; set that, or remove this"
                 )
                 raise InvalidInputError(f"keystone.{name}", reason)
         if len(given) > 1:

@@ -252,8 +252,11 @@ def _find(folder: Path, stem: str) -> Path:
             return path
     prefix = re.sub(r"(?<=_list_).*", "", stem)
     there = sorted(path.name for path in folder.glob(f"{prefix}*.csv*"))
-    reason = f"is not in {folder}, with or without .gz; it has {', '.join(there) or 'no such file'}"
-    raise OpenbTraceError(paths[0], f"{reason}. Give the folder that holds the trace's csv files")
+    reason = f"is not in {folder}, with or without .gz"
+    found = f"that folder has {', '.join(there) or 'no such file'}"
+    raise OpenbTraceError(
+        paths[0], f"{reason}; {found}. Give the folder that holds the trace's csv files"
+    )
 
 
 def _text(path: Path) -> str:

@@ -129,7 +129,7 @@ async def save_decided(
             if outcome == before and not outcome.stale:
                 raise UnitRejectedError(outcome)
             before = outcome
-    raise ProviderRefusedError(RefusalRule.CONTENDED, "the record")
+    raise ProviderRefusedError(RefusalRule.CONTENDED, "")
 
 
 async def _try_once(
@@ -294,12 +294,14 @@ class ProviderRefusedError(ConflictError):
 
     Args:
         why: the rule that refused it.
-        subject: the uuid of the provider, or the name of the class or trait.
+        subject: the uuid of the provider, or the name of the class or trait; empty if the rule is
+            about none of these.
         names: the resource classes or traits that caused the refusal, if there are several.
     """
 
     def __init__(self, why: RefusalRule, subject: str, names: tuple[str, ...] = ()) -> None:
-        super().__init__(f"{why}: {', '.join(names) or subject}")
+        about = ", ".join(names) or subject
+        super().__init__(f"{why}: {about}" if about else str(why))
         self.why = why
         self.subject = subject
         self.names = names

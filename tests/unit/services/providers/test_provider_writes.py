@@ -88,6 +88,7 @@ async def test_somebody_must_give_up_at_last() -> None:
     with pytest.raises(ProviderRefusedError) as raised:
         await World(Rival(races=5)).save(tries=5)
     assert raised.value.why is RefusalRule.CONTENDED
+    assert str(raised.value) == "too many concurrent changes; try again"
 
 
 @pytest.mark.parametrize(
