@@ -54,7 +54,10 @@ class KeystoneSettings:
     # Each API process validates each active token once per `cache_s`, so a shorter time means more
     # requests to Keystone.
     cache_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
-    """Seconds until a validated token is validated again; a revoked one works for up to as long."""
+    """Seconds until a validated token is validated again; a revoked one works for up to as long.
+
+    While Keystone is overloaded or does not answer, it works for up to `grace_s` more.
+    """
     grace_s: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
     """Further seconds for which a validated token works while Keystone does not answer."""
     cache_tokens_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000

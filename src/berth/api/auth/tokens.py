@@ -68,13 +68,16 @@ class Revoked:
 
 _PURPOSE = "berth token"
 _TEXT_MAX = 4096
+_ANCESTORS_MAX = 16
 
 
-class Grant(Model):
+# Defaults are omitted, so that processes of the previous version can read most tokens.
+class Grant(Model, omit_defaults=True):
     """The content of a token; times are Unix seconds, and an unscoped token has no project.
 
     `methods` are those by which the user authenticated, the latest first. `password` is a digest of
-    the user's password hash; changing the password therefore ends the user's tokens.
+    the user's password hash; changing the password therefore ends the user's tokens. `ancestors`
+    are the audit ids of the tokens that this one derives from; the first was issued for a password.
     """
 
     user: str
@@ -84,6 +87,7 @@ class Grant(Model):
     expires_at_s: int
     audit_id: str
     password: str = ""
+    ancestors: tuple[str, ...] = ()
 
 
 class Token(NamedTuple):
@@ -125,7 +129,10 @@ class Tokens(Protocol):
             person: the user.
             project: a project that the user may work in, or None for an unscoped token.
             before: the token that the user authenticated with, or None for a password. If tokens
-                expire, the new token expires when this one does.
+                expire, the new token expires when this one does, and is revoked with it.
+
+        Raises:
+            HttpError: 401 when `before` derives from too many tokens.
         """
         ...
 
@@ -139,7 +146,7 @@ class Tokens(Protocol):
         ...
 
     def revoke(self, token: Token) -> None:
-        """Revoke a token.
+        """Revoke a token, and all tokens that were issued for it, directly or indirectly.
 
         Raises:
             HttpError: too many tokens are revoked (503), or this mode cannot revoke (403).
@@ -190,6 +197,13 @@ class SealedTokens:
     def issue(self, person: Person, project: str | None, before: Token | None = None) -> Token:
         """See `Tokens.issue`."""
         now_s = int(self._clock.now_s())
+        ancestors = () if before is None else (*before.grant.ancestors, before.grant.audit_id)
+        if len(ancestors) > _ANCESTORS_MAX:
+            text = (
+                f"The token derives from {_ANCESTORS_MAX} others, and none may derive from more. "
+                "Log in with the password."
+            )
+            raise HttpError(401, text, CHALLENGE)
         grant = Grant(
             user=person.name,
             project=project,
@@ -202,6 +216,7 @@ class SealedTokens:
             ),
             audit_id=self._ids.uuid(),
             password=self._directory.password_mark(person.name),
+            ancestors=ancestors,
         )
         return Token(self._seals.seal(_PURPOSE, encode(grant)), grant, person)
 
@@ -218,7 +233,8 @@ class SealedTokens:
             raise HttpError(
                 401, "Another version of Berth issued the token. Log in again.", CHALLENGE
             ) from error
-        if self._clock.now_s() >= grant.expires_at_s or grant.audit_id in self._revoked:
+        is_revoked = any(one in self._revoked for one in (grant.audit_id, *grant.ancestors))
+        if is_revoked or self._clock.now_s() >= grant.expires_at_s:
             raise HttpError(401, "The token has expired or was revoked. Log in again.", CHALLENGE)
         person = self._person(grant.user)
         if self._directory.password_mark(grant.user) != grant.password:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from berth.api.placement.policy import caller_of
+from tests.unit.api.cloud import Answer
 from tests.unit.api.identity.cloud import LIFETIME_S, TOKENS, login, project
 from tests.unit.api.identity.conftest import LockedStack
 
@@ -173,6 +174,51 @@ async def test_a_token_is_shown_and_revoked(locked: LockedStack) -> None:
     assert await asked("DELETE", alice, alice) == 204
     assert await asked("GET", alice, admin) == 404
     assert (await locked.ask("GET", "/v2.1/servers", token=alice)).status == 401
+
+
+async def rescoped(locked: LockedStack, token: str) -> Answer:
+    """Exchange a token for another one."""
+    wanted = {"identity": {"methods": ["token"], "token": {"id": token}}, "scope": project("web")}
+    return await locked.ask("POST", TOKENS, {"auth": wanted})
+
+
+async def test_revoking_a_token_ends_those_issued_for_it(locked: LockedStack) -> None:
+    """Tokens that derive from it end too, however indirectly; those that it derives from do not."""
+    first = await locked.log_in("admin", "secret")
+    answers = [first]
+    for _ in range(3):
+        answers.append(await rescoped(locked, answers[-1].headers["X-Subject-Token"]))
+    ids = [one.body["token"]["audit_ids"] for one in answers]
+    assert [len(one) for one in ids] == [1, 2, 2, 2]
+    assert {one[-1] for one in ids} == {ids[0][0]}
+    tokens = [one.headers["X-Subject-Token"] for one in answers]
+    sibling = (await rescoped(locked, tokens[0])).headers["X-Subject-Token"]
+
+    async def valid() -> list[bool]:
+        statuses = [
+            (await locked.ask("GET", "/v2.1/servers", token=one)).status
+            for one in (*tokens, sibling)
+        ]
+        return [one == 200 for one in statuses]
+
+    for subject, left in (
+        (tokens[1], [True, False, False, False, True]),
+        (tokens[0], [False] * 5),
+    ):
+        headers = {"X-Subject-Token": subject}
+        gone = await locked.ask("DELETE", TOKENS, token=tokens[0], headers=headers)
+        assert (gone.status, await valid()) == (204, left)
+
+
+async def test_a_chain_of_tokens_is_limited(locked: LockedStack) -> None:
+    """A token derives from 16 others at most, because it names all of them."""
+    token = await locked.token("admin", "secret")
+    for _ in range(16):
+        answer = await rescoped(locked, token)
+        assert answer.status == 201
+        token = answer.headers["X-Subject-Token"]
+    assert (await locked.ask("GET", "/v2.1/servers", token=token)).status == 200
+    assert (await rescoped(locked, token)).status == 401
 
 
 async def test_no_secret_is_told(locked: LockedStack) -> None:

@@ -50,7 +50,10 @@ async def show_token(call: Call) -> Answer:
 
 
 async def revoke_token(call: Call) -> Answer:
-    """Revoke the token in X-Subject-Token: the caller's own, or any for administrators."""
+    """Revoke the token in X-Subject-Token, and those issued for it.
+
+    Users may revoke their own tokens, and administrators any.
+    """
     _tokens(call).revoke(_subject(call))
     return Answer()
 
@@ -161,7 +164,8 @@ def _view(call: Call, token: Token) -> TokenView:
     view = TokenView(
         methods=list(grant.methods),
         user=TokenUser(id=grant.user, name=grant.user, domain=domain),
-        audit_ids=[grant.audit_id],
+        # As in Keystone: the token's own id, and that of the token for the password.
+        audit_ids=[grant.audit_id, *grant.ancestors[:1]],
         issued_at=f"{naive_time(grant.issued_at_s)}Z",
         expires_at=f"{naive_time(grant.expires_at_s)}Z",
     )
