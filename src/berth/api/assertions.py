@@ -27,6 +27,10 @@ BODY_BYTES_MAX: Final = 32 * 1024 * 1024
 
 A parent's build of many instances needs such a large body.
 """
+# A read that is repeated at another process changes nothing, and an attacker that could record the
+# request could read its first response too. A commit for each read would also keep idle zones
+# busy, because parents poll them.
+_READS: Final = frozenset({"GET", "HEAD"})
 _CHALLENGE: Final = {"WWW-Authenticate": "Berth-Zone-Statement"}
 
 
@@ -86,7 +90,7 @@ def assertion_of(parts: "ApiParts", scope: Scope, stated: AssertedIdentity) -> Z
         raise _refused(error) from error
 
 
-def asserted_caller(
+async def asserted_caller(
     parts: "ApiParts", scope: Scope, statement: ZoneAssertion, body: bytes
 ) -> Identity:
     """Redeem an assertion and return its tenant's identity, which is never an administrator's.
@@ -95,11 +99,15 @@ def asserted_caller(
         HttpError: 401 when the assertion covers another request, has expired or was redeemed
             before; 403 when its project or user name is malformed; 501 when this deployment is not
             a zone.
-        UnavailableError: too many unexpired assertions are remembered.
+        UnavailableError: too many unexpired assertions are remembered, or the ledger cannot be
+            reached.
     """
+    zone = zone_parts(parts)
     covered = AssertedRequest(scope["method"], path_of(scope), body)
     try:
-        zone_parts(parts).assertions.redeem(statement, covered)
+        zone.assertions.redeem(statement, covered)
+        if scope["method"] not in _READS:
+            await zone.used_assertions.record(statement)
     except ZoneAssertionError as error:
         raise _refused(error) from error
     names = (statement.project_id, statement.user_id)

@@ -37,6 +37,7 @@ from berth.services.zoning.children.zones import Zones
 from berth.services.zoning.delegation.remote_usage import RemoteUsage
 from berth.services.zoning.messages.assertions import AssertionVerifier
 from berth.services.zoning.messages.loop_tokens import LoopTokens
+from berth.services.zoning.messages.used_assertions import UsedAssertions
 from berth.services.zoning.offers.dry_runs import TreeDryRuns
 from berth.services.zoning.offers.inquiry_limit import InquiryLimit
 from berth.services.zoning.offers.tree_capacity import TreeCapacity
@@ -52,6 +53,7 @@ class ZoneParts:
         watch: reports which children are up.
         info: reports this zone's capabilities to its parents.
         assertions: verifies the signed assertions of trusted parents.
+        used_assertions: records in the ledger which assertions were used.
         loop_tokens: recognises this zone's own list requests when its children send them back.
         children: forwards requests to children.
         counting: charges the servers in child zones to the quotas of this zone.
@@ -67,6 +69,7 @@ class ZoneParts:
     watch: ZoneWatch
     info: CapabilityReport
     assertions: AssertionVerifier
+    used_assertions: UsedAssertions
     loop_tokens: LoopTokens
     children: ZoneForwarder
     counting: RemoteUsage

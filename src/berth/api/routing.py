@@ -261,7 +261,7 @@ class Endpoint:
         if statement is not None:
             # The assertion names the tenant. The signature covers the body, so the assertion can
             # be redeemed only now.
-            identity = asserted_caller(self._parts, scope, statement, raw_body)
+            identity = await asserted_caller(self._parts, scope, statement, raw_body)
             _check_role(operation, identity)
         call = Call(self._parts, operation, scope, identity, version_of(scope), raw_body)
         if call.version >= operation.strict_since and scope["query_string"]:

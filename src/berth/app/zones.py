@@ -35,6 +35,7 @@ from berth.services.zoning.delegation.withdrawal import WithdrawalWorker
 from berth.services.zoning.messages.assertions import AssertionVerifier, AssertionWriter
 from berth.services.zoning.messages.child_client import ChildClient
 from berth.services.zoning.messages.loop_tokens import LoopTokens
+from berth.services.zoning.messages.used_assertions import UsedAssertions
 from berth.services.zoning.offers.child_orders import ChildOrders
 from berth.services.zoning.offers.child_releases import ChildReleases
 from berth.services.zoning.offers.dry_runs import TreeDryRuns
@@ -159,6 +160,7 @@ def zone_parts(core: Core, zone: ZoneContext | None) -> ZoneParts | None:
             stale_s=core.policies.policy.service_down_time_s,
         ),
         assertions=AssertionVerifier(settings.name, zone.parents.trusted, core.clock.now_s),
+        used_assertions=UsedAssertions(core.ledger),
         loop_tokens=loop_tokens,
         children=zone.forwards,
         counting=RemoteUsage(

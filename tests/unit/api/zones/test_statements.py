@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from berth.api.app import build_app
 from berth.api.auth.authentication import Credentials, Identity
 from berth.api.codec import decode, encode
 from berth.api.errors import HttpError
@@ -15,6 +16,7 @@ from berth.domain.ledger.write import Put
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage
 from berth.domain.zones.zone_orders import SelectOrder
 from berth.ports.zones import STATEMENT_HEADER
+from berth.services.zoning.messages.assertions import AssertionVerifier
 from berth.services.zoning.messages.message_parts import GroupMessage, RequestMessage
 from berth.services.zoning.messages.zone_messages import (
     BuildMessage,
@@ -24,7 +26,7 @@ from berth.services.zoning.messages.zone_messages import (
 )
 from berth.testing.builders import make_flavor
 from tests.unit.api.cloud import Answer, Json
-from tests.unit.api.zones.tree import Net, ZoneStack
+from tests.unit.api.zones.tree import Net, ZoneStack, key_of
 
 UUID = "00000000-0000-4000-8000-00000000beef"
 SELECT, RELEASE, BUILD = "/zones/select", "/zones/release", "/v2.1/servers"
@@ -201,6 +203,23 @@ async def test_a_statement_is_for_one_request(west: ZoneStack) -> None:
     answer = await ask_with(west, text, "GET", path)
     assert answer.status == 401
     assert "already been used" in answer.body["unauthorized"]["message"]
+
+
+async def test_a_change_is_not_repeated_at_another_process(west: ZoneStack) -> None:
+    """A recorded change is refused by every process of the zone; a read only by its first one."""
+    path = f"/v2.1/servers/{await west.server(token='u:p')}"
+    change, read = west.statement("DELETE", path), west.statement("GET", path)
+    assert (await ask_with(west, read, "GET", path)).status == 200
+    assert (await ask_with(west, change, "DELETE", path)).status == 204
+    verifier = AssertionVerifier(
+        west.name, lambda: {"root": (key_of("root").public_key(),)}, west.clock.now_s
+    )
+    zone = replace(west.zone_parts, assertions=verifier)
+    west.app = build_app(replace(west.parts, zones=zone))
+    answer = await ask_with(west, change, "DELETE", path)
+    assert answer.status == 401
+    assert "already been used" in answer.body["unauthorized"]["message"]
+    assert (await ask_with(west, read, "GET", path)).status != 401
 
 
 async def test_a_caller_by_statement_is_its_tenant(west: ZoneStack) -> None:

@@ -28,6 +28,7 @@ from berth.services.zoning.messages.assertions import (
 )
 from berth.services.zoning.messages.child_client import ChildClient
 from berth.services.zoning.messages.loop_tokens import LoopTokens
+from berth.services.zoning.messages.used_assertions import UsedAssertions
 from berth.services.zoning.offers.inquiry_limit import InquiryLimit
 from tests.unit.api.cloud import Answer, FakeClock, Stack
 from tests.unit.services.wiring import Desk
@@ -165,6 +166,7 @@ class ZoneStack(Stack):
                 clock=self.clock,
             ),
             assertions=AssertionVerifier(name, lambda: trusted, self.clock.now_s),
+            used_assertions=UsedAssertions(self.ledger),
             loop_tokens=LoopTokens(sealer),
             children=self.children,
             counting=RemoteUsage(

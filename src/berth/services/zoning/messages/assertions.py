@@ -7,8 +7,9 @@ data. An assertion therefore binds parent, child, project, user, method, path an
 - a third party that holds the password cannot act for any tenant,
 - a child cannot present a parent's request to another zone (`zone`),
 - a proxy cannot move an assertion to another request (`asks`),
-- a recorded request cannot be replayed to the same process: each process accepts a `nonce` once,
-  and `ends_at_s` bounds how long nonces must be remembered.
+- a recorded request cannot be replayed: a zone accepts a `nonce` once (`used_assertions`), or once
+  in each process if the request only reads, and `ends_at_s` bounds how long nonces must be
+  remembered.
 
 The HTTP header, the key file and the wire format call an assertion a "statement".
 """
@@ -139,8 +140,8 @@ class AssertionWriter:
 class AssertionVerifier:
     """Verifies the assertions of trusted parents.
 
-    Each process remembers the nonces that it has seen itself. Before it expires, an assertion
-    could therefore be replayed once to each other API process of the zone.
+    A verifier remembers the nonces that its own process has seen. `UsedAssertions` records them for
+    all processes of the zone.
 
     Args:
         zone: the name of this zone.
