@@ -24,6 +24,11 @@ class Measured:
     Requests are counted by method, route and status class, and timed by route. The route is the
     path template of the operation or, if there is none, `other`; this bounds the number of label
     values.
+
+    Args:
+        app: the application to measure.
+        metrics: receives the counts and the durations.
+        clock: measures the durations.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, clock: Clock) -> None:
@@ -57,7 +62,12 @@ class Measured:
 
 
 class Traced:
-    """ASGI middleware that opens a span for each request, whose id `Front` must have assigned."""
+    """ASGI middleware that opens a span for each request, whose id `Front` must have assigned.
+
+    Args:
+        app: the application that handles the requests.
+        tracer: records the spans.
+    """
 
     def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
         self._app = app

@@ -252,8 +252,9 @@ class _Parser:
 class _Automaton:
     """A nondeterministic automaton, whose sets of states are cached as they are found.
 
-    A state either accepts a character and leads to one state (`tests`), or leads to others without
-    one (`free`), at an end of the text only if `anchors` says so. State 0 is the end of a match.
+    A state with a test accepts a character and leads to one state. Any other state leads to further
+    states without a character; if it has an anchor, only at that end of the text. State 0 is the
+    end of a match.
     """
 
     accept: Final = 0

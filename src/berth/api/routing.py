@@ -72,12 +72,12 @@ class Answer(NamedTuple):
 class ApiOperation:
     """One method on one path.
 
-    The first line of the handler's docstring is its summary in the OpenAPI document. `status` is
-    that of a success, and `older_status` that of early microversions if it differs. `role` names
-    the callers that are allowed. `query` and `body` are the types that the handler reads, and
-    `answers` is the type of its response. `since` and `until` are the first and the last
-    microversion that have the operation. `stated` says whether parent zones may or must call it on
-    behalf of their tenants.
+    The first line of the handler's docstring is the operation's summary in the OpenAPI document.
+    `status` is that of a success, and `older_status` that of early microversions if it differs.
+    `role` names the callers that are allowed. `query` and `body` are the types that the handler
+    reads, and `answers` is the type of its response. `since` and `until` are the first and the last
+    microversion that have the operation. `stated` says whether the operation refuses, accepts or
+    requires the assertions of parent zones.
     """
 
     method: str
@@ -191,7 +191,12 @@ class Call(NamedTuple):
 
 
 class Endpoint:
-    """The ASGI application of one path, which checks requests and calls the handlers."""
+    """The ASGI application of one path, which checks requests and calls the handlers.
+
+    Args:
+        parts: dependencies of the handlers.
+        operations: the operations of the path, at most one for each method.
+    """
 
     def __init__(self, parts: ApiParts, operations: Iterable[ApiOperation]) -> None:
         self._parts = parts

@@ -8,7 +8,11 @@ import click
 def read_pairs(
     context: click.Context, parameter: click.Parameter, values: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Return the values of KEY=VALUE options by key, in order (a click `callback`)."""
+    """Return the values of KEY=VALUE options by key, in order (a click `callback`).
+
+    Raises:
+        BadParameter: a value is not of this form.
+    """
     pairs: dict[str, list[str]] = {}
     for value in values:
         key, equals, text = value.partition("=")

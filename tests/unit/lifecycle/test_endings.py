@@ -65,7 +65,7 @@ async def test_another_word_ends_what_goes_on(*, evacuates: bool) -> None:
     else:
         await town.operations.reset_state(vm.uuid, Status.ERROR, caller(2))
     await town.work()
-    assert await message(town, vm, "stop") == "Another action interrupted it."
+    assert await message(town, vm, "stop") == "Another action interrupted this action."
     await town.assert_settled()
 
 

@@ -56,7 +56,11 @@ async def list_images(call: Call) -> Answer:
 
 
 async def show_image(call: Call) -> Answer:
-    """Show an image."""
+    """Show an image.
+
+    Raises:
+        NotFoundError: there is no such image.
+    """
     key = call.key("image_id")
     image = call.parts.images.get(key)
     if image is None:
@@ -65,14 +69,22 @@ async def show_image(call: Call) -> Answer:
 
 
 async def show_image_data(call: Call) -> Answer:
-    """Refuse to send the data of an image."""
+    """Refuse to send the data of an image.
+
+    Raises:
+        HttpError: 403 always.
+    """
     raise HttpError(
         403, f"The data of image {call.key('image_id')} cannot be downloaded through this API."
     )
 
 
 async def refuse_image_change(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
-    """Refuse to create, change or delete an image."""
+    """Refuse to create, change or delete an image.
+
+    Raises:
+        HttpError: 403 always.
+    """
     raise HttpError(
         403, "This API cannot change images; change the file that the setting api.images names."
     )

@@ -156,7 +156,15 @@ def _is_active(zone: Zone, state: ChildZoneState | None) -> bool:
 
 
 async def create_all_at_once(call: Call) -> Answer:
-    """Create servers anywhere in the tree, all or none, with one reservation id."""
+    """Create servers anywhere in the tree, all or none, with one reservation id.
+
+    Raises:
+        HttpError: 501 when this deployment is not a zone.
+        InvalidInputError: a field is invalid, or `num_instances` is combined with one of the two
+            counts.
+        QuotaExceededError: the project would exceed its quota.
+        ConflictError: the Idempotency-Key was used for a different request.
+    """
     # This call only checks that the deployment is a zone, before the body is decoded.
     zone_parts(call.parts)
     body = call.body(NewTreeServersBody)

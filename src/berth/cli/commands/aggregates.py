@@ -13,7 +13,7 @@ _PATH = "/v2.1/os-aggregates"
 force_option = click.option(
     "--force",
     is_flag=True,
-    help="Even if servers on the host are bound to the zone that it leaves.",
+    help="Allow a host to leave an availability zone to which servers on it are bound.",
 )
 
 
@@ -52,7 +52,7 @@ def show(api: ApiConnection, *, aggregate: str, as_json: bool) -> None:
 
 @aggregates.command("create")
 @click.argument("name")
-@click.option("--az", help="Availability zone of its hosts.")
+@click.option("--az", help="Availability zone of the aggregate's hosts.")
 @json_option
 @connected
 def create(api: ApiConnection, *, name: str, az: str | None, as_json: bool) -> None:

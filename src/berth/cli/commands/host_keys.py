@@ -79,9 +79,11 @@ def rotate(api: ApiConnection, *, name: str) -> None:
 @click.argument("name")
 @connected
 def revoke(api: ApiConnection, *, name: str) -> None:
-    """Revoke the key of host NAME and cut its agent off; its guests keep running."""
+    """Revoke the key of host NAME and disconnect its agent; its guests keep running."""
     api.delete(f"{_PATH}/{segment(name)}")
-    print_line(f"the key of {name} is revoked; `berth host enroll {name}` lets the host in again")
+    print_line(
+        f"the key of {name} is revoked; enroll the host again with `berth host enroll {name}`"
+    )
 
 
 @click.command("broker-permissions")
@@ -217,7 +219,7 @@ def _ask_token(host: str) -> str:
         CommandError: there is no terminal.
     """
     if not sys.stdin.isatty():
-        reason = f"no token for host {host}; give BERTH_ENROLL_TOKEN, or run this on a terminal"
+        reason = f"no token for host {host}; set BERTH_ENROLL_TOKEN, or use a terminal"
         raise CommandError(reason, ExitCode.USAGE)
     return click.prompt("Token", hide_input=True, err=True, type=str)
 

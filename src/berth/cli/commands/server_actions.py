@@ -294,7 +294,7 @@ def reset_state(api: ApiConnection, *, server: tuple[str, ...], state: str) -> N
 @click.argument("server")
 @click.option("--set", "zone", metavar="AZ", help="Bind SERVER to this availability zone.")
 @click.option("--unset", is_flag=True, help="Bind SERVER to no availability zone.")
-@click.option("--force", is_flag=True, help="Even if SERVER is in another zone or has a task.")
+@click.option("--force", is_flag=True, help="Allow this even if SERVER is in another zone or busy.")
 @json_option
 @connected
 def zone(

@@ -130,4 +130,4 @@ def remove(*, name: str, path: Path) -> None:
 
 
 def _for_children(public_text: str) -> str:
-    return f"its children need: berth zone parents add NAME {public_text}"
+    return f"on each child zone, run: berth zone parents add NAME {public_text}"

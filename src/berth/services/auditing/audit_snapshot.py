@@ -169,7 +169,11 @@ def without_zeros(amounts: Mapping[str, int]) -> dict[str, int]:
 
 
 async def held_by(ledger: Ledger, consumer_uuid: str) -> Amounts:
-    """Return a consumer's current allocations, without zeros."""
+    """Return a consumer's current allocations, without zeros.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
     found = await ledger.allocations(consumer_uuid=consumer_uuid)
     return {one.provider_uuid: without_zeros(one.amounts) for one in found}
 

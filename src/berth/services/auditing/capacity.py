@@ -67,7 +67,11 @@ def suspect_provider(
 async def recheck_provider(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Return the discrepancy as it is now; None if it is gone or the usage keeps changing."""
+    """Return the discrepancy as it is now; None if it is gone or the usage keeps changing.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
     for _ in range(_TRIES):
         # The allocations are read between two reads of the usage. If these differ, the allocations
         # may belong to either of them, and all is read again.

@@ -38,6 +38,9 @@ async def recheck_consumer(
     Returns:
         A discrepancy, or the allocations of a foreign consumer. None if nothing is wrong, the
         consumer is changing, or its last change is too recent to be reported.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
     """
     held = await held_by(ledger, uuid)
     migration = await ledger.get(Migration, uuid)

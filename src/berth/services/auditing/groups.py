@@ -43,7 +43,11 @@ def suspect_group(group: ServerGroup, members: Sequence[Instance]) -> Iterator[D
 async def recheck_group(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Return the discrepancy if the members' current hosts still violate the policy."""
+    """Return the discrepancy if the members' current hosts still violate the policy.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
     group = await ledger.get(ServerGroup, suspicion.key)
     if group is None:
         return None

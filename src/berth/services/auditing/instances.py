@@ -71,6 +71,9 @@ async def recheck_instance(
     """Return the suspicion if the instance, its move and its allocations have not changed.
 
     The result is None if one of them differs from the snapshot.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
     """
     uuid = suspicion.key
     before = snapshot.instances.get(uuid) or snapshot.shelved[uuid]
@@ -301,6 +304,9 @@ async def recheck_request(
     """Return the suspicion, with its instance's last refusal, if the request has not changed.
 
     The result is None if the request is no longer pending or has changed.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
     """
     pending = await ledger.get(PendingRequest, suspicion.key)
     if pending is None or pending != snapshot.requests[suspicion.key]:

@@ -64,7 +64,11 @@ def suspect_move(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Disc
 async def recheck_move(
     ledger: Ledger, snapshot: AuditSnapshot, suspicion: Discrepancy
 ) -> Discrepancy | None:
-    """Return the discrepancy if it still exists and the move has not changed, otherwise None."""
+    """Return the discrepancy if it still exists and the move has not changed, otherwise None.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
     before = snapshot.migrations[suspicion.key]
     # Any change means that a host works on the move.
     if await ledger.get(Migration, before.uuid) != before:

@@ -47,7 +47,13 @@ _NO_SETTINGS: Final = RatioSettings()
 
 
 class AllocationRatios:
-    """Determines the ratios of hosts, and sets them in the hosts' inventories."""
+    """Determines the ratios of hosts, and sets them in the hosts' inventories.
+
+    Args:
+        ledger: stores the providers.
+        replica: provides the hosts and the aggregates.
+        settings: the ratios in this process's settings.
+    """
 
     def __init__(
         self, *, ledger: Ledger, replica: Replica, settings: RatioSettings = _NO_SETTINGS
@@ -210,7 +216,13 @@ def _aggregates_of(hosts: HostTable, name: str, changed: Aggregate | None) -> li
 
 
 class RatioOverrides:
-    """Sets operators' allocation ratios of hosts, and updates the capacity in the same unit."""
+    """Sets operators' allocation ratios of hosts, and updates the capacity in the same unit.
+
+    Args:
+        ledger: stores the hosts and their providers.
+        follower: keeps the replica up to date with the ledger.
+        replica: provides the rows and the aggregates of a host.
+    """
 
     def __init__(self, ledger: Ledger, follower: Follower, replica: Replica) -> None:
         self._ledger = ledger

@@ -32,7 +32,15 @@ _ROUNDS = 6
 class AttestationService:
     """Keeps the attestations of all hosts valid.
 
-    Several schedulers may do so on one ledger: the later ones find nothing due.
+    Several schedulers may run this service on one ledger: the later ones find nothing due.
+
+    Args:
+        ledger: stores the results in the records of the services.
+        follower: keeps the replica up to date with the ledger.
+        replica: provides the hosts and the expiry times of their attestations.
+        attester: asks the attestation service.
+        clock: provides the time of day.
+        telemetry: receives failures of the attestation service.
     """
 
     def __init__(

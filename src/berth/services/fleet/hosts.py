@@ -228,8 +228,8 @@ class Hosts:
         """Remove a host without instances, its service and its memberships in aggregates.
 
         All providers under the host's root provider are removed, including those of clients of the
-        Placement API. Its keys are revoked, so its agent cannot register it again until it is
-        enrolled anew.
+        Placement API. The host's keys are revoked, so its agent cannot register it again until the
+        host is enrolled anew.
 
         Raises:
             NotFoundError: there is no such service.

@@ -55,7 +55,14 @@ class WriteOffPlan:
 
 
 class WriteOffService:
-    """Plans and carries out the write-off of hosts."""
+    """Plans and carries out the write-off of hosts.
+
+    Args:
+        ledger: stores the moves and the allocations.
+        replica: knows the heartbeats that the ledger lacks.
+        clock: provides the time of day.
+        telemetry: receives an event for each host that is written off.
+    """
 
     def __init__(
         self, ledger: Ledger, replica: Replica, clock: Clock, telemetry: Telemetry

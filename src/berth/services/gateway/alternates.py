@@ -27,7 +27,8 @@ from berth.services.servers.moves import outside_server_group
 class Alternate:
     """A host that can take an instance now, according to this process's replica.
 
-    The `guards` make the ledger reject the claim if the server group has changed since.
+    The `guards` make the ledger reject the claim if the server group has changed since this process
+    evaluated the host.
     """
 
     placement: Placement

@@ -21,7 +21,7 @@ _BROKEN = "The move failed, and the instance stays on its original host."
 async def leave_source(
     context: StepContext, instance: Instance, migration: Migration
 ) -> StepWrites:
-    """Record that the source has stopped the guest and where its disks are, or has failed."""
+    """Record that the source has stopped the guest, and where its disks are, or that it failed."""
     name, now_s = "compute_resize_instance", context.now_s
     if context.has_failed:
         return _go_back(context, instance, migration, name)

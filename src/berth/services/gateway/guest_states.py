@@ -107,7 +107,7 @@ class GuestStates:
             host: the host that reports.
             instance_uuid: the instance.
             revision: the revision of the instance whose guest was restarted last.
-            restarts: the number of times that the guest was restarted, at most a million.
+            restarts: the number of times that the guest was restarted, 1 to 1,000,000.
             window_s: the number of seconds within which those restarts happened.
 
         Raises:

@@ -39,7 +39,8 @@ class _LastAudit:
     Attributes:
         signature: the signature of the replica's data.
         since_s: the Unix time at which the signature last changed.
-        count: the number of audits that have run of those that are due after this change.
+        count: how many of the times in `_LOOKS_AFTER_S` had passed at the last audit after that
+            change.
         found: the code and key of each discrepancy that remains.
     """
 

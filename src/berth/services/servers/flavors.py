@@ -87,16 +87,28 @@ class Flavors:
         await save_guarded(self._ledger, _GUARD, read)
 
     async def projects_of(self, flavor_id: str) -> tuple[str, ...]:
-        """Return the projects with access to a flavor if it is private, sorted."""
+        """Return the projects with access to a flavor if it is private, sorted.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         return (await self._access(flavor_id)).projects
 
     async def usable_by(self, project_id: str) -> frozenset[str]:
-        """Return the ids of the flavors to which a project has access, besides the public ones."""
+        """Return the ids of the flavors to which a project has access, besides the public ones.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         found = await self._ledger.all(FlavorAccess)
         return frozenset(one.flavor_id for one in found if project_id in one.projects)
 
     async def may_use(self, flavor: Flavor, project_id: str | None) -> bool:
-        """Return whether a project may use a flavor; None stands for an administrator."""
+        """Return whether a project may use a flavor; None stands for an administrator.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         # Only private flavors cost a read.
         if flavor.is_public or project_id is None:
             return True
@@ -139,7 +151,7 @@ class Flavors:
 
         def change(old: FlavorAccess) -> FlavorAccess:
             if project_id not in old.projects:
-                raise NotFoundError(f"access to flavor {flavor_id} of project", project_id)
+                raise NotFoundError(f"access to flavor {flavor_id} for project", project_id)
             return old.without(project_id)
 
         return await self._change_access(flavor_id, change)

@@ -87,7 +87,17 @@ class AcceptedCreate:
 
 
 class Instances:
-    """Creates, reads, changes and deletes instances."""
+    """Creates, reads, changes and deletes instances.
+
+    Args:
+        ledger: stores the instances and pending requests.
+        follower: keeps the replica up to date with the ledger.
+        replica: provides flavors, hosts, aggregates and server groups.
+        bus: reaches the schedulers.
+        clock: provides the times in records.
+        terms: the default availability zone and the quotas; None for the defaults of
+            `CreateDefaults`.
+    """
 
     def __init__(
         self,

@@ -77,7 +77,11 @@ class KeyPairs:
         return pair, made.private_key
 
     async def of_user(self, user_id: str) -> tuple[KeyPair, ...]:
-        """Return the key pairs of a user, ordered by name."""
+        """Return the key pairs of a user, ordered by name.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
         return (await self._ring(user_id)).key_pairs
 
     async def get(self, user_id: str, name: str) -> KeyPair:

@@ -204,7 +204,7 @@ class Operations:
     ) -> Instance:
         """Have an instance stopped, moved, and started on another host.
 
-        The arguments are those of `resize`.
+        `extra` and `service_down_time_s` are as in `resize`.
 
         Raises:
             InvalidInputError: the target host does not exist, or the instance is already on it.
@@ -243,10 +243,10 @@ class Operations:
     ) -> Instance:
         """Have an instance rebuilt elsewhere, because its host is down.
 
-        With `stops` the instance stays off on the new host until it is started. Nothing about the
-        instance but its task changes before another host has it. A caller who evacuates
-        `despite_uncertainty` must know that the host is down, although so many hosts fell silent
-        at once that their silence proves nothing.
+        With `stops` the instance stays off on the new host until it is started. Until another host
+        has the instance, only its task changes. `despite_uncertainty` allows the evacuation
+        although so many hosts fell silent at once that they may be up; the caller must know by
+        other means that this host is down.
 
         Raises:
             InvalidInputError: the host is up or is the target, or the target does not exist.
@@ -438,7 +438,7 @@ class Operations:
         *,
         force: bool = False,
     ) -> None:
-        """Bind an instance to an availability zone, to which later moves keep; None unbinds it.
+        """Bind an instance to an availability zone that moves must not leave; None unbinds it.
 
         Args:
             uuid: the instance.
@@ -464,7 +464,7 @@ class Operations:
             if not force and zone is not None and instance.migration_uuid is not None:
                 raise ConflictError(
                     f"cannot bind server {uuid} to availability zone {zone} while its resize or "
-                    "migration waits, because a revert may return it to a host in another zone; "
+                    "migration is not confirmed, because a revert may return it to another zone; "
                     "confirm or revert it first, or repeat this with --force (X-Berth-Force: true)"
                 )
             here = zones_of(instance.host) if instance.host else ()

@@ -12,7 +12,12 @@ from berth.services.requests.quotas import QuotaLimits
 
 
 class ServerGroups:
-    """Manages server groups, each of which belongs to a project."""
+    """Manages server groups, each of which belongs to a project.
+
+    Args:
+        ledger: stores the groups.
+        quota_limits: the limits of projects; None for no limits.
+    """
 
     def __init__(self, ledger: Ledger, quota_limits: QuotaLimits | None = None) -> None:
         self._ledger = ledger

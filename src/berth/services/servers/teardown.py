@@ -15,7 +15,7 @@ from berth.services.servers.moves import holder_of_move, undo_claim
 _DELETED: Final = "The instance was deleted."
 # Nova's name of the step that destroys a guest.
 _TERMINATE: Final = "compute_terminate_instance"
-_CUT_SHORT: Final = "Another action interrupted it."
+_CUT_SHORT: Final = "Another action interrupted this action."
 
 
 def end_action(instance: Instance, now_s: float, message: str = _CUT_SHORT) -> list[Write]:

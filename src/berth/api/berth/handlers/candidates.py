@@ -14,7 +14,13 @@ _NEWEST = LIST_CANDIDATES[-1][1]
 
 
 async def explain_candidates(call: Call) -> Answer:
-    """Show how many providers and trees each constraint of a query leaves."""
+    """Show how many providers and trees each constraint of a query leaves.
+
+    Raises:
+        HttpError: 404 when this process does not serve the Placement API.
+        PlacementError: 400 when the query is malformed, or names an unknown trait or resource
+            class.
+    """
     replica = call.parts.providers
     # The providers are replicated only in processes that serve the Placement API as well.
     if replica is None:

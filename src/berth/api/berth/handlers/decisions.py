@@ -42,6 +42,13 @@ async def show_capacity(call: Call) -> Answer:
     """Show how many more servers of a flavor fit in total and, for administrators, per host.
 
     In a tree of zones, the total includes the zones below this one.
+
+    Raises:
+        HttpError: 403 when a caller other than an administrator names a host.
+        InvalidInputError: a parameter of the query is invalid, or names an unknown flavor, image or
+            zone.
+        UnavailableError: the ledger cannot be reached, or the project has too many such requests in
+            progress.
     """
     query = call.query(CapacityQuery)
     # With `ZONE:HOST`, other callers could measure the free capacity of single hosts.
@@ -126,7 +133,12 @@ async def list_decisions(call: Call) -> Answer:
 
 
 async def show_decision(call: Call) -> Answer:
-    """Show a decision by its id, or the newest one about a server; tenants see no hosts in it."""
+    """Show a decision by its id, or the newest one about a server; tenants see no hosts in it.
+
+    Raises:
+        NotFoundError: there is no such decision that the caller may see.
+        UnavailableError: a child zone that may have the decision does not answer.
+    """
     query = call.query(DecisionQuery)
     request_id = call.key("request_id")
     decision = await find_decision(call, request_id, query.server)

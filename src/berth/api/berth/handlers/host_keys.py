@@ -68,6 +68,6 @@ async def rotate(call: Call) -> Answer:
 
 
 async def revoke(call: Call) -> Answer:
-    """Revoke the keys and the token of a host, and cut its agent off."""
+    """Revoke the keys and the token of a host, and disconnect its agent."""
     await _identities(call).revoke(call.key("host"))
     return Answer()

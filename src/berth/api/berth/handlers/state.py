@@ -18,7 +18,11 @@ from berth.domain.ledger.change import Snapshot
 
 
 async def show_instance(call: Call) -> Answer:
-    """Show the record of an instance, even a deleted one; only administrators see its host."""
+    """Show the record of an instance, even a deleted one; only administrators see its host.
+
+    Raises:
+        NotFoundError: there is no such instance in a project that the caller may see.
+    """
     key = call.key("instance_uuid")
     instance = await call.parts.instances.get(key)
     if call.project_id not in {None, instance.project_id}:

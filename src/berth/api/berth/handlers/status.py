@@ -22,7 +22,11 @@ async def show_policy(call: Call) -> Answer:
 
 
 async def reload_policy(call: Call) -> Answer:
-    """Reload the policy; an invalid one is refused with the reason and changes nothing."""
+    """Reload the policy; an invalid one is refused with the reason and changes nothing.
+
+    Raises:
+        HttpError: 400 when the policy file is invalid; the message gives the reason.
+    """
     policies = call.parts.policies
     # The file is also watched; this operation applies a change immediately and reports its errors.
     changed = policies.reload()

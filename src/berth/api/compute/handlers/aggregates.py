@@ -46,7 +46,14 @@ async def show_aggregate(call: Call) -> Answer:
 
 
 async def update_aggregate(call: Call) -> Answer:
-    """Update the name or the availability zone of an aggregate."""
+    """Update the name or the availability zone of an aggregate.
+
+    Raises:
+        NotFoundError: there is no such aggregate.
+        InvalidInputError: the body names neither field, or a value is invalid.
+        ConflictError: the name is taken, or a host would be in two availability zones or leave the
+            one to which a server on it is bound.
+    """
     aggregate_id = _id(call)
     change = call.body(AggregateChangeBody).aggregate
     name, zone = change.name, change.availability_zone
@@ -76,7 +83,14 @@ async def delete_aggregate(call: Call) -> Answer:
 
 
 async def act_on_aggregate(call: Call) -> Answer:
-    """Add a host to an aggregate, remove a host from it, or set its metadata."""
+    """Add a host to an aggregate, remove a host from it, or set its metadata.
+
+    Raises:
+        NotFoundError: there is no such aggregate or host, or the host to remove is not a member.
+        InvalidInputError: the body does not name exactly one action, or a value is invalid.
+        ConflictError: the host is already a member, or a host would be in two availability zones or
+            leave the one to which a server on it is bound.
+    """
     aggregate_id = _id(call)
     action = call.body(AggregateAction)
     given = [one for one in (action.add_host, action.remove_host, action.set_metadata) if one]

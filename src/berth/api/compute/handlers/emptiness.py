@@ -57,7 +57,11 @@ async def list_extensions(call: Call) -> Answer:  # noqa: ARG001 - every handler
 
 
 async def show_extension(call: Call) -> Answer:
-    """Show an API extension that Berth implements."""
+    """Show an API extension that Berth implements.
+
+    Raises:
+        NotFoundError: Berth does not implement an extension with this alias.
+    """
     alias = call.key("alias")
     if alias not in _NAMES:
         raise NotFoundError("extension", alias)
@@ -129,12 +133,22 @@ async def list_interfaces(call: Call) -> Answer:
 
 
 async def refuse_volume(call: Call) -> Answer:
-    """Refuse to attach a volume."""
+    """Refuse to attach a volume.
+
+    Raises:
+        NotFoundError: the caller sees no such server.
+        HttpError: 403 otherwise.
+    """
     await server_of(call)
     raise HttpError(403, "Berth has no volumes, so none can be attached.")
 
 
 async def refuse_interface(call: Call) -> Answer:
-    """Refuse to attach a network interface."""
+    """Refuse to attach a network interface.
+
+    Raises:
+        NotFoundError: the caller sees no such server.
+        HttpError: 403 otherwise.
+    """
     await server_of(call)
     raise HttpError(403, "Berth has no networks, so no interface can be attached.")

@@ -87,7 +87,12 @@ async def show_flavor(call: Call) -> Answer:
 
 
 async def create_flavor(call: Call) -> Answer:
-    """Create a flavor."""
+    """Create a flavor.
+
+    Raises:
+        InvalidInputError: a field is invalid, or the microversion does not have it.
+        ConflictError: the id or the name is taken.
+    """
     new = call.body(NewFlavorBody).flavor
     check_edges(new.name, "flavor.name")
     if new.description is not UNSET and call.version < _DESCRIPTION:
@@ -238,7 +243,12 @@ def _factor(value: float | str) -> float:
 
 
 async def list_access(call: Call) -> Answer:
-    """List the projects that may use a private flavor."""
+    """List the projects that may use a private flavor.
+
+    Raises:
+        NotFoundError: there is no such flavor.
+        HttpError: 404 when the flavor is public.
+    """
     flavor = await call.parts.flavors.get(call.key("flavor_id"))
     if flavor.is_public:
         raise HttpError(404, "Access list not available for public flavors.")
@@ -247,7 +257,15 @@ async def list_access(call: Call) -> Answer:
 
 
 async def act_on_flavor(call: Call) -> Answer:
-    """Give a project access to a private flavor, or withdraw it."""
+    """Give a project access to a private flavor, or withdraw it.
+
+    Raises:
+        NotFoundError: there is no such flavor, or the project to remove has no access.
+        InvalidInputError: the body does not name exactly one action, or too many projects have
+            access.
+        ConflictError: the flavor is public, from microversion 2.7 on, or the project already has
+            access.
+    """
     action, flavor_id = call.body(FlavorAction), call.key("flavor_id")
     flavors = call.parts.flavors
     if action.add is not UNSET:
@@ -282,7 +300,11 @@ async def create_extra_specs(call: Call) -> Answer:
 
 
 async def show_extra_spec(call: Call) -> Answer:
-    """Show one extra spec of a flavor."""
+    """Show one extra spec of a flavor.
+
+    Raises:
+        NotFoundError: the caller sees no such flavor, or the flavor does not have the spec.
+    """
     flavor = await visible_flavor(call)
     key = call.key("key")
     if key not in flavor.extra_specs:
@@ -291,7 +313,12 @@ async def show_extra_spec(call: Call) -> Answer:
 
 
 async def update_extra_spec(call: Call) -> Answer:
-    """Create or overwrite one extra spec of a flavor."""
+    """Create or overwrite one extra spec of a flavor.
+
+    Raises:
+        NotFoundError: there is no such flavor.
+        InvalidInputError: the body has another key than the path, or the value is invalid.
+    """
     specs = _texts(call.body(OneSpec))
     key = call.key("key")
     if key not in specs:

@@ -44,7 +44,11 @@ async def list_hosts(call: Call) -> Answer:
 
 
 async def show_host(call: Call) -> Answer:
-    """Show the total and the usage of a host, and the servers on it by project."""
+    """Show the total and the usage of a host, and the servers on it by project.
+
+    Raises:
+        NotFoundError: there is no such host.
+    """
     name = call.key("host_name")
     await call.parts.follower.catch_up()
     table = call.parts.replica.hosts
@@ -73,11 +77,19 @@ async def show_host(call: Call) -> Answer:
 
 
 async def update_host(call: Call) -> Answer:
-    """Enable or disable the service of a host."""
+    """Enable or disable the service of a host.
+
+    Raises:
+        NotFoundError: there is no such host.
+        HttpError: 501 when the body sets the maintenance mode.
+        InvalidInputError: the body does not contain `status`.
+    """
     change = call.body(HostChange)
     service = await _service(call)
     if change.maintenance_mode is not UNSET:
-        raise HttpError(501, "Berth has no maintenance mode of hosts; disable and empty the host.")
+        raise HttpError(
+            501, "Berth has no maintenance mode; disable the host and move its servers away."
+        )
     if change.status is UNSET:
         raise InvalidInputError("body", "must contain status")
     await call.parts.hosts.set_service(service.host, disabled=not change.status.is_on)
@@ -86,7 +98,12 @@ async def update_host(call: Call) -> Answer:
 
 
 async def refuse_power(call: Call) -> Answer:
-    """Respond with 501, because Berth does not switch machines on or off."""
+    """Respond with 501, because Berth does not switch machines on or off.
+
+    Raises:
+        NotFoundError: there is no such host.
+        HttpError: 501 otherwise.
+    """
     await _service(call)
     raise HttpError(501, "Berth does not start, stop or reboot hosts.")
 

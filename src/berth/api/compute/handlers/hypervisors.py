@@ -73,7 +73,8 @@ async def show_uptime(call: Call) -> Answer:
     """Show the uptime of a hypervisor; only before microversion 2.88.
 
     Raises:
-        HttpError: the driver reports no uptime (501), or the agent does not answer (400).
+        HttpError: the driver has no uptimes (501), the agent does not answer, or the driver cannot
+            read the uptime (400).
         NotFoundError: there is no such hypervisor.
     """
     view = await _found(call)
@@ -85,7 +86,7 @@ async def show_uptime(call: Call) -> Answer:
         raise HttpError(501, f"The driver of host {name} does not know its uptime.") from error
     except (UnavailableError, DriverError) as error:
         # As in Nova, the status is 400 and not 503.
-        text = f"The agent of host {name} does not answer; check that it runs, and try again."
+        text = f"The uptime of host {name} cannot be read; check its agent, and try again."
         raise HttpError(400, text) from error
     return Answer(HypervisorAnswer(hypervisor=written))
 

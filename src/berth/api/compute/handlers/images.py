@@ -49,7 +49,12 @@ async def show_image(call: Call) -> Answer:
 
 
 async def refuse_to_delete(call: Call) -> Answer:
-    """Refuse to delete an image."""
+    """Refuse to delete an image.
+
+    Raises:
+        NotFoundError: there is no such image.
+        HttpError: 403 otherwise.
+    """
     key = _image(call).image_id
     raise HttpError(
         403, f"Image {key} cannot be deleted here; change the file that api.images names."
@@ -62,7 +67,11 @@ async def list_image_metadata(call: Call) -> Answer:
 
 
 async def show_image_metadata_item(call: Call) -> Answer:
-    """Show one property of an image."""
+    """Show one property of an image.
+
+    Raises:
+        NotFoundError: there is no such image, or it does not have the property.
+    """
     key, properties = call.key("key"), _image(call).properties
     if key not in properties:
         raise NotFoundError("metadata item", key)

@@ -52,7 +52,12 @@ async def list_actions(call: Call) -> Answer:
 
 
 async def show_action(call: Call) -> Answer:
-    """Show an action of a server; non-administrators see its events from microversion 2.51 on."""
+    """Show an action of a server; non-administrators see its events from microversion 2.51 on.
+
+    Raises:
+        NotFoundError: the caller sees no such server.
+        HttpError: 404 when the server has no such action.
+    """
     instance, key = await _instance(call), call.key("request_id")
     for action in await _actions(call, instance):
         if action.request_id == key:

@@ -35,7 +35,11 @@ _NUMBER_MAX = 2**31 - 1
 
 
 async def list_migrations(call: Call) -> Answer:
-    """List the migrations of all servers, newest first."""
+    """List the migrations of all servers, newest first.
+
+    Raises:
+        InvalidInputError: a parameter of the query is invalid, or the marker is unknown.
+    """
     parameters, version = call.query(MigrationsQuery), call.version
     is_paged = version >= _PAGED
     limit = limit_of(call, parameters.limit) if is_paged else call.parts.limits.list_max
@@ -77,7 +81,12 @@ async def list_server_migrations(call: Call) -> Answer:
 
 
 async def show_server_migration(call: Call) -> Answer:
-    """Show a server's live migration by its id, if the migration is in progress."""
+    """Show a server's live migration by its id, if the migration is in progress.
+
+    Raises:
+        NotFoundError: the caller sees no such server.
+        HttpError: 404 when the server has no such live migration in progress.
+    """
     instance, number = await server_of(call), _number(call)
     migration = await _migration(call, instance)
     # Earlier migrations are looked up only for the message. As in Nova, it distinguishes an unknown
@@ -96,7 +105,14 @@ async def show_server_migration(call: Call) -> Answer:
 
 
 async def cancel_server_migration(call: Call) -> Answer:
-    """Cancel a live migration; the server stays on its source host."""
+    """Cancel a live migration; the server stays on its source host.
+
+    Raises:
+        NotFoundError: the caller sees no such server.
+        HttpError: the server has no such migration (404), or its stage does not allow this (400).
+        InstanceLockedError: the server is locked, and the caller is not an administrator.
+        InstanceStateError: the server is not being migrated.
+    """
     instance, number = await server_of(call), _number(call)
     stages = CANCELLABLE if call.version >= _ABORT_EARLY else {Stage.MOVING}
     try:

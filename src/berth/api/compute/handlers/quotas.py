@@ -113,7 +113,12 @@ async def show_class_quotas(call: Call) -> Answer:
 
 
 async def change_class_quotas(call: Call) -> Answer:
-    """Update the default limits, which apply to projects without limits of their own."""
+    """Update the default limits, which apply to projects without limits of their own.
+
+    Raises:
+        InvalidInputError: the class is not `default`, the microversion does not have a limit, or a
+            fixed limit would change.
+    """
     if call.key("class_id") != _CLASS:
         raise InvalidInputError(
             "class_id",

@@ -37,7 +37,12 @@ async def list_services(call: Call) -> Answer:
 
 
 async def update_service(call: Call) -> Answer:
-    """Enable, disable or force down a service; before microversion 2.53 the path is the action."""
+    """Enable, disable or force down a service; before microversion 2.53 the path is the action.
+
+    Raises:
+        NotFoundError: there is no such service or, before 2.53, no such action.
+        InvalidInputError: a field is missing or invalid, or the microversion does not have it.
+    """
     change = call.body(ServiceChange)
     if call.version < _UUIDS:
         return await _act(call, call.key("service_id"), change)

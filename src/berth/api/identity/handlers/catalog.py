@@ -74,7 +74,11 @@ async def list_catalog_services(call: Call) -> Answer:
 
 
 async def show_catalog_service(call: Call) -> Answer:
-    """Show a service of the catalog."""
+    """Show a service of the catalog.
+
+    Raises:
+        NotFoundError: the catalog has no such service.
+    """
     key = call.key("service_id")
     for view in _services(call):
         if view.id == key:
@@ -96,7 +100,11 @@ async def list_endpoints(call: Call) -> Answer:
 
 
 async def show_endpoint(call: Call) -> Answer:
-    """Show an endpoint of the catalog."""
+    """Show an endpoint of the catalog.
+
+    Raises:
+        NotFoundError: the catalog has no such endpoint.
+    """
     key = call.key("endpoint_id")
     for view in _endpoints(call):
         if view.id == key:
@@ -110,7 +118,11 @@ async def list_regions(call: Call) -> Answer:
 
 
 async def show_region(call: Call) -> Answer:
-    """Show a region."""
+    """Show a region.
+
+    Raises:
+        NotFoundError: there is no such region.
+    """
     if call.key("region_id") != call.parts.region:
         raise NotFoundError("region", call.key("region_id"))
     return Answer(RegionAnswer(region=_region(call)))

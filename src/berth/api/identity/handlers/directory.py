@@ -72,7 +72,12 @@ async def list_own_projects(call: Call) -> Answer:
 
 
 async def show_project(call: Call) -> Answer:
-    """Show a project; callers other than administrators can show only their own."""
+    """Show a project; callers other than administrators can show only their own.
+
+    Raises:
+        HttpError: 403 when the caller names another project and is not an administrator.
+        NotFoundError: there is no such project.
+    """
     name = call.key("project_id")
     # The caller's rights are checked first, so that a 404 does not reveal which projects exist.
     if name != call.identity.project_id:
@@ -83,7 +88,11 @@ async def show_project(call: Call) -> Answer:
 
 
 async def refuse_person(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
-    """Refuse to create a user or a project."""
+    """Refuse to create a user or a project.
+
+    Raises:
+        HttpError: 403 always.
+    """
     raise HttpError(
         403, "This API cannot create users and projects; create them with `berth user add`."
     )
@@ -97,7 +106,11 @@ async def list_domains(call: Call) -> Answer:
 
 
 async def show_domain(call: Call) -> Answer:
-    """Show a domain."""
+    """Show a domain.
+
+    Raises:
+        NotFoundError: the id is not that of the only domain.
+    """
     # As in Keystone, only an id is accepted; clients look up a name in the list.
     if call.key("domain_id") != DOMAIN:
         raise NotFoundError("domain", call.key("domain_id"))
@@ -112,7 +125,11 @@ async def list_roles(call: Call) -> Answer:
 
 
 async def show_role(call: Call) -> Answer:
-    """Show a role."""
+    """Show a role.
+
+    Raises:
+        NotFoundError: there is no such role.
+    """
     name = call.key("role_id")
     if name not in ROLES:
         raise NotFoundError("role", name)

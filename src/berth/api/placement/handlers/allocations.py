@@ -66,7 +66,12 @@ async def list_provider_allocations(ask: PlacementCall) -> PlacementReply:
 
 
 async def update_allocations(ask: PlacementCall) -> PlacementReply:
-    """Replace the allocations of one consumer."""
+    """Replace the allocations of one consumer.
+
+    Raises:
+        PlacementError: the uuid of the consumer is malformed, or an allocation names an unknown
+            provider or class (400); or the generation is outdated, or an amount does not fit (409).
+    """
     text = ask.key("consumer_uuid")
     if not is_uuid(text):
         raise PlacementError(400, f"Malformed consumer_uuid: {text}")
@@ -88,7 +93,11 @@ async def manage_allocations(ask: PlacementCall) -> PlacementReply:
 
 
 async def delete_allocations(ask: PlacementCall) -> PlacementReply:
-    """Delete all allocations of a consumer."""
+    """Delete all allocations of a consumer.
+
+    Raises:
+        PlacementError: 404 when the consumer has no allocations.
+    """
     text = ask.key("consumer_uuid")
     try:
         await ask.parts.allocation_service.release(consumer_key(text))

@@ -33,7 +33,11 @@ async def list_inventories(ask: PlacementCall) -> PlacementReply:
 
 
 async def show_inventory(ask: PlacementCall) -> PlacementReply:
-    """Show the inventory of one resource class."""
+    """Show the inventory of one resource class.
+
+    Raises:
+        PlacementError: 404 when the provider is unknown or has no such inventory.
+    """
     uuid, name = ask.key("uuid"), ask.key("resource_class")
     provider = await provider_of(ask, no_provider_found(uuid, " : "))
     if name not in provider.inventories:

@@ -205,7 +205,7 @@ def _failure(saga: Saga) -> str:
     """Return the message for the owner, who must not learn which instances were in which zone."""
     if saga.unsettled:
         return (
-            "A part of the cloud did not answer, so the request failed, and nothing of it is kept. "
+            "A part of the cloud did not answer, so the request failed, and no instance is kept. "
             "Try again."
         )
     asked = len(saga.request.instance_uuids)

@@ -114,6 +114,10 @@ class RemoteUsage:
 
         A child accepts a resize only after the previous one has ended, so the server has one of
         its two previous sizes when the new resize starts.
+
+        Raises:
+            ConflictError: the record kept changing.
+            UnavailableError: the ledger cannot be reached.
         """
         before, new = begun.before, begun.to
 
@@ -130,6 +134,10 @@ class RemoteUsage:
 
         The server is charged at a single size again. The record stays open for `UsageRecount` until
         the child reports the server with that size.
+
+        Raises:
+            ConflictError: the record kept changing.
+            UnavailableError: the ledger cannot be reached.
         """
 
         def end(stored: RemoteInstance) -> RemoteInstance | None:
@@ -141,7 +149,12 @@ class RemoteUsage:
         await self._change(begun.before, end)
 
     async def undo(self, begun: PendingResize) -> None:
-        """Restore the size from before an order that was not sent or that the child refused."""
+        """Restore the size from before an order that was not sent or that the child refused.
+
+        Raises:
+            ConflictError: the record kept changing.
+            UnavailableError: the ledger cannot be reached.
+        """
 
         def undo(stored: RemoteInstance) -> RemoteInstance | None:
             if stored.counts_as is None:
@@ -151,11 +164,21 @@ class RemoteUsage:
         await self._change(begun.before, undo)
 
     async def leave_open(self, begun: PendingResize) -> None:
-        """Keep the largest possible size, because the child's answer was lost."""
+        """Keep the largest possible size, because the child's answer was lost.
+
+        Raises:
+            ConflictError: the record kept changing.
+            UnavailableError: the ledger cannot be reached.
+        """
         await self._change(begun.before, lambda one: _done(one, one.counts_as, _any_of(one)))
 
     async def count_no_more(self, remote: RemoteInstance) -> None:
-        """Stop charging for a server that its owner has deleted."""
+        """Stop charging for a server that its owner has deleted.
+
+        Raises:
+            ConflictError: the record kept changing.
+            UnavailableError: the ledger cannot be reached.
+        """
         await self._change(
             remote, lambda one: None if one.counts_as is None else _done(one, None, None)
         )

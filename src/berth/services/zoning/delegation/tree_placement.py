@@ -410,7 +410,7 @@ def _told(selection: Selection) -> str:
 def _told_operators(selection: Selection) -> str:
     """Return the sentences about the room of child zones, which only operators may see."""
     below = sum(isinstance(one.where, ChildTerms) for one in selection.choices)
-    room = f"The child zones have room for {below}."
+    room = f"The child zones have room for {below} of the instances."
     if not selection.late:
         return room
     return f"{room} {selection.late} of the child zones gave no usable answer."

@@ -123,7 +123,7 @@ class UsageRecount:
                 self._telemetry.failure("zone_recounting_failed", error, zone=zone.name)
                 break
             if remote.asking_until_s > self._clock.now_s():
-                continue  # a resize is being ordered, so the answer may be older than it
+                continue  # a resize is being ordered, and the answer may be older than the order
             change = _change(remote, server)
             if change is not None and not await self._stands_here(remote):
                 guard = Guard(size_guard(remote.instance_uuid), seen)

@@ -33,7 +33,7 @@ class InquiryLimit:
         if self._open[project_id] >= self._each_max:
             raise UnavailableError(
                 f"The project has {self._each_max} capacity requests and dry runs in progress, "
-                "the most at a time. Try again when one has ended."
+                "which is the maximum. Try again when one has ended."
             )
         self._open[project_id] += 1
         try:

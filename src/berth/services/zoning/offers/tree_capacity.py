@@ -174,7 +174,7 @@ class TreeCapacity:
         if self._clock.now_s() >= order.deadline_s:
             if order.audience == self._zone:
                 raise UnavailableError("This zone is busy with other capacity requests. Try again.")
-            raise UnavailableError("The deadline of the parent has passed.")
+            raise UnavailableError("The parent's deadline passed before this zone began to count.")
 
     def _count_here(self, order: SelectOrder) -> Capacity:
         group = order.group

@@ -116,7 +116,7 @@ async def test_too_many_for_the_tree() -> None:
     assert instance.fault is not None
     assert "zone" not in instance.fault.message
     assert "28" not in instance.fault.message
-    assert "The child zones have room for 28." in instance.fault.details
+    assert "The child zones have room for 28 of the instances." in instance.fault.details
 
 
 async def test_what_is_not_known_of_zones_below_is_not_said() -> None:

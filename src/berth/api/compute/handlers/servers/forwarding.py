@@ -252,7 +252,7 @@ def is_theirs(server: object, uuid: str, project_id: str) -> bool:
 
 
 def add_reservation(call: Call, server: Json, remote: RemoteInstance) -> None:
-    """Add the reservation id, which children leave out, to a server that administrators see."""
+    """Add the reservation id, which children leave out, to a server shown to an administrator."""
     if call.identity.is_admin and call.version >= EXTENDED:
         server[_RESERVATION] = remote.reservation_id
 

@@ -69,7 +69,14 @@ class ActionHandler(NamedTuple):
 
 
 async def act_on_server(call: Call) -> Answer:
-    """Request an action on a server."""
+    """Request an action on a server.
+
+    Raises:
+        NotFoundError: the caller sees no such server.
+        InvalidInputError: the action is unknown, or its arguments are invalid.
+        HttpError: Berth does not support the action (501), or it is for administrators only (403).
+        ConflictError: the state of the server does not allow the action.
+    """
     ((name, args),) = call.body(ServerAction).items()
     # The server is looked up before the action is checked, so the response for an unknown server is
     # always 404. The `NotFoundError` also makes `forwarding` send the request to a child zone.

@@ -34,7 +34,11 @@ async def replace_metadata(call: Call) -> Answer:
 
 
 async def show_metadata_item(call: Call) -> Answer:
-    """Show one metadata item of a server."""
+    """Show one metadata item of a server.
+
+    Raises:
+        NotFoundError: the caller sees no such server, or the server does not have the item.
+    """
     key = call.key("key")
     metadata = (await server_of(call)).metadata
     if key not in metadata:
@@ -43,7 +47,14 @@ async def show_metadata_item(call: Call) -> Answer:
 
 
 async def update_metadata_item(call: Call) -> Answer:
-    """Create or overwrite one metadata item of a server."""
+    """Create or overwrite one metadata item of a server.
+
+    Raises:
+        NotFoundError: the caller sees no such server.
+        InvalidInputError: the body has another key than the path.
+        InstanceLockedError: the server is locked, and the caller is not an administrator.
+        HttpError: 403 when the server would have too many items.
+    """
     given = call.body(MetadataItemBody).meta
     key = call.key("key")
     if key not in given:

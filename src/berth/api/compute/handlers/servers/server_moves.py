@@ -95,7 +95,12 @@ async def migrate(call: Call, instance: Instance, args: object) -> Answer:
 
 
 async def migrate_live(call: Call, instance: Instance, args: object) -> Answer:
-    """Migrate a server live; it runs during the move."""
+    """Migrate a server live; it runs during the move.
+
+    Raises:
+        InvalidInputError: an argument is invalid, or the target host is unknown or the current one.
+        InstanceStateError: the state of the server does not allow a live migration.
+    """
     arguments, version = read(args, MigrateLive, "os-migrateLive"), call.version
     _check_disks(arguments, version)
     host = arguments.host
@@ -128,7 +133,15 @@ def _check_disks(arguments: MigrateLive, version: Version) -> None:
 
 
 async def evacuate(call: Call, instance: Instance, args: object) -> Answer:
-    """Evacuate a server from a host that is down, by rebuilding it on another host."""
+    """Evacuate a server from a host that is down, by rebuilding it on another host.
+
+    Raises:
+        InvalidInputError: an argument is invalid, or the host of the server is up.
+        HttpError: the target host is unknown (404), or a password is set for a disk that is kept
+            (400).
+        ConflictError: the server or its guest may be on another host, or so many hosts fell silent
+            at once that this host may be up.
+    """
     arguments, version = read(args, Evacuate, "evacuate"), call.version
     keeps_disk = _is_on_shared_storage(arguments, version)
     # These checks are in Nova's order and have Nova's texts.

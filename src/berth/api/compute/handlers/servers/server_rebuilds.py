@@ -55,7 +55,15 @@ _KEY: Final = ("key_name", "key_type", "key_data")
 
 
 async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
-    """Rebuild a server from an image on its current host."""
+    """Rebuild a server from an image on its current host.
+
+    Raises:
+        InvalidInputError: an argument is invalid, the image does not exist, or the flavor is too
+            small for the image.
+        HttpError: 403 when the metadata or files exceed the quota.
+        ConflictError: the host of the server rejects the image, or the state of the server does not
+            allow a rebuild.
+    """
     stated, key = None, None
     if call.identity.parent is not None:
         stated, args = stated_image(args)

@@ -233,8 +233,8 @@ def _pinned(call: Call, old: Instance, change: ServerChange) -> Instance:
             )
         if old.migration_uuid is not None:
             raise ConflictError(
-                f"Cannot pin server {old.uuid} while its resize or migration waits, because a "
-                "revert may return it to a host in another zone. Confirm or revert it first."
+                f"Cannot pin server {old.uuid} while its resize or migration is not confirmed, "
+                "because a revert may return it to another zone. Confirm or revert it first."
             )
         current = () if old.host is None else zones_of(call.parts, old.host)
         if zone not in current:
