@@ -1,7 +1,7 @@
 """Replays a workload against a running Berth, checked by the independent auditor.
 
 The auditor knows the fleet and all placements, and shares no code with the scheduler. It checks
-every placement, and it checks for every refusal that its own records show no room either.
+every placement. For every refusal, it checks that its own records show no room either.
 """
 
 import asyncio

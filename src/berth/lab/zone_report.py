@@ -1,4 +1,4 @@
-"""The report of the zones demo: the zone of each instance, the reasons, and contradictions."""
+"""The report of the zones demo: each instance's zone and why it was chosen, and contradictions."""
 
 import time
 from collections import Counter

@@ -155,7 +155,7 @@ class GuestDiagnostics:
         """Reject amounts outside 0 to 2**63 - 1, and texts of more than 255 characters.
 
         Raises:
-            InvalidInputError: the error names the field.
+            InvalidInputError: an amount or a text is out of bounds.
         """
         amounts = [*self.cpu_times_ns, self.memory_kb, self.memory_used_kb, self.memory_rss_kb or 0]
         for disk in self.disks:

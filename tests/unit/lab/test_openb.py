@@ -150,7 +150,9 @@ def test_gzipped_files_are_read(tmp_path: Path) -> None:
 def test_missing_file_is_named_with_what_is_there(tmp_path: Path) -> None:
     """The error names the missing file and lists the variants in the folder."""
     write(tmp_path, PODS)
-    with pytest.raises(OpenbTraceError, match=r"that folder has openb_pod_list_default\.csv") as caught:
+    with pytest.raises(
+        OpenbTraceError, match=r"that folder has openb_pod_list_default\.csv"
+    ) as caught:
         read_openb(tmp_path, variant="other")
     assert caught.value.path.name == "openb_pod_list_other.csv"
 

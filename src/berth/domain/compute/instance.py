@@ -30,7 +30,7 @@ class Status(OpenName):
     RESCUED = "RESCUE"
     """Running from a rescue image, with its own disks attached (`rescue.py`)."""
     SOFT_DELETED = "SOFT_DELETED"
-    """Deleted by its owner and off, but kept for a while (`soft_deletion.py`)."""
+    """Deleted by its owner and off, but kept until it is reclaimed (`soft_deletion.py`)."""
     ERROR = "ERROR"
     DELETED = "DELETED"
 

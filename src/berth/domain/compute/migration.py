@@ -225,7 +225,7 @@ class Migration:
 
     @property
     def stage_when_cleared(self) -> Stage:
-        """The final stage of a move whose leftovers have been cleaned up."""
+        """The final stage that the move enters once its leftovers have been cleaned up."""
         if self.stage is not Stage.LEFT_BEHIND:
             return Stage.FAILED
         is_confirmed = self.kind in {MoveKind.RESIZE, MoveKind.COLD}

@@ -171,10 +171,10 @@ def sum_of(footprints: Iterable[Footprint]) -> Footprint:
 
 
 def excess_of(before: Footprint, after: Footprint, limits: Footprint) -> tuple[Excess, ...]:
-    """Return the limits that a project exceeds for amounts that a change increases.
+    """Return the limits that a change would exceed.
 
-    Other amounts are not compared, so a project above a lowered limit may still delete or shrink
-    its instances.
+    Only amounts that the change increases are compared, so a project above a lowered limit may
+    still delete or shrink its instances.
 
     Args:
         before: the project's footprint before the change.

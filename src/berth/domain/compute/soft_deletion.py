@@ -1,7 +1,7 @@
-"""Soft deletion: a deleted instance is powered off, but kept with its claims for a while.
+"""Soft deletion: a deleted instance is powered off, but its disks are kept until it is reclaimed.
 
-Such an instance can be restored until it is reclaimed. As in Nova, it keeps its allocations, does
-not count against the quota, and is hidden from lists.
+Until then, it can be restored. As in Nova, it keeps its allocations, does not count against the
+quota, and is hidden from lists.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def is_reclaimable(instance: Instance, before_s: float) -> bool:
 
 
 def soft_deleted_at(instance: Instance, now_s: float) -> Instance:
-    """Return an instance that records the Unix time of the request for its soft deletion."""
+    """Return an instance with `now_s`, in Unix seconds, as the time of its soft deletion."""
     return replace(instance, extra={**instance.extra, _AT: now_s})
 
 

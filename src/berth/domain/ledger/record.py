@@ -116,10 +116,10 @@ class RecordSpec:
             order. Empty for the kinds whose columns are computed: `sql.schema` and `sql.row_batch`
             in the ledger's adapters define those.
         key_path: the dotted path of the key, if the key is not an attribute of the record itself.
-        in_feed: whether followers keep such records, so the change feed and snapshots carry them.
-            The others are only read on demand.
-        is_deferrable: whether a batch that changes only such kinds may be committed to the
-            write-ahead log alone and reach the tables later.
+        in_feed: whether followers keep records of this kind, so the change feed and snapshots
+            contain them. Records of other kinds are only read on demand.
+        is_deferrable: whether changes of this kind may reach the tables later: a batch that changes
+            only deferrable kinds may be committed to the write-ahead log alone.
     """
 
     kind: Kind

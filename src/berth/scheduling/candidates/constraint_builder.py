@@ -149,8 +149,8 @@ def subtree_of(
     """Return the constraint that the slots of some depths are satisfied within one subtree.
 
     A top is a choice that is equal to, or an ancestor of, at least one choice of each of these
-    slots. A tree in which some slot has no choice has no tops. Most trees of sharing providers are
-    such trees.
+    slots. A tree in which some slot has no choice has no tops; this is true of most trees of
+    sharing providers.
     """
     inside = [mine for is_inside, mine in zip(depths, choices, strict=True) if is_inside]
     rows = list(dict.fromkeys(row for mine in inside for row in mine))

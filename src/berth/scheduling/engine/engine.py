@@ -53,8 +53,8 @@ class Engine:
     """Creates, updates and caches the request profiles of one table under one policy.
 
     Creating a profile costs no more than a full evaluation, so a profile is created at the first
-    request with its key. Until the second such request it is on probation, and only the newest few
-    profiles on probation are kept.
+    request with its key. Until the second request with this key, the profile is on probation, and
+    only the newest few profiles on probation are kept.
 
     Attributes:
         policy: the policy.

@@ -165,8 +165,8 @@ def using(one: Kernel | None) -> Generator[None]:
 def find() -> Kernel | None:
     """Return the installed kernel, or None if it is missing or unusable.
 
-    It is unusable if it has another interface version or if the platform's indices are not 64 bits
-    wide.
+    The module is unusable if its interface has another version, or if the platform's indices are
+    not 64 bits wide.
     """
     try:
         module = import_module(_MODULE)

@@ -121,7 +121,7 @@ def frozen(value: object) -> Hashable:
     Two values of one type have equal forms if and only if they are equal.
 
     Raises:
-        TypeError: a part of the value has no such form.
+        TypeError: a part of the value has no hashable form.
     """
     if value is None or isinstance(value, _PLAIN):
         return value

@@ -35,7 +35,7 @@ class Scales:
 
 
 def prepared(weighers: Sequence[Weigher], scales: tuple[Scale, ...]) -> Scales:
-    """Return the scales of weighers in the form that scoring uses."""
+    """Return the scales of W weighers, given in the same order, as arrays and tuples."""
     each = ends_of(weighers, scales)
     return Scales(
         all=scales,

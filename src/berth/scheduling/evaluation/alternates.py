@@ -1,7 +1,7 @@
 """Alternates: the hosts to try first if a build fails (nova-behaviour.md 2.5).
 
-Alternates are the next best hosts of a decision and are not claimed. Before one is used, every
-filter runs on it again, on the table as it is at that time.
+Alternates are the next best hosts of a decision and are not claimed. Before an alternate is used,
+every filter checks it again, on the table as it is at that time.
 """
 
 from collections.abc import Collection, Iterable

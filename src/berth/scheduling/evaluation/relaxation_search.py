@@ -40,7 +40,7 @@ _COST_MAX: Final = 8_000_000
 _EXACT_MAX: Final = 256
 _KB_PER_MB: Final = 1024
 
-# What filters for NUMA cells call the sizes of a guest, by the class of the size that contains it.
+# For each part of a guest's size that filters for NUMA cells name, the class of the whole size.
 _PARTS_OF_SIZES: Final = {
     "dedicated CPUs": VCPU,
     "shared CPUs": VCPU,
@@ -123,7 +123,8 @@ class RelaxationSearch:
             return None
         known = tried.get(what)
         if known is None:
-            # A part of a size is not offered beside the size itself.
+            # A filter may propose less of a part of a size, such as dedicated CPUs. If less of the
+            # whole size helps, that is offered instead.
             whole = _PARTS_OF_SIZES.get(relaxation.subject)
             if query.needs.topology is not None and any(
                 one.change.subject == whole and one.rows.size for one in tried.values()

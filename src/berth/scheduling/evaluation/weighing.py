@@ -160,7 +160,7 @@ def _finite_shares(shares: Scores) -> Scores:
 
 
 def normalise(raw: Scores, floor: float | None, ceiling: float | None) -> Scores:
-    """Return raw values mapped to [0, 1] by (raw - low) / (high - low).
+    """Return raw values mapped to [0, 1] by (raw - low) / (high - low): (K,) float64.
 
     Low and high are the fixed ends, to which raw values are clamped, or else the least and the
     greatest value. Equal values all become 0, and so does NaN; infinity is replaced by the greatest

@@ -117,8 +117,8 @@ def leaving_room(
 ) -> tuple[DeviceShare, ...]:
     """Return the devices of a guest, or others that leave room for more guests like it.
 
-    Aliases that compete for devices may be served such that one guest takes what the next one
-    needs. The instances of a request are equal guests, so this decides how many of them fit.
+    If aliases compete for devices, one guest may take devices that the next one needs. The
+    instances of a request are equal guests, so the choice decides how many of them fit.
 
     Args:
         pools: the free devices of the host.

@@ -60,7 +60,7 @@ class Query(NamedTuple):
 
     @property
     def attributes(self) -> Attributes:
-        """What rules may read about the instance, besides `resident`, once it is placed."""
+        """The attributes that rules may read of the placed instance, in addition to `resident`."""
         return attributes_of(self.request)
 
 
@@ -79,7 +79,7 @@ def resident_of(
 
 
 def attributes_of(request: Request) -> Attributes:
-    """Return what rules may read about an instance of a request, besides its `Resident`.
+    """Return the attributes of a request's instance that rules may read besides its `Resident`.
 
     The name is that of the request. If there are several instances, each instance's own name has a
     number at its end, which this name lacks.

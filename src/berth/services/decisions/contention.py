@@ -57,8 +57,8 @@ class Backoff:
     """The delay before a scheduler starts on a pending request.
 
     All schedulers learn of a request at the same time, and its claim key lets only one of them
-    commit, so the others would decide in vain. Each therefore waits for a time derived from its
-    name and the request, and checks again. A scheduler that is alone does not wait.
+    commit, so the decisions of the others would be wasted. Each therefore waits for a time derived
+    from its name and the request, and checks again. A scheduler that is alone does not wait.
 
     Args:
         name: the scheduler's unique name.

@@ -5,8 +5,8 @@ feed delivers them to every scheduler. Only the gateway that serves the host's a
 and it remembers the record as it last read or wrote it. A build that succeeds therefore writes
 nothing when no build had failed.
 
-The failures by cause and tenant decay with time. The gateway writes the decayed level now and then,
-so schedulers read a column that only the ledger changes.
+The failures by cause and tenant decay with time. The gateway writes the decayed level when it has
+fallen by 1/8, so schedulers read a column that only the ledger changes.
 """
 
 import asyncio

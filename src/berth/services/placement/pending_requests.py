@@ -48,7 +48,7 @@ class PendingRequests:
 
     Requests are pending after a restart, after a failed build, and when an API process without a
     scheduler accepted them. Several schedulers may start on the same request: the key of the claim
-    lets one of them commit. They back off from each other, so that few decide in vain.
+    lets one of them commit. They back off from each other, so that few decisions are wasted.
 
     Args:
         ledger: stores the requests.

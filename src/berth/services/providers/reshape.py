@@ -86,8 +86,8 @@ class ReshapeService(ProviderWrites):
             for uuid, (generation, wanted) in inventories.items():
                 old = replace(self._stated(uuid), updated_at_s=now_s)
                 guards += (Guard(provider_guard(uuid), seen), *self._new(old, wanted, seen))
-                # The provider has old and new inventories for a moment, so that allocations can
-                # move in either direction.
+                # Between the first and the last write, the provider has its old and its new
+                # inventories, so that allocations can move in either direction.
                 both = replace(old, inventories={**old.inventories, **wanted})
                 # Only the first replacement checks and increments the generation, because the unit
                 # is a single change for clients.

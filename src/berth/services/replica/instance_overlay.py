@@ -68,8 +68,8 @@ class InstanceOverlay:
     def expect(self, hosts: HostTable, located: LocatedResident) -> None:
         """Put a claimed instance back into the table after the feed has the claim.
 
-        It stays there as expected until an agent reports it. If the table already has the instance
-        on a host, nothing changes.
+        The instance stays there as expected until an agent reports it. If the table already has the
+        instance on a host, nothing changes.
         """
         if place_of(hosts, located.uuid) is None:
             put_located(hosts, located)
@@ -111,7 +111,8 @@ class InstanceOverlay:
     def remove(self, hosts: HostTable, uuid: str, name: str, version: int) -> None:
         """Remove an instance from a host.
 
-        It stays if the table has it on another host, or if this process has claimed it later.
+        Nothing happens if the table has the instance on another host, or if this process has
+        claimed it later.
         """
         if place_of(hosts, uuid) == name and not self._is_ours(uuid, version):
             self._expected.pop(uuid, None)

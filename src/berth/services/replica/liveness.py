@@ -5,8 +5,9 @@ every few seconds in a report of its own, which is not a version of the ledger. 
 the reports of all gateways into its host table. The number of reports therefore does not depend on
 the number of hosts.
 
-Silence is judged from observed time only. A process observes nothing while it cannot exchange
-reports, while it stands still or before it starts, and nothing of the hosts whose gateway is gone.
+Silence is judged from observed time only. A process observes nothing before it starts, while it
+stands still, and while it cannot exchange reports; of hosts whose gateway has stopped, it observes
+nothing until they reach another gateway.
 Hosts that were up when such a time began stay up, and have a full interval to report when it ends;
 see docs/adr/0032-silence.md.
 """
@@ -126,8 +127,9 @@ class Liveness:
         return min(SHARE_INTERVAL_S, self._rules.service_down_time_s() / _EXCHANGES_MIN)
 
     def note(self, host: str) -> None:
-        """Note a heartbeat of a host; this process's host table shows it at once."""
-        # A heartbeat must not be dated by a clock whose step is only noticed afterwards.
+        """Note a heartbeat of a host; this process's host table shows it immediately."""
+        # A step of the clock is noticed first. Otherwise, it would also shift the time of this
+        # heartbeat, which is already read from the new clock.
         self._look()
         self._end_hush()
         now_s = self._heard_s[host] = self._clock.now_s()

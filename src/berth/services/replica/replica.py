@@ -162,7 +162,7 @@ class Replica:
 
     def _put_used(self, used: dict[str, Mapping[str, int]]) -> None:
         """Set the used amounts of providers in the table, and clear the mapping."""
-        # The amounts are absolute and contain the holds that instances have taken over meanwhile.
+        # The amounts are absolute, and include those of the holds that `_hand_over` has ended.
         for provider_uuid in used:
             self._handed_over.pop(provider_uuid, None)
         if len(used) > _ONE_BY_ONE:
@@ -219,7 +219,7 @@ class Replica:
     def may_have_instances(self, host: str) -> bool:
         """Return whether the ledger may have an instance on a host, as of the table's version."""
         hosts = self.hosts
-        # What agents cast about their hosts may be older than the table.
+        # The agents' casts about these hosts may be older than the table.
         if host in self.overlay.hosts or hosts.orphans.on(host):
             return True
         return any(hosts.occupants.on_row(row) for row in hosts.host_names.of_name(host))

@@ -1,8 +1,8 @@
 """Quotas: the limits of projects, their usage, and the checks of new requests.
 
 The limits on instances are part of the unit that creates instances, and the ledger compares them
-with the project's usage (`QuotaCheck`). A process learns of a changed quota from the change feed, a
-moment after the change.
+with the project's usage (`QuotaCheck`). A process learns of a changed quota from the change feed,
+shortly after the change.
 """
 
 from collections.abc import Mapping

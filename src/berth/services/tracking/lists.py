@@ -1,4 +1,4 @@
-"""Instance lists of hosts as agents report them, and the digests of such lists.
+"""Instance lists of hosts as agents report them, and the digests of these lists.
 
 A list contains every instance that the ledger has on the host, and every move that holds capacity
 there. Its digest is a sum over its entries, so a change updates it without looking at the other

@@ -74,8 +74,8 @@ class InstanceTracker:
     When the feed is the source, the table has all instances from it, and the casts are compared
     with the table. When casts are the source, the table has the instances of reporting hosts from
     casts only, and those of other hosts from the feed, which is read for each request. A list that
-    differs from its agent's digest is doubtful, and no decision uses it until a later report agrees
-    with it or it has been reloaded from the ledger.
+    differs from its agent's digest is doubtful, and no decision uses the list until a later report
+    agrees with it, or the list has been reloaded from the ledger.
 
     Args:
         view: the ledger, and the process's replica of it.
@@ -287,7 +287,10 @@ class InstanceTracker:
         return replace(decision, table_version=least)
 
     def note_stale(self, placements: Iterable[Placement]) -> None:
-        """Mark hosts as doubtful whose CPUs or devices another scheduler took concurrently."""
+        """Mark the lists of hosts as doubtful on which the placements have CPUs or devices.
+
+        The ledger rejected the claim, because another scheduler took CPUs or devices there.
+        """
         for uuid in hosts_with_choices(placements):
             name = self._name_of(uuid)
             if name in self._view.overlay.hosts:

@@ -261,7 +261,7 @@ class HostTable:
     def resource(self, name: str) -> ClassColumns | None:
         """Return the columns of a resource class, or None if no host ever had the class.
 
-        The arrays are longer than the table: take `[:len(table)]` or index them by rows.
+        The arrays may be longer than the table: take `[:len(table)]` or index them by rows.
         """
         return self._stock.classes.get(name)
 
@@ -629,7 +629,7 @@ class HostTable:
         row = self._new_row()
         self._uuids.put(row, host.uuid)
         self._columns.put_host(row, host)
-        # The provider may have come first, as a root or as a child of an unknown provider.
+        # The feed may have delivered the provider first, as a root or as a child of an unknown one.
         provider = self.trees.remove(host.uuid) or self.orphans.providers.pop(host.uuid, None)
         if provider is not None:
             self.put_provider(provider)

@@ -69,8 +69,9 @@ class RowTally:
 class ImageCounts:
     """Counts of instances by image property and value, for the properties that rules read.
 
-    Counting begins with the first `keep`, because most policies have no such rule. The owner adds
-    the existing instances after `keep` returns True, and reports every later change with `add`.
+    Counting begins with the first `keep`, because the rules of most policies read no properties.
+    The owner adds the existing instances after `keep` returns True, and reports every later change
+    with `add`.
     """
 
     def __init__(self) -> None:

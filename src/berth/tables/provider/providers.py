@@ -118,8 +118,8 @@ class ProviderTable:
     def resource(self, name: str) -> ClassColumns | None:
         """Return the columns of a resource class, or None if no provider has the class.
 
-        The arrays are longer than the table: take `[:len(table)]` or index them by rows. A change
-        of the table may replace them, so they must be read again after it.
+        The arrays may be longer than the table: take `[:len(table)]` or index them by rows. A
+        change of the table may replace the arrays, so callers must not keep them.
         """
         return self._stock.classes.get(name)
 
@@ -179,7 +179,9 @@ class ProviderTable:
         return record
 
     def record(self, row: int) -> Provider:
-        """Return a provider as the ledger reports it; `used` contains every class it has or uses.
+        """Return a provider as the ledger reports it.
+
+        `used` contains every class that the provider has or uses.
 
         Raises:
             NotFoundError: the row is unused.
