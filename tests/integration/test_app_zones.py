@@ -157,7 +157,7 @@ async def test_operators_learn_that_weights_do_not_compare(
         shown = {one.measure.name for one in await core.health.read()}
         assert {"berth_child_zones", "berth_offers_held"} <= shown
     printed = capsys.readouterr()
-    assert "zone_weights_do_not_compare" in printed.out + printed.err
+    assert "zone_weights_incomparable" in printed.out + printed.err
 
 
 async def test_a_key_file_that_everybody_reads_ends_the_start(tmp_path: Path) -> None:

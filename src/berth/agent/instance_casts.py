@@ -145,7 +145,7 @@ class InstanceCaster:
                 except UnavailableError as error:
                     failures += 1
                     if failures == _REPORTED_FAILURE:
-                        self._telemetry.failure("instances_untold", error, host=host)
+                        self._telemetry.failure("instance_changes_not_sent", error, host=host)
                     await self._clock.sleep(_RETRY_S)
                 else:
                     failures = 0

@@ -99,7 +99,7 @@ class Isolation:
             await self._driver.unpause(uuid)
         self._may_have_paused = False
         if here:
-            self._telemetry.event("guests_continued", host=self._host, guests=len(here))
+            self._telemetry.event("guests_resumed", host=self._host, guests=len(here))
 
     async def _may_continue(self, uuid: str) -> bool:
         """Ask the control plane whether a guest should run here and has no task."""

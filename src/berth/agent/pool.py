@@ -230,7 +230,7 @@ class AgentPool:
         try:
             await self._gateway.save_notes(host, (), begins_pass=True)
         except BerthError as error:
-            self._telemetry.failure("reconciling_failed", error, host=host)
+            self._telemetry.failure("reconciliation_failed", error, host=host)
             return
         await self._compare(host, instances)
 
@@ -242,7 +242,7 @@ class AgentPool:
                 executor = self._agents[host].executor
                 found = await executor.reconcile(instances)
         except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is retried
-            telemetry.failure("reconciling_failed", error, host=host)
+            telemetry.failure("reconciliation_failed", error, host=host)
             return
         for instance in found.missing:
             self._restart(instance, host)
@@ -281,7 +281,9 @@ class AgentPool:
         try:
             found = await self._agents[host].executor.stop_restarting(instance, self._pace.restarts)
         except BerthError as error:
-            self._telemetry.failure("giving_up_failed", error, instance=instance.uuid, host=host)
+            self._telemetry.failure(
+                "restarts_not_stopped", error, instance=instance.uuid, host=host
+            )
         else:
             if found is not None:
                 self._report_finding(host, instance.uuid, found)
@@ -411,7 +413,7 @@ class AgentPool:
             async with self._slots:
                 found = await self._agents[host].executor.repair(anomaly)
         except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is found again
-            self._telemetry.failure("reconciling_failed", error, instance=uuid, host=host)
+            self._telemetry.failure("reconciliation_failed", error, instance=uuid, host=host)
         else:
             if found is not None:
                 self._report_finding(host, uuid, found)
@@ -428,11 +430,11 @@ class AgentPool:
             await self._gateway.save_notes(host, (note,))
         except BerthError as error:
             # A finding is reported again by the next pass over the host.
-            self._telemetry.failure("notes_not_saved", error, host=host)
+            self._telemetry.failure("host_notices_not_saved", error, host=host)
 
     async def _cancel_move(self, migration: Migration) -> None:
         agent, uuid = self._agents[migration.source.host], migration.instance_uuid
         try:
             await agent.executor.cancel_move(uuid)
         except BerthError as error:
-            self._telemetry.failure("cancel_failed", error, instance=uuid, host=agent.host)
+            self._telemetry.failure("move_cancel_failed", error, instance=uuid, host=agent.host)

@@ -351,7 +351,7 @@ class ZoneScheduler:
             policy = core.policies.policy
             why = None if policy is seen else incomparable_reason(policy)
             if why is not None:
-                core.telemetry.event("zone_weights_do_not_compare", policy=policy.name, why=why)
+                core.telemetry.event("zone_weights_incomparable", policy=policy.name, why=why)
             seen = policy
             await core.clock.sleep(core.settings.policy.watch_interval_s)
 

@@ -71,8 +71,8 @@ FAILED_BUILDS: Final = _counter("failed_builds", "Builds that failed on hosts.",
 HEARTBEATS: Final = _counter(
     "heartbeats", "Heartbeats of hosts, by whether they were saved.", "outcome"
 )
-AUDIT_LOOKS: Final = _counter(
-    "host_audit_looks", "Audits of the ledger's records of single hosts, made for their agents."
+HOST_AUDITS: Final = _counter(
+    "host_audits", "Audits of the ledger's records of single hosts, made for their agents."
 )
 AGENT_FINDINGS: Final = _counter(
     "host_audit_findings",
@@ -141,7 +141,7 @@ COUNTED: Final = (
     INSTANCE_MESSAGES,
     INSTANCE_RELOADS,
     HEARTBEATS,
-    AUDIT_LOOKS,
+    HOST_AUDITS,
     AGENT_FINDINGS,
     BUS_REFUSALS,
     TOKENS,

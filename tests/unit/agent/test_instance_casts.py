@@ -216,7 +216,7 @@ async def test_a_broker_that_is_away_is_told_all_when_it_is_back(rig: Rig) -> No
     assert isinstance(message, InstancesUpdated)
     assert message.is_full
     assert (len(message.told), message.head.version) == (2, 7)
-    assert rig.told.failed == ["instances_untold"]
+    assert rig.told.failed == ["instance_changes_not_sent"]
 
 
 async def test_a_broker_that_is_reached_a_moment_later_is_no_news(rig: Rig) -> None:

@@ -62,7 +62,7 @@ async def test_guests_are_paused_while_the_control_plane_is_silent() -> None:
     assert await rig.powers() == [Power.PAUSED]
     await rig.wait(0)
     assert await rig.powers() == [Power.RUNNING]
-    assert rig.desk.told.events == ["guests_paused", "guests_continued"]
+    assert rig.desk.told.events == ["guests_paused", "guests_resumed"]
 
 
 async def test_only_guests_that_are_still_here_continue() -> None:

@@ -154,7 +154,7 @@ async def test_heartbeats_outlast_a_store_that_is_away() -> None:
     desk.ledger.heartbeats_away = 4
     async with running(rig.pool.run, desk.liveness.run):
         await asyncio.sleep(36)
-    assert desk.told.failed == ["heartbeats_not_shared"]
+    assert desk.told.failed == ["heartbeat_sharing_failed"]
     (report,) = await desk.ledger.heartbeats({})
     assert report.seen_s == {"host-1": desk.clock.now_s() - 6}
 

@@ -265,7 +265,7 @@ class AgentSession:
         try:
             await self._services.settle(self.host, key)
         except BerthError as error:
-            self._sessions.telemetry.failure("key_not_settled", error, host=self.host)
+            self._sessions.telemetry.failure("host_key_not_confirmed", error, host=self.host)
 
     def _begin_call(self, call: Call) -> None:
         if len(self._tasks) >= _CALLS_MAX:

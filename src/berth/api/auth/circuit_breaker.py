@@ -70,7 +70,7 @@ class CircuitBreaker:
         if self.is_open:
             self.is_open = False
             lasted_s = (self._clock.ticks_ns() - self._began_ns) // _NS_PER_S
-            self._telemetry.event("keystone_answers_again", after_s=lasted_s)
+            self._telemetry.event("keystone_available", after_s=lasted_s)
 
     def fail(self, error: TokenServiceError, number: int) -> None:
         """Record that the call with a number failed.

@@ -218,7 +218,7 @@ class AuditService:
             mended.append(done)
             if done.outcome is not None:
                 self._telemetry.event(
-                    "discrepancy_mended" if done.is_repaired else "discrepancy_stays",
+                    "discrepancy_repaired" if done.is_repaired else "discrepancy_not_repaired",
                     code=done.code,
                     key=done.key,
                     outcome=done.outcome.text,

@@ -109,7 +109,7 @@ class HostNotices:
         notices.mended = [note, *notices.mended][:NOTICES_MAX]
         notices.found.pop((code, uuid), None)
         notices.seen_s.pop((code, uuid), None)
-        self._report(host, note, "mended")
+        self._report(host, note, "repaired")
 
     async def save(self, host: str) -> None:
         """Save changed notices to the ledger; a failed save is repeated at the next call."""
@@ -130,7 +130,7 @@ class HostNotices:
         try:
             await save_guarded(self._ledger, service_guard(host), read)
         except (ConflictError, UnavailableError) as error:
-            self._telemetry.failure("notes_not_saved", error, host=host)
+            self._telemetry.failure("host_notices_not_saved", error, host=host)
             return
         if audit == NO_AUDIT:
             del self._kept[host]

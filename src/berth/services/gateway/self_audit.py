@@ -19,7 +19,7 @@ from berth.domain.ledger.discrepancy import AuditAges, Discrepancy, Repair
 from berth.domain.ledger.record import Kind
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
-from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
+from berth.ports.measures import AGENT_FINDINGS, HOST_AUDITS
 from berth.ports.telemetry import Metrics, Telemetry
 from berth.ports.virt import HostReport
 from berth.services.auditing import AuditService
@@ -145,7 +145,7 @@ class SelfAudit:
         self, host: str, before: frozenset[tuple[str, str]]
     ) -> frozenset[tuple[str, str]]:
         """Audit a host in the ledger, and return the discrepancies that remain."""
-        self._metrics.add(AUDIT_LOOKS)
+        self._metrics.add(HOST_AUDITS)
         try:
             report = await self._auditing.audit(
                 _AGES, service_down_time_s=self._down_time_s(), mends=True, host=host

@@ -129,7 +129,7 @@ class PendingRequests:
                     # One event is enough, however long the request waits.
                     if not waits:
                         self._telemetry.event(
-                            "pending_request_waits", request_id=request_id, reason=str(error)
+                            "pending_request_deferred", request_id=request_id, reason=str(error)
                         )
                     waits = True
                     await self._clock.sleep(_PAUSE_MAX_S)
@@ -149,7 +149,7 @@ class PendingRequests:
         """Report why an attempt failed. A lost race is reported as an event, not as a failure."""
         if isinstance(error, ConflictError | NotFoundError):
             self._telemetry.event(
-                "pending_request_overtaken", request_id=request_id, reason=str(error)
+                "pending_request_superseded", request_id=request_id, reason=str(error)
             )
         else:
             self._telemetry.failure("pending_request_failed", error, request_id=request_id)

@@ -159,7 +159,7 @@ class Liveness:
                 await self.share()
             except BerthError as error:
                 if not self._is_failing:
-                    self._telemetry.failure("heartbeats_not_shared", error)
+                    self._telemetry.failure("heartbeat_sharing_failed", error)
                 self._is_failing = True
             else:
                 self._is_failing = False
@@ -186,7 +186,7 @@ class Liveness:
         if before_ticks_s is None:
             self._begin(reports)
         elif self._is_cut_off(before_ticks_s, ticks_s):
-            self._telemetry.event("heartbeats_shared_again", after_s=ticks_s - before_ticks_s)
+            self._telemetry.event("heartbeat_sharing_resumed", after_s=ticks_s - before_ticks_s)
             self._renew(before_ticks_s)
 
     def observe(self) -> None:

@@ -256,7 +256,9 @@ class InstanceTracker:
                     await self._view.follower.catch_up()
                 seen = await self._check_group(request)
             except BerthError as error:
-                self._telemetry.failure("instances_unread", error, hosts=len(self.unheard()))
+                self._telemetry.failure(
+                    "instance_list_read_failed", error, hosts=len(self.unheard())
+                )
                 left_out = self.unheard()
                 # The group's members are unknown, so version 0 makes its guard reject every claim.
                 seen = None if request.group_uuid is None else 0
@@ -346,7 +348,7 @@ class InstanceTracker:
             self._unhear(host)
         if silent:
             example = min(silent)
-            self._telemetry.event("instances_unreported", hosts=len(silent), example=example)
+            self._telemetry.event("instance_reports_missing", hosts=len(silent), example=example)
 
     def _unhear(self, host: str) -> None:
         """Treat a host's agent as not reporting, and take its instances from the feed again."""
@@ -390,7 +392,7 @@ class InstanceTracker:
         try:
             found = await self._reloading.reload(host, lambda: host in self._doubts)
         except BerthError as error:
-            self._telemetry.failure("instances_unread", error, host=host)
+            self._telemetry.failure("instance_list_read_failed", error, host=host)
             return False
         if found is None:
             return True

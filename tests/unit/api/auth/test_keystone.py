@@ -208,7 +208,7 @@ async def test_an_outage_is_logged_once_and_tried_once_in_each_pause() -> None:
     rig.keystone.failure = None
     rig.clock.seconds += 5
     assert await rig.status() == 200
-    assert rig.told.events == ["keystone_answers_again"]
+    assert rig.told.events == ["keystone_available"]
     assert [reading.value for reading in rig.auth.read()] == [1.0]
 
 

@@ -31,7 +31,7 @@ async def test_a_stray_is_told_then_mended(stack: Stack) -> None:
     await stack.clock.sleep(61)
     (found,) = (await stack.ask("POST", PATH)).body["discrepancies"]
     assert found["outcome"]["version"] == await stack.ledger.version()
-    assert stack.told.events == ["discrepancy_mended"]
+    assert stack.told.events == ["discrepancy_repaired"]
     assert (await stack.ask("GET", PATH)).body["discrepancies"] == []
 
 

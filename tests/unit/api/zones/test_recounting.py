@@ -138,7 +138,7 @@ async def test_what_is_not_believed(
     await here.recount()
     await here.recount()
     assert await counted(root) == BIG
-    assert root.told.failures[-1][0] == "zone_recounting_failed"
+    assert root.told.failures[-1][0] == "zone_recount_failed"
 
 
 async def test_a_size_that_nobody_asked_for(net: Net, root: ZoneStack, far: str) -> None:

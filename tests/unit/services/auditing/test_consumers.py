@@ -45,7 +45,7 @@ async def test_what_a_deleted_instance_holds_is_freed() -> None:
     assert (done.outcome.version, report.lost) == (before + 1, {})
     assert await office.ledger.used(1) == await office.ledger.used(2) == {}
     assert (await office.audit()).discrepancies == ()
-    assert office.desk.told.events == ["discrepancy_mended"]
+    assert office.desk.told.events == ["discrepancy_repaired"]
 
 
 async def test_what_has_just_been_deleted_is_not_told() -> None:

@@ -10,7 +10,7 @@ from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.ledger.discrepancy import DiscrepancyCode
 from berth.domain.ledger.write import Free, Put, Reallocate, Take, TransferAllocations
-from berth.ports.measures import AGENT_FINDINGS, AUDIT_LOOKS
+from berth.ports.measures import AGENT_FINDINGS, HOST_AUDITS
 from berth.ports.telemetry import Measure
 from berth.ports.virt import HostReport
 from berth.services.fleet.allocation_ratios import AllocationRatios
@@ -49,7 +49,7 @@ class Counted:
     @property
     def looks(self) -> float:
         """The number of times the ledger was read."""
-        return self.found.get((AUDIT_LOOKS, ()), 0)
+        return self.found.get((HOST_AUDITS, ()), 0)
 
 
 class Agents:
@@ -145,8 +145,8 @@ async def test_what_a_deleted_instance_holds_is_freed(agents: Agents) -> None:
     assert len(await agents.desk.ledger.allocations()) == 1
     await agents.look(3)
     assert await agents.desk.ledger.allocations() == []
-    assert agents.counted.of(ORPHANED, "mended") == 1
-    assert "discrepancy_mended" in agents.desk.told.events
+    assert agents.counted.of(ORPHANED, "repaired") == 1
+    assert "discrepancy_repaired" in agents.desk.told.events
     report = await agents.office.audit()
     assert report.discrepancies == ()
     (note,) = report.mended_by_agents[vm.host or ""]
@@ -176,7 +176,7 @@ async def test_what_nobody_knows_is_left_and_told_once(agents: Agents) -> None:
     await agents.look(20)
     assert len(await ledger.allocations()) == 2
     assert agents.counted.of(ORPHANED, "found") == 1
-    assert agents.counted.of(ORPHANED, "mended") == 0
+    assert agents.counted.of(ORPHANED, "repaired") == 0
     assert agents.desk.told.events.count("discrepancy_found") == 1
 
 
@@ -195,7 +195,7 @@ async def test_what_is_being_worked_on_is_left_alone(agents: Agents) -> None:
     await agents.office.write_instance(vm, task=Task.DELETING)
     await agents.look(5)
     assert len(await agents.desk.ledger.allocations()) == 1
-    assert not agents.counted.of(ORPHANED, "mended")
+    assert not agents.counted.of(ORPHANED, "repaired")
 
 
 async def test_a_host_in_order_is_looked_at_twice_and_then_no_more(agents: Agents) -> None:

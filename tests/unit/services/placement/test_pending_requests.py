@@ -188,7 +188,7 @@ async def test_a_request_waits_while_the_silence_of_hosts_proves_nothing() -> No
     await settle(desk, seconds=100)
     assert await is_pending(desk)
     assert (await instance(desk)).status is Status.BUILD
-    assert desk.told.events.count("pending_request_waits") == 1
+    assert desk.told.events.count("pending_request_deferred") == 1
     assert not desk.told.failures
     desk.liveness.note("host-2")
     await settle(desk)

@@ -144,7 +144,7 @@ async def test_an_outage_of_the_ledger_makes_no_host_silent() -> None:
         away.is_away = False
         await asyncio.sleep(55)
         assert up(other) == [*HOSTS[:3]]
-        assert "heartbeats_shared_again" in other.told.events
+        assert "heartbeat_sharing_resumed" in other.told.events
         await asyncio.sleep(20)
         assert up(other) == []
 

@@ -140,7 +140,7 @@ class CommandConsumers:
                         await channel.basic_cancel(tag)
         except (AMQPError, OSError, RuntimeError) as error:
             # Without a connection no new command can arrive anyway.
-            self._telemetry.event("serving_cut", reason=type(error).__name__)
+            self._telemetry.event("consumers_not_cancelled", reason=type(error).__name__)
         if self._work:
             await asyncio.wait(self._work, timeout=timeout_s)
 
@@ -345,4 +345,4 @@ class CommandConsumers:
             with broken_not_cancelled():
                 yield
         except (AMQPError, OSError, RuntimeError) as error:
-            self._telemetry.event("answer_lost", reason=type(error).__name__)
+            self._telemetry.event("reply_not_sent", reason=type(error).__name__)

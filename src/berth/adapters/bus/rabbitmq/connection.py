@@ -179,7 +179,7 @@ class BrokerConnection:
 
     async def _hang_up(self, connection: AbstractConnection) -> None:
         if not await hang_up(connection):
-            self.telemetry.event("broker_left_rudely", broker=self.broker.safe_url)
+            self.telemetry.event("broker_close_timed_out", broker=self.broker.safe_url)
 
     def _report(self, error: Exception) -> None:
         if isinstance(error, UnavailableError):

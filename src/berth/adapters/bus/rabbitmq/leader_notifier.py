@@ -112,7 +112,7 @@ class LeaderNotifier:
 
     def _take_over(self) -> None:
         self.leads = True
-        self._telemetry.event("notifications_begun", kept=len(self._kept))
+        self._telemetry.event("notification_leadership_acquired", kept=len(self._kept))
         while self._kept:
             _, event_type, payload, key, priority = self._kept.popleft()
             self._notifier.notify(event_type, payload, key=key, priority=priority)

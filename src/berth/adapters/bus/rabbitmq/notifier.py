@@ -103,7 +103,7 @@ class RabbitNotifier:
                 if self._waiting:
                     await self._all_published.wait()
         except TimeoutError:
-            self._telemetry.event("notifications_untold", waiting=len(self._waiting))
+            self._telemetry.event("notifications_not_sent", waiting=len(self._waiting))
 
     async def _publish(self, session: BrokerSession, channel: Channel) -> None:
         try:

@@ -134,7 +134,7 @@ class BrokerSessions:
                 await channel.basic_ack(tag, wait=False)
         except (AMQPError, OSError, RuntimeError) as error:
             # The opening is not acknowledged, so the broker gives it to another gateway.
-            self._sessions.telemetry.event("opening_lost", reason=type(error).__name__)
+            self._sessions.telemetry.event("session_request_lost", reason=type(error).__name__)
 
     async def _open(self, channel: Channel, body: bytes) -> None:
         """Answer an opening, unless it is not authentic.
@@ -251,7 +251,7 @@ class BrokerSessions:
                 # what the agent sends, so the agent learns that the session has ended.
                 await channel.basic_cancel(queue)
         except (AMQPError, OSError, RuntimeError) as error:
-            self._sessions.telemetry.event("session_queue_left", reason=type(error).__name__)
+            self._sessions.telemetry.event("session_queue_not_deleted", reason=type(error).__name__)
 
     async def _sweep(self) -> None:
         """End the sessions that are silent, or whose proof takes too long."""

@@ -169,7 +169,7 @@ async def _ask(
     if answer.status in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}:
         return None
     if answer.status != HTTPStatus.OK:
-        call.parts.telemetry.event("zone_answered_oddly", zone=zone.name)
+        call.parts.telemetry.event("zone_response_invalid", zone=zone.name)
         raise UnavailableError(_UNAVAILABLE)
     return answer.body
 

@@ -207,17 +207,17 @@ class ZoneWatch:
         except BerthError as error:
             child.failures += 1
             if was_active and not self._is_active(child):
-                self._telemetry.failure("zone_went_down", error, zone=zone.name)
+                self._telemetry.failure("zone_offline", error, zone=zone.name)
         else:
             if info.name != zone.name:
                 # Offers and assertions are bound to the name, so every order would be refused.
                 # The child is therefore taken offline immediately.
                 child.failures = max(child.failures + 1, self._settings.failures_to_offline)
-                self._telemetry.event("zone_has_another_name", zone=zone.name, says=info.name)
+                self._telemetry.event("zone_name_mismatch", zone=zone.name, says=info.name)
             else:
                 child.failures, child.info, child.seen_s = 0, info, self._clock.now_s()
                 if not was_active and zone.is_enabled:
-                    self._telemetry.event("zone_came_back", zone=zone.name)
+                    self._telemetry.event("zone_online", zone=zone.name)
         child.next_s = self._steady_s() + self._pause_s(child)
 
     def _steady_s(self) -> float:

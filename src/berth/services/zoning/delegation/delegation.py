@@ -260,7 +260,9 @@ class Delegator:
         try:
             kept = await self._children.release(zone, order, timeout_s=self._timeout_s)
         except UnavailableError as error:
-            self._telemetry.failure("zone_unsettled", error, zone=zone.name, instances=len(uuids))
+            self._telemetry.failure(
+                "zone_release_unconfirmed", error, zone=zone.name, instances=len(uuids)
+            )
             return _UNSETTLED
         there = kept & uuids
         writes: list[Write] = [

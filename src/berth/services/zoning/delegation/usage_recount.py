@@ -75,7 +75,7 @@ class UsageRecount:
             try:
                 await self.recount()
             except BerthError as error:
-                self._telemetry.failure("zone_recounting_failed", error)
+                self._telemetry.failure("zone_recount_failed", error)
             await self._clock.sleep(PAUSE_S)
 
     async def recount(self) -> None:
@@ -120,7 +120,7 @@ class UsageRecount:
             try:
                 server = await self._children.server(zone, remote, timeout_s=self._timeout_s)
             except UnavailableError as error:
-                self._telemetry.failure("zone_recounting_failed", error, zone=zone.name)
+                self._telemetry.failure("zone_recount_failed", error, zone=zone.name)
                 break
             if remote.asking_until_s > self._clock.now_s():
                 continue  # a resize is being ordered, and the answer may be older than the order

@@ -81,14 +81,14 @@ class WithdrawalWorker:
                 await self._scan()
                 pause_s = _SCAN_S
             except BerthError as error:
-                self._telemetry.failure("zone_taking_back_failed", error)
+                self._telemetry.failure("zone_withdrawal_failed", error)
                 pause_s = _PAUSE_S
             await self._clock.sleep(pause_s)
 
     async def _scan(self) -> None:
         found = await self._leftovers.find()
         if found.left_behind:
-            self._telemetry.event("zone_instances_left_behind", instances=len(found.left_behind))
+            self._telemetry.event("zone_unwanted_instances_found", instances=len(found.left_behind))
         self.note(found.left_behind | found.known)
 
     async def _ask_until_done(self) -> None:
@@ -98,7 +98,7 @@ class WithdrawalWorker:
             try:
                 await self._ask()
             except BerthError as error:
-                self._telemetry.failure("zone_taking_back_failed", error)
+                self._telemetry.failure("zone_withdrawal_failed", error)
             if self._left:
                 pause_s = _PAUSE_S if len(self._left) < before else min(pause_s * 2, _PAUSE_MAX_S)
                 await self._rest(pause_s)
@@ -128,4 +128,4 @@ class WithdrawalWorker:
             done = settled.present | settled.absent
             self._left -= done
             if done:
-                self._telemetry.event("zone_instances_taken_back", instances=len(done))
+                self._telemetry.event("zone_instances_withdrawn", instances=len(done))

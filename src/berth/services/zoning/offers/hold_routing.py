@@ -95,4 +95,4 @@ class OfferReleaser:
         try:
             await self._bus.fanout(RELEASE_OFFERS, OfferRelease(tuple(others), audience))
         except UnavailableError as error:
-            self._telemetry.failure("zone_let_go_failed", error)
+            self._telemetry.failure("zone_hold_release_failed", error)

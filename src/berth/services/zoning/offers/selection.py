@@ -245,7 +245,7 @@ class OfferSelector:
         if len(offers.blobs) != len(weights) or any(
             len(blob) != below.blob_bytes for blob in offers.blobs
         ):
-            self._telemetry.event("zone_answered_oddly", zone=zone.name)
+            self._telemetry.event("zone_response_invalid", zone=zone.name)
             return None
         return _Source(zone, offers, weights[:count])
 

@@ -80,11 +80,11 @@ async def test_one_that_fails_too_often_is_down_until_it_answers() -> None:
     assert world.names == ["west", "east"]
     await let_pass(world, 60)
     assert world.names == ["east"]
-    assert world.told.failed == ["zone_went_down"]
+    assert world.told.failed == ["zone_offline"]
     world.children.away.clear()
     await let_pass(world, 700)
     assert world.names == ["west", "east"]
-    assert world.told.events == ["zone_came_back"]
+    assert world.told.events == ["zone_online"]
     state = world.watch.states()[1]
     assert state.info is not None
     assert state.info.capabilities == {"os": ("linux",)}
@@ -120,7 +120,7 @@ async def test_a_zone_with_another_name_is_down() -> None:
     world.children.names["west"] = "north"
     await let_pass(world, 1)
     assert world.names == ["east"]
-    assert world.told.events == ["zone_has_another_name"]
+    assert world.told.events == ["zone_name_mismatch"]
 
 
 @pytest.mark.parametrize("is_enabled", [True, False])

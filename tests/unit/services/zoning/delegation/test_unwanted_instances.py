@@ -102,7 +102,7 @@ async def test_all_are_deleted_before_another_scheduler_goes_on(root: ZoneServic
     assert await root.desk.ledger.all(PendingRequest) == []
     assert await remote_instances(root) == []
     assert await below(root) == []
-    assert "zone_instances_left_behind" not in root.desk.told.events
+    assert "zone_unwanted_instances_found" not in root.desk.told.events
 
 
 async def test_some_are_deleted_before_another_scheduler_goes_on(root: ZoneServices) -> None:
@@ -173,7 +173,7 @@ async def test_what_an_older_berth_has_left_is_taken_back(root: ZoneServices) ->
         root.near.away.clear()
         await root.desk.clock.sleep(LEASE_S)
         assert heir.withdrawals.read()[0].value == 0
-    assert "zone_instances_left_behind" in root.desk.told.events
+    assert "zone_unwanted_instances_found" in root.desk.told.events
     assert await remote_instances(root) == []
     assert await below(root) == []
 

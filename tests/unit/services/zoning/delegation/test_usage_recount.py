@@ -69,7 +69,7 @@ async def test_a_child_is_asked_at_the_look_after() -> None:
         assert root.near.asked == []
         await root.desk.clock.sleep(PAUSE_S)
         assert root.near.asked == [("east", "server")]
-        assert "zone_recounting_failed" in root.desk.told.failed
+        assert "zone_recount_failed" in root.desk.told.failed
         assert await still_open(root) == count
         root.near.away.clear()
         await root.desk.clock.sleep(PAUSE_S)
@@ -109,7 +109,7 @@ async def test_what_could_not_be_read_is_read_at_the_next_look() -> None:
         root.desk.ledger.remote_instances = right  # type: ignore[method-assign]
         await root.desk.clock.sleep(2 * PAUSE_S)
     assert await still_open(root) == 0
-    assert "zone_recounting_failed" in root.desk.told.failed
+    assert "zone_recount_failed" in root.desk.told.failed
 
 
 async def away(**which: object) -> list[RemoteInstance]:

@@ -63,7 +63,7 @@ async def test_they_are_taken_back_once_their_zone_answers() -> None:
         await root.desk.clock.sleep(LONG_S)
     assert await remote_instances(root) == []
     assert await running_below(root) == 0
-    assert "zone_instances_taken_back" in root.desk.told.events
+    assert "zone_instances_withdrawn" in root.desk.told.events
 
 
 async def test_a_scheduler_finds_what_one_before_it_has_left() -> None:
@@ -137,4 +137,4 @@ async def test_a_ledger_that_is_away_is_asked_again() -> None:
     async with running(root.withdrawals.run):
         await root.desk.clock.sleep(LONG_S)
     assert await remote_instances(root) == []
-    assert "zone_taking_back_failed" in root.desk.told.failed
+    assert "zone_withdrawal_failed" in root.desk.told.failed

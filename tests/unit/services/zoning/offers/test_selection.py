@@ -276,7 +276,7 @@ async def test_a_child_that_answers_oddly_is_left_out(monkeypatch: pytest.Monkey
     monkeypatch.setattr(west, "offers", odd)
     selection = await root.selector.select(root.select_order(request_of(40)))
     assert len(selection.choices) == PLACES - 8
-    assert "zone_answered_oddly" in root.desk.told.events
+    assert "zone_response_invalid" in root.desk.told.events
 
 
 async def test_a_named_host_is_of_this_zone() -> None:

@@ -116,7 +116,9 @@ async def ask_child(
     # A 401 that is passed on would tell the tenant that its own credentials are wrong. The event is
     # for the operator of this zone, who has to repair its account at the child.
     if answer.status in {401, 407}:
-        call.parts.telemetry.event("zone_refuses_us", zone=zone.name, status=answer.status)
+        call.parts.telemetry.event(
+            "zone_credentials_rejected", zone=zone.name, status=answer.status
+        )
         raise UnavailableError(
             f"zone {zone.name} rejects the credentials of this zone; correct them with "
             "`berth zone set`"
@@ -140,7 +142,7 @@ def read_answer(call: Call, zone: Zone, answer: ForwardedResponse) -> Json:
 
 def invalid_response(call: Call, zone: Zone) -> UnavailableError:
     """Log a response that fails validation, and return the error to raise for it."""
-    call.parts.telemetry.event("zone_answered_oddly", zone=zone.name)
+    call.parts.telemetry.event("zone_response_invalid", zone=zone.name)
     return UnavailableError(f"zone {zone.name} sent an invalid response; try again")
 
 
