@@ -1,9 +1,7 @@
 """Scenarios of OpenStack Rally against a Berth with simulated hosts; the docs list them."""
 
 import json
-import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +9,9 @@ import pytest
 
 from tests.e2e.conftest import Processes
 from tests.e2e.rally.suite import faults
+from tests.e2e.suite_runs import ROOT, check_installed, run_suite
 from tests.e2e.tempest.test_tempest import start
 
-ROOT = Path(__file__).parents[3]
-PYTHON = ROOT / ".venv-rally" / "bin" / "python"
-MISSING = "There is no .venv-rally with OpenStack Rally; `make rally` makes it."
 PAGE = ROOT / "docs" / "reference" / "rally.md"
 TIMEOUT_S = 600
 
@@ -171,25 +167,14 @@ def test_rallys_scenarios_pass_and_are_those_of_the_page(
     processes: Processes, tmp_path: Path
 ) -> None:
     """Each scenario passes; the page names all that run, and all others that Rally has for Nova."""
-    if not PYTHON.exists():
-        pytest.skip(MISSING)
+    check_installed("rally")
     run, others = documented()
     results = tmp_path / "results.json"
     files = configure(tmp_path, start(processes.folder))
-    done = subprocess.run(
-        [str(PYTHON), "-W", "ignore", "-m", "tests.e2e.rally.suite", *files, str(results)],
-        cwd=ROOT,
-        env={**os.environ, "no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    errors = run_suite("rally", *files, str(results), timeout_s=TIMEOUT_S)
     found = json.loads(results.read_text("utf-8"))
     wrong = [f"{name}: {text}" for name, texts in found["ran"].items() for text in texts]
     assert not wrong, "\n\n".join([f"{len(wrong)} faults", *wrong])
-    assert found["status"] == "finished", done.stderr[-4000:]
+    assert found["status"] == "finished", errors[-4000:]
     assert set(found["ran"]) == set(_ARGUMENTS) == run
     assert set(found["scenarios"]) == run | others

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 from collections.abc import Mapping
 from configparser import ConfigParser
 from pathlib import Path
@@ -13,10 +12,8 @@ import httpx
 import pytest
 
 from tests.e2e.conftest import Processes
+from tests.e2e.suite_runs import ROOT, check_installed, run_suite
 
-ROOT = Path(__file__).parents[3]
-PYTHON = ROOT / ".venv-tempest" / "bin" / "python"
-MISSING = "There is no .venv-tempest with OpenStack Tempest; `make tempest` makes it."
 PAGE = ROOT / "docs" / "reference" / "tempest.md"
 PASSED_MIN = 400
 TIMEOUT_S = 1500
@@ -226,24 +223,12 @@ def test_tempest_passes_except_where_the_page_says_why(
     processes: Processes, tmp_path: Path
 ) -> None:
     """Each of Tempest's tests passes, or the page lists it with its outcome and the reason."""
-    if not PYTHON.exists():
-        pytest.skip(MISSING)
+    check_installed("tempest")
     listed = documented()
     conf = configure(tmp_path, start(processes.folder))
     excluded = [name for name, status in listed.items() if status == "not run"]
     results = tmp_path / "results.json"
-    words = [str(PYTHON), "-W", "ignore", "-m", "tests.e2e.tempest.suite", str(conf), str(results)]
-    done = subprocess.run(
-        [*words, *excluded],
-        cwd=ROOT,
-        env={**os.environ, "no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    run_suite("tempest", str(conf), str(results), *excluded, timeout_s=TIMEOUT_S)
     found = json.loads(results.read_text("utf-8"))
     outcomes = {name: result[0] for name, result in found.items()}
     wrong = [
