@@ -101,7 +101,10 @@ class Workload:
         _check_unique("arrivals", [arrival.name for arrival in self.arrivals])
         for arrival in self.arrivals:
             if arrival.flavor not in self.flavors:
-                reason = f"{arrival.name!r} requests unknown flavor {arrival.flavor!r}"
+                reason = (
+                    f"{arrival.name!r} requests unknown flavor {arrival.flavor!r}; add it to the "
+                    "flavors of the workload"
+                )
                 raise InvalidInputError("arrivals", reason)
         keys = [(arrival.at_s, arrival.name) for arrival in self.arrivals]
         for before, after in pairwise(keys):

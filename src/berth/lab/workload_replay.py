@@ -273,7 +273,7 @@ async def _depart(run: _Run, arrival: Arrival) -> None:
 
 async def _delete(run: _Run, server: str) -> None:
     # The release is recorded after the service has confirmed it. If it were recorded earlier, the
-    # auditor would consider the room free while the scheduler rightly does not.
+    # auditor would consider the room free while the scheduler does not.
     await run.client.delete(server)
     run.auditor.released(server)
 

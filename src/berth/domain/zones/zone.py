@@ -50,7 +50,7 @@ class Zone:
         if not self.weight_scale > 0:
             raise InvalidInputError(
                 "weight_scale",
-                f"{self.weight_scale} must be above 0, or the worst offers would come first",
+                f"{self.weight_scale} must be above 0, so that the best offers come first",
             )
 
 

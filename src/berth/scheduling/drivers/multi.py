@@ -35,7 +35,7 @@ class MultiScheduler:
         return frozenset({self.default, *self.routes.values()})
 
     def with_drivers(self, drivers: Mapping[str, Driver]) -> "MultiScheduler":
-        """Return a copy of the scheduler with these drivers."""
+        """Return a copy of the scheduler with these drivers in place of its own, by name."""
         return replace(self, drivers=dict(drivers))
 
     def plan(

@@ -33,7 +33,7 @@ def has_alternates(request: Request) -> bool:
 
 
 def first_alternate(hosts: HostTable, request: Request, ranked: Ranking) -> int | None:
-    """Return the index in the ranking of the first alternate that is still in it, or None."""
+    """Return the index in the ranking of the first alternate that the ranking holds, or None."""
     for name, node in request.alternates:
         for row in sorted(hosts.host_names.of_name(name)):
             number = ranked.find(row) if hosts.node(row) == node else None

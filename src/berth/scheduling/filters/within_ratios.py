@@ -23,7 +23,7 @@ from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.class_columns import Floats, Ints
 from berth.tables.host.hosts import HostTable
 
-# Counts above this are as good as unlimited, and may not fit into integers.
+# Counts above this are practically unlimited, and may not fit into integers.
 _ENDLESS = 2.0**40
 
 

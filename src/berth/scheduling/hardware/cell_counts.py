@@ -144,7 +144,7 @@ def _owners(rows: Rows, fits: Mask) -> list[tuple[int, int]]:
 
 
 def _by_free_cpus(hosts: HostTable, demand: CellDemand, at: Places) -> Ints:
-    # Without a thread policy, any free CPUs will do.
+    # Without a thread policy, any free CPUs are suitable.
     cells = hosts.numa.columns
     free = np.minimum(cells.free[at], cells.usable[at])
     if demand.threads is ThreadPolicy.ISOLATE:

@@ -47,8 +47,8 @@ def packed(
     if missing <= 0:
         order = [*_fewest(broken, wanted, values), *rest]
     elif any(count >= wanted for count in rest.values()):
-        # A whole cell has to be broken. If it suffices, no other cell is needed, unless the others
-        # spare a more valuable one.
+        # A whole cell must be broken. If it has enough devices, no other cell is used, unless the
+        # cells that are already broken allow a less valuable whole cell to be broken.
         first = mixed[len(broken)]
         order = mixed if values[first or 0] < values[alone[0] or 0] else alone
     else:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LintWarning:
-    """One probably unintended setting: its place, the problem and the remedy."""
+    """One probably unintended setting: its place, the problem and, if there is one, the remedy."""
 
     where: str
     text: str

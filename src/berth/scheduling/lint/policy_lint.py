@@ -101,7 +101,11 @@ def lint_fleet(
         found.extend(_unplaceable(policy, hosts, flavor, masks))
     if queries and len(hosts.alive_rows()):
         found.extend(
-            LintWarning(f"filter {rule.name}", "currently removes no host for any of the flavors")
+            LintWarning(
+                f"filter {rule.name}",
+                "currently removes no host for any of the flavors; remove it unless future flavors "
+                "or hosts need it",
+            )
             for rule, count in zip(policy.filters, removed, strict=True)
             if not count and _is_about_flavors(rule) and not _uselessness(rule)
         )
@@ -236,7 +240,7 @@ def _overruling(weighers: Sequence[Weigher]) -> Iterator[LintWarning]:
     ranked = sorted((one for one in weighers if one.multiplier), key=lambda w: -abs(w.multiplier))
     for count in range(1, len(ranked)):
         lesser = sum(abs(one.multiplier) for one in ranked[count:])
-        # Small weights next to large ones break ties on purpose, so a total below 1 is read as 1.
+        # Small weights next to large ones break ties on purpose, so a total below 1 counts as 1.
         if abs(ranked[count - 1].multiplier) < OVERRULES * max(lesser, 1.0):
             continue
         for one in ranked[:count]:
@@ -244,7 +248,8 @@ def _overruling(weighers: Sequence[Weigher]) -> Iterator[LintWarning]:
                 f"weigher {one.name}",
                 f"has the weight {abs(one.multiplier):,g}, and all lesser ones have {lesser:,g} "
                 f"together ({', '.join(lesser_one.name for lesser_one in ranked[count:])}): values "
-                "are scaled to between 0 and 1, so the lesser ones decide only its ties",
+                "are scaled to between 0 and 1, so the lesser ones decide only its ties; lower it "
+                "unless this is intended",
             )
         return
 
@@ -255,7 +260,10 @@ def _pulling_apart(weighers: Sequence[Weigher]) -> Iterator[LintWarning]:
     packs = [one.name for one in free if one.multiplier < 0]
     spreads = [one.name for one in free if one.multiplier > 0]
     if packs and spreads:
-        text = f"packing by {', '.join(packs)} and spreading by {', '.join(spreads)} conflict"
+        text = (
+            f"packing by {', '.join(packs)} and spreading by {', '.join(spreads)} conflict; give "
+            "their multipliers the same sign"
+        )
         yield LintWarning("weighers", text)
 
 
@@ -307,7 +315,7 @@ def _idle_weights(policy: Policy, hosts: HostTable) -> Iterator[LintWarning]:
         if not one.multiplier and one.multiplier_key and is_off(hosts, one):
             text = (
                 f"has the multiplier 0, and no aggregate sets {one.multiplier_key}, so it has no "
-                "effect at present"
+                "effect at present; raise it, or remove the weigher"
             )
             yield LintWarning(f"weigher {one.name}", text)
 
@@ -321,13 +329,14 @@ def _large_groups(hosts: HostTable) -> Iterator[LintWarning]:
             yield LintWarning(
                 where,
                 f"has {members:,} members, and the fleet has room for "
-                f"{_member_limit(group, usable):,}: no further member can be placed",
+                f"{_member_limit(group, usable):,}: no further member can be placed; add hosts, or "
+                "create another group",
             )
         if group.policy is GroupPolicy.SOFT_ANTI_AFFINITY and members > usable:
             yield LintWarning(
                 where,
                 f"has {members:,} members, and the fleet has {count_hosts(usable)} in service: "
-                "some of them share a host whatever the weights are",
+                "some of them share a host with any weights; add hosts, or create another group",
             )
 
 

@@ -40,9 +40,10 @@ class RequestRules(Protocol):
 def within_group(hosts: HostTable, query: Query, rules: RequestRules, ranked: Ranking) -> Ranking:
     """Return the part of a ranking that keeps the hard policy of the request's group.
 
-    The result is `ranked` if the group permits all hosts. If it permits none, the result is
-    `ranked` for a request that forces hosts, which the check of the plan then refuses, or else the
-    hosts that take the most instances, so that the refusal says how many fit.
+    The result is `ranked` if the group permits all hosts. If it permits none, the result depends
+    on the request. For a request that forces hosts, it is `ranked`, and the check of the plan then
+    refuses the request. For another request, it is the hosts that take the most instances, so that
+    the refusal says how many fit.
 
     Args:
         hosts: the table, with the request's earlier instances on it.

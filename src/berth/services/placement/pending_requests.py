@@ -29,7 +29,8 @@ from berth.services.zoning.delegation.sagas import saga_guard
 from berth.services.zoning.delegation.unwanted_instances import withdrawals
 
 # The pause in seconds between two attempts for a request doubles from the first value to the
-# second. An unreachable ledger must not be flooded, and a request must start soon after it is back.
+# second. An unreachable ledger must not be flooded, and a request must start soon after the ledger
+# is reachable again.
 _PAUSE_FIRST_S = 0.5
 _PAUSE_MAX_S = 8.0
 # At most this many orders are in progress, because each holds capacity in the table until it is

@@ -104,7 +104,7 @@ class PlacementService:
         self._on_overtaken = on_overtaken
         self._observer = observer
         # The requests that are being placed, by id. Only a repeat that has to wait creates an
-        # event, which spares other orders its cost.
+        # event, so that the other orders do not bear its cost.
         self._at_work: dict[str, asyncio.Event | None] = {}
         self._group_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._hardware = DeviceLocks()

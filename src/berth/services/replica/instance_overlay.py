@@ -1,7 +1,7 @@
 """The instance overlay: the hosts whose instances are reported by their agents, not by the feed.
 
 Instances on these hosts change only by `put` and `remove`. The feed still reports usage. Of its
-events about instances, only those of this process's own claims matter: such an instance stays in
+events about instances, only those of this process's own claims matter: a claimed instance stays in
 the table as *expected* until an agent reports it.
 """
 

@@ -52,8 +52,8 @@ class HostMessages:
             return MessageKind.UNREADABLE, 0
         is_older, lost = head.version < self.version, 0
         if head.session != self._session:
-            # An older message of another session is from an earlier session of the agent, and is
-            # late.
+            # An older message of another session is a late one from an earlier session of the
+            # agent.
             if is_older and self._session:
                 return MessageKind.REPEATED, 0
             # A restarted agent counts its messages from 1 again under a new session.

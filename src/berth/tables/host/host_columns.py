@@ -92,7 +92,7 @@ class HostColumns(ColumnSet):
         self.pci = PciDevices(rows)
 
     def resize(self, rows: int) -> None:
-        """Grow every array to `rows`; new rows are empty."""
+        """Grow every array to `rows` rows; new rows are empty."""
         super().resize(rows)
         self._service_ids.resize(rows)
         for apart in (self.metrics, self.addresses, self.attestations, self.numa, self.pci):

@@ -172,9 +172,10 @@ def test_a_fleet_shows_what_cannot_be_placed() -> None:
         "flavor huge: currently no host passes ResourcesFilter\n"
         "flavor odd: can never be placed (trait:A: 'maybe' must be 'required' or 'forbidden'); "
         "correct its extra specs\n"
-        "filter TraitsFilter: currently removes no host for any of the flavors\n"
+        "filter TraitsFilter: currently removes no host for any of the flavors; remove it unless "
+        "future flavors or hosts need it\n"
         "server group web: has 1 members, and the fleet has room for 1: "
-        "no further member can be placed"
+        "no further member can be placed; add hosts, or create another group"
     )
 
 
@@ -207,7 +208,8 @@ def test_weights_that_cannot_matter_on_a_fleet_are_told_of() -> None:
         "host_subset_size: 2 covers the whole fleet (2 hosts), so hosts are chosen at random and "
         "weights have no effect; lower it\n"
         "weigher NumInstancesWeigher: has the multiplier 0, and no aggregate sets "
-        "num_instances_weight_multiplier, so it has no effect at present"
+        "num_instances_weight_multiplier, so it has no effect at present; raise it, "
+        "or remove the weigher"
     )
     raised = Aggregate(1, "u", "agg", frozenset("a"), {"num_instances_weight_multiplier": "2"})
     hosts = table_of(replace(snapshot, aggregates=(raised,)))
@@ -257,7 +259,7 @@ def test_soft_groups_larger_than_the_fleet_are_told_of() -> None:
     hosts = table_of(snapshot_of([box], groups=[group], instances=two))
     assert said(lint_fleet(policy(), hosts, [], now_s=NOW_S)) == (
         "server group web: has 2 members, and the fleet has 1 host in service: "
-        "some of them share a host whatever the weights are"
+        "some of them share a host with any weights; add hosts, or create another group"
     )
 
 
