@@ -160,7 +160,7 @@ outages: $(INSTALLED) kernel ## tests in which the ledger, the broker or a disk 
 	$(say) tests "tests/e2e/outages"
 	@BERTH_OUTAGES=1 $(BIN)/pytest -q -n 1 tests/e2e/outages $(PYTEST_ARGS)
 
-openb: $(INSTALLED) kernel ## replay the whole openb trace against a service; make test replays one request in four
+openb: $(INSTALLED) kernel ## replay the whole openb trace against a service; make test replays one request in eight
 	$(say) tests "tests/integration/test_openb_replay.py"
 	@BERTH_OPENB_ONE_IN=1 $(BIN)/pytest -q tests/integration/test_openb_replay.py $(PYTEST_ARGS)
 

@@ -21,7 +21,7 @@ pytestmark = [
     ),
 ]
 
-_ONE_IN = int(os.environ.get("BERTH_OPENB_ONE_IN", "4"))
+_ONE_IN = int(os.environ.get("BERTH_OPENB_ONE_IN", "8"))
 _NODES = "openb_node_list_all_node.csv"
 _PODS = "openb_pod_list_default.csv.gz"
 _ALL_HOSTS = 1523

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-SEEDS = 70
+SEEDS = 32
 """The number of seeds of each scenario, unless its module or `BERTH_SEEDS` sets another."""
 
 

@@ -6,7 +6,7 @@ from tests.simulation.faults import Weather
 from tests.simulation.run import run_scenario
 from tests.simulation.world import Scenario
 
-SEEDS = 40
+SEEDS = 20
 """Fewer seeds than for other scenarios, because more time passes in each run."""
 
 

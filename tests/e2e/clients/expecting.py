@@ -24,7 +24,7 @@ class Command:
         line: the command line; `openstack` may be left out.
         expects: checks what the program printed.
         is_json: whether the client prints JSON.
-        is_usual: whether the command runs in every mode, or only in `identity`.
+        is_usual: whether the command runs in other modes too, or only in `identity`.
         settles: whether the expected output may appear only after a while.
         needs_tokens: whether the command needs a catalog or the file of users, so it runs only in
             the mode `identity`.

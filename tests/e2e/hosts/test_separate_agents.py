@@ -11,11 +11,16 @@ from tests.e2e.hosts.separate_cloud import HOSTS, SeparateCloud, separate_cloud
 pytestmark = pytest.mark.timeout(600)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+on_each_ledger = pytest.mark.parametrize(
+    "cloud", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True
+)
+
+
+@pytest.fixture
 def cloud(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[SeparateCloud]:
-    """Yield a cloud on each ledger; at the end an audit finds nothing in it."""
+    """Yield a cloud, on SQLite unless the test asks for another; at the end an audit is clean."""
     ledger = f"sqlite:///{tmp_path / 'berth.sqlite'}"
-    if request.param == "postgresql":
+    if getattr(request, "param", "sqlite") == "postgresql":
         ledger = request.getfixturevalue("fresh_postgres_url")
     with separate_cloud(tmp_path, ledger) as cloud:
         yield cloud
@@ -26,6 +31,7 @@ def cloud(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[SeparateC
             assert [path.name for path in (tmp_path / host).iterdir()] == ["agent.key"]
 
 
+@on_each_ledger
 def test_servers_live_and_move(cloud: SeparateCloud) -> None:
     """Every operation on a server works between agents that reach only the API."""
     first = cloud.create("web")
