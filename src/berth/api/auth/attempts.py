@@ -47,6 +47,11 @@ class FailedAttempts:
             )
         del self._windows[key]
 
+    def has_failures(self, key: str) -> bool:
+        """Return whether a key has failures in a window that has not ended."""
+        began_ns, failures = self._windows.get(key, (0, 0))
+        return failures > 0 and self._clock.ticks_ns() - began_ns < self._window_ns
+
     def note(self, key: str) -> None:
         """Count one failure of a key."""
         now_ns = self._clock.ticks_ns()

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import hashlib
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -185,6 +185,10 @@ class Accounts(Protocol):
         ...
 
 
+_Budgets = Sequence[tuple[FailedAttempts, str]]
+"""The limits on failures that apply to an attempt, and its key in each."""
+
+
 class HttpBasic:
     """Authenticates by HTTP Basic, or by user and password, against accounts.
 
@@ -193,6 +197,12 @@ class HttpBasic:
     wait for checks of unknown passwords, of which anyone can send any number. Failures of unknown
     passwords are limited per address, per user and per pair of both. The checks of different
     addresses take turns.
+
+    A client that floods an address with wrong passwords must not lock out the other users of the
+    address. So the first attempt of a user within a minute is checked although its address has
+    reached a limit: the attempt is refused, the check runs in the background, and if the password
+    is right, the next attempt succeeds from the cache. The refusal does not depend on the result or
+    on whether the user exists.
 
     Args:
         accounts: the users.
@@ -206,6 +216,9 @@ class HttpBasic:
         failures_max: failed logins per minute, from one address or for one user, after which
             unknown passwords are refused with 429 and not checked. A pair of user and address has
             the lower limit of `FailedAttempts`.
+        deferred_max: checks per minute, from one address, of attempts that were refused because of
+            the address.
+        deferred_waiting_max: maximum number of such checks that run or wait, of all addresses.
     """
 
     def __init__(  # noqa: PLR0913 - the collaborators, then limits with defaults
@@ -220,6 +233,8 @@ class HttpBasic:
         waiting_max: int = 256,
         address_waiting_max: int = 16,
         failures_max: int = 100,
+        deferred_max: int = 30,
+        deferred_waiting_max: int = 32,
     ) -> None:
         self._accounts = accounts
         self._key = key
@@ -236,6 +251,9 @@ class HttpBasic:
         self._failed_pairs = FailedAttempts(clock)
         self._failed_addresses = FailedAttempts(clock, failures_max=failures_max)
         self._failed_users = FailedAttempts(clock, failures_max=failures_max)
+        self._failed_deferred = FailedAttempts(clock, failures_max=deferred_max)
+        self._deferred: set[asyncio.Task[Identity | None]] = set()
+        self._deferred_waiting_max = deferred_waiting_max
         self._generation = accounts.generation
 
     async def identify(self, credentials: Credentials) -> Identity:
@@ -297,18 +315,17 @@ class HttpBasic:
     def _begin_check(
         self, digest: bytes, user: str, password: bytes, address: str
     ) -> "asyncio.Task[Identity | None]":
-        budgets = (
-            (self._failed_pairs, f"{address}/{user}"),
-            (self._failed_addresses, address),
-            (self._failed_users, user),
-        )
-        for failed, key in budgets:
+        pair = (self._failed_pairs, f"{address}/{user}")
+        of_user, of_address = (self._failed_users, user), (self._failed_addresses, address)
+        for failed, key in (pair, of_user):
             failed.check(key)
-        is_busy = self._checks_by_address[address] >= self._address_waiting_max
-        if is_busy or self._checks_by_address.total() >= self._waiting_max:
-            raise HttpError(
-                503, "Too many logins are in progress. Try again in 2 s.", {"Retry-After": "2"}
-            )
+        try:
+            self._check_address(address)
+        except HttpError:
+            budgets = (pair, of_user, (self._failed_deferred, address))
+            self._check_later(digest, user, password, address, budgets)
+            raise
+        budgets = (pair, of_user, of_address)
         # A failure is counted before the check and subtracted if the check succeeds. Otherwise
         # concurrent attempts could exceed the limit.
         for failed, key in budgets:
@@ -319,11 +336,51 @@ class HttpBasic:
         task.add_done_callback(lambda done: self._end_check(digest, address, budgets, done))
         return task
 
+    def _check_address(self, address: str) -> None:
+        """Refuse an address that has too many failures or checks in progress.
+
+        Raises:
+            HttpError: the address has too many failures (429), or too many checks are in progress
+                (503).
+        """
+        self._failed_addresses.check(address)
+        is_busy = self._checks_by_address[address] >= self._address_waiting_max
+        if is_busy or self._checks_by_address.total() >= self._waiting_max:
+            raise HttpError(
+                503, "Too many logins are in progress. Try again in 2 s.", {"Retry-After": "2"}
+            )
+
+    def _check_later(
+        self, digest: bytes, user: str, password: bytes, address: str, budgets: _Budgets
+    ) -> None:
+        """Check a refused password in the background, if it is the user's first from the address.
+
+        Passwords of unknown users are not checked. They would use up the checks of the address, and
+        no response shows the difference.
+        """
+        (failed_pairs, pair), _, (failed_deferred, _) = budgets
+        if user not in self._accounts.accounts or failed_pairs.has_failures(pair):
+            return
+        if len(self._deferred) >= self._deferred_waiting_max:
+            return
+        try:
+            failed_deferred.check(address)
+        except HttpError:
+            return
+        for failed, key in budgets:
+            failed.note(key)
+        # The check is not in `_checking`: a repeated attempt that joined it would learn the result,
+        # and so whether the user exists.
+        task = asyncio.create_task(self._check(digest, user, password, address))
+        self._deferred.add(task)
+        task.add_done_callback(self._deferred.discard)
+        task.add_done_callback(lambda done: _forgive(budgets, done))
+
     def _end_check(
         self,
         digest: bytes,
         address: str,
-        budgets: Iterable[tuple[FailedAttempts, str]],
+        budgets: _Budgets,
         task: "asyncio.Task[Identity | None]",
     ) -> None:
         if self._checking.get(digest) is task:
@@ -331,9 +388,7 @@ class HttpBasic:
         self._checks_by_address[address] -= 1
         if not self._checks_by_address[address]:
             del self._checks_by_address[address]
-        if not task.cancelled() and task.exception() is None and task.result() is not None:
-            for failed, key in budgets:
-                failed.forgive(key)
+        _forgive(budgets, task)
 
     async def _check(
         self, digest: bytes, user: str, password: bytes, address: str
@@ -357,6 +412,13 @@ class HttpBasic:
         self._remembered[digest] = (account, identity)
         if len(self._remembered) > self._remembered_max:
             self._remembered.popitem(last=False)
+
+
+def _forgive(budgets: _Budgets, task: "asyncio.Task[Identity | None]") -> None:
+    """Take back the failures that were counted for a check, if the password was right."""
+    if not task.cancelled() and task.exception() is None and task.result() is not None:
+        for failed, key in budgets:
+            failed.forgive(key)
 
 
 def _is_right(password: bytes, password_hash: bytes) -> bool:

@@ -221,6 +221,58 @@ async def test_addresses_and_users_have_budgets(checks: Checks, *, is_spread: bo
     assert caught.value.status == 401
 
 
+async def test_a_flooding_address_does_not_lock_out_its_other_users(checks: Checks) -> None:
+    """The first password of a user is checked although refused, and works from then on."""
+    mode, accounts, _ = http_basic()
+
+    async def attempt(user: str, password: str) -> int:
+        try:
+            await mode.identify(basic(user, password))
+        except HttpError as error:
+            status = error.status
+        else:
+            status = 200
+        await asyncio.gather(*mode._deferred)
+        return status
+
+    for number in range(150):
+        await attempt(f"user{number}", "x")
+    count = len(checks.hashes)
+    assert [await attempt("bob", "builder") for _ in range(2)] == [429, 200]
+    assert [await attempt("nobody", "x") for _ in range(2)] == [429, 429]
+    assert [await attempt("admin", f"guess{number}") for number in range(5)] == [429] * 5
+    assert await attempt("admin", "secret") == 429
+    assert checks.hashes[count:] == [
+        accounts.accounts[user].password_hash for user in ("bob", "admin")
+    ]
+
+
+async def test_a_busy_address_does_not_lock_out_its_other_users(checks: Checks) -> None:
+    """While an address waits for as many checks as it may, a user's first password is checked."""
+    mode, _, _ = http_basic()
+    flood = [asyncio.create_task(mode.identify(basic(f"u{n}", "x"))) for n in range(200)]
+    await asyncio.sleep(0)
+    with pytest.raises(HttpError, match="in progress"):
+        await mode.identify(basic("bob", "builder"))
+    await asyncio.gather(*flood, *mode._deferred, return_exceptions=True)
+    assert (await mode.identify(basic("bob", "builder"))).user_id == "bob"
+
+
+async def test_deferred_checks_are_limited(checks: Checks) -> None:
+    """Refused attempts with the names of many users cause 30 checks a minute."""
+    mode, accounts, _ = http_basic()
+    for number in range(60):
+        accounts.accounts[f"known{number}"] = accounts.accounts["bob"]
+    for number in range(100):
+        with pytest.raises(HttpError):
+            await mode.identify(basic(f"user{number}", "x"))
+    for number in range(60):
+        with pytest.raises(HttpError):
+            await mode.identify(basic(f"known{number}", "x"))
+        await asyncio.gather(*mode._deferred)
+    assert len(checks.hashes) == 130
+
+
 async def test_a_changed_account_is_forgotten_at_once(checks: Checks) -> None:
     """A removed user is refused immediately."""
     mode, accounts, _ = http_basic()
