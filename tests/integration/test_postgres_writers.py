@@ -1,5 +1,6 @@
 """Several processes that write to one PostgreSQL ledger, and followers that know their commits."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
 from random import Random
@@ -32,6 +33,9 @@ pytestmark = pytest.mark.postgres
 
 _HOSTS = 3
 _ALL = 1_000_000
+_WAITING = """
+SELECT count(*) FROM pg_locks
+ WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"""
 
 
 class Copy:
@@ -125,6 +129,34 @@ async def test_a_read_beside_others_returns_only_their_versions(
     assert one.copy.changes == await other.ledger.changes(one.copy.since, _ALL)
 
 
+async def test_a_process_follows_others_after_its_own_batch(
+    processes: list[Process], postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others wait for the lock of a batch, so new versions are announced once its commit is sent.
+
+    A batch that takes long delays them for a limited time.
+    """
+    one, other, _ = processes
+    before = one.follower.version
+    await other.ledger.commit([(Put(make_flavor(1)),)])
+    rival = await asyncpg.connect(postgres_url)
+    async with rival.transaction():
+        await rival.execute("SELECT 1 FROM head FOR UPDATE")
+        committing = asyncio.create_task(one.ledger.commit([(Put(make_flavor(2)),)]))
+        await until_it_blocks(rival)
+        monkeypatch.setattr(postgres_ledger, "_DEFERRED_S", 0.01)
+        assert await one.ledger.wait(before, 5.0)
+        monkeypatch.setattr(postgres_ledger, "_DEFERRED_S", 60.0)
+        waiting = asyncio.create_task(one.ledger.wait(before, 5.0))
+        done, _ = await asyncio.wait({waiting, committing}, timeout=0.05)
+        assert not done
+    await rival.close()
+    async with asyncio.timeout(30.0):
+        assert await waiting
+    await committing
+    assert await one.ledger.wait(before, 0.0)
+
+
 async def test_nothing_is_known_after_the_connection_is_lost(
     processes: list[Process], postgres_url: str
 ) -> None:
@@ -181,6 +213,15 @@ def random_unit(rng: Random, number: int) -> Unit:
         (Put(make_flavor(number)), Remove(Kind.FLAVOR, key_of(make_flavor(number)))),
     ]
     return rng.choice(units)
+
+
+async def until_it_blocks(connection: asyncpg.Connection) -> None:
+    """Wait until another connection waits for a lock that this one has."""
+    for _ in range(1_000):
+        if await connection.fetchval(_WAITING):
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("no connection waits")
 
 
 async def break_connections(url: str) -> None:

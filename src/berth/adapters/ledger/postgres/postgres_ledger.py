@@ -50,6 +50,8 @@ _READERS_MAX: Final = 4
 _LONG: Final = 6
 # The pause between attempts to listen. In the meantime `wait` queries the version itself.
 _RECONNECT_S: Final = 0.5
+# A new version is announced at most this much later because this process commits a batch.
+_DEFERRED_S: Final = 0.1
 # REPEATABLE READ makes all statements of a read see the same version.
 _BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _DEFAULT: Final = Retention()
@@ -196,11 +198,19 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
         return self._own_commits.after(after)
 
     async def wait(self, after: int, timeout_s: float) -> bool:
-        """See `Feed.wait`."""
+        """See `Feed.wait`.
+
+        A new version is announced after this process's batch in progress, unless that takes long.
+        The follower then reads while PostgreSQL flushes the batch to the disk, and delays no other
+        process that waits for the lock.
+        """
         # Notifications sent while no connection listens are lost, so the version must be queried.
         if not self._listening.is_set():
             self._watch.reset(await self.version())
-        return await self._watch.wait(after, timeout_s)
+        is_newer = await self._watch.wait(after, timeout_s)
+        if is_newer:
+            await self._writer.wait_for_batch(_DEFERRED_S)
+        return is_newer
 
     async def close(self) -> None:
         """See `Ledger.close`."""

@@ -127,6 +127,9 @@ class PostgresWriter:
         self._heartbeats = queries.save_heartbeats()
         self._requests: deque[WriteRequest] = deque()
         self._wake = asyncio.Event()
+        # Clear from the time when a batch asks for the lock until its commit is sent.
+        self._has_sent = asyncio.Event()
+        self._has_sent.set()
         self._closing = False
         self._connection: asyncpg.Connection | None = None
         # The newest version that the connection has committed; None if it has committed none.
@@ -177,9 +180,20 @@ class PostgresWriter:
                 with suppress(Exception):
                     self._on_failure(error)
 
+    async def wait_for_batch(self, timeout_s: float) -> None:
+        """Wait until the commit of the batch in progress is sent, for at most `timeout_s` seconds.
+
+        Other processes wait for the lock of the batch, so work that can wait should not delay it.
+        """
+        if not self._has_sent.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._has_sent.wait()
+
     async def _commit_batch(self) -> None:
         requests: list[WriteRequest] = []
         began_s = time.monotonic()
+        self._has_sent.clear()
         try:
             connection = await self._connected()
             await begin(connection)
@@ -197,6 +211,8 @@ class PostgresWriter:
             self._drop()
             deliver(failures_of(requests, UnavailableError(_RECOVERING)))
             raise
+        finally:
+            self._has_sent.set()
         units = sum(len(request.units) for request in requests) if self._on_batch is not None else 0
         if self._on_batch is not None and units:
             self._on_batch(units, time.monotonic() - began_s)
@@ -236,6 +252,8 @@ class PostgresWriter:
             if request.heartbeats is not None:
                 for text, parameters in bound_heartbeats(self._heartbeats, request.heartbeats):
                     await connection.execute(text, *parameters)
+        # This process does nothing more for the lock; the disk takes longer than all that it did.
+        self._has_sent.set()
         # When this returns, PostgreSQL has flushed its log, so the requests are answered only then.
         await commit(connection, before=before, version=version)
         self.fault = None
