@@ -18,6 +18,7 @@ import pytest
 from _pytest.nodeid import coerce_node_id
 from httpx._transports import default
 from hypothesis import HealthCheck, settings
+from starlette import routing
 
 from berth.adapters.bus.rabbitmq import RabbitBroker
 from berth.adapters.ledger.opening import migrate, schema_of
@@ -42,6 +43,9 @@ sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type] # as importlib
 # httpx parses the certificates of all authorities for each client that is given no context, which
 # takes 16 ms, fifty times as long as the request; tests create a client for each request.
 default.create_ssl_context = cache(default.create_ssl_context)  # type: ignore[attr-defined]
+
+# Starlette compiles the same hundred paths for each application, and most tests build one.
+routing.compile_path = cache(routing.compile_path)
 
 _SERVER = os.environ.get("BERTH_TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
 _CONNECT_TIMEOUT_S = 5

@@ -1,5 +1,6 @@
 """A private PostgreSQL primary with a streaming replica, made from the distribution's packages."""
 
+import atexit
 import os
 import pwd
 import shutil
@@ -10,6 +11,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -155,9 +157,7 @@ def running_pair() -> Generator[Pair]:
         shutil.chown(folder, "postgres")
     primary, replica = Server(binaries, folder / "a"), Server(binaries, folder / "b")
     try:
-        # Tests kill servers, not machines, so the files need not be on the disk before they start.
-        new = ("--no-sync", "-A", "trust", "-U", "postgres", "-D", str(primary.folder))
-        _run(binaries / "initdb", *new)
+        _run(Path("/bin/cp"), "-a", str(_empty_cluster(binaries)), str(primary.folder))
         with (primary.folder / "postgresql.conf").open("a") as settings:
             settings.write(_SETTINGS)
         primary.start()
@@ -171,6 +171,20 @@ def running_pair() -> Generator[Pair]:
         primary.stop()
         replica.stop()
         shutil.rmtree(folder)
+
+
+@cache
+def _empty_cluster(binaries: Path) -> Path:
+    """Return the folder of a new cluster, to be copied, because to create one takes seconds."""
+    folder = Path(tempfile.mkdtemp(prefix="berth-pg-empty-"))
+    atexit.register(shutil.rmtree, folder)
+    if os.geteuid() == 0:
+        shutil.chown(folder, "postgres")
+    cluster = folder / "cluster"
+    # Tests kill servers, not machines, so the files need not be on the disk before they start.
+    new = ("--no-sync", "-A", "trust", "-U", "postgres", "-D", str(cluster))
+    _run(binaries / "initdb", *new)
+    return cluster
 
 
 def _run(program: Path, *words: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from berth.domain.compute.request import Request
@@ -72,6 +72,7 @@ class HardwareWorld(World):
 
 
 @pytest.mark.usefixtures("engine")
+@settings(max_examples=settings().max_examples // 2)
 @given(seed=st.integers(0, 2**63 - 1), steps=st.integers(1, 60))
 def test_the_engine_and_a_full_evaluation_make_the_same_plans(seed: int, steps: int) -> None:
     """After random changes, both plans and their assignments are equal (see `World.decide`)."""
