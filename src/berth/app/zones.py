@@ -229,6 +229,7 @@ def _selector(
     # Offers and loop tokens share the zone's offer keys, but are sealed for different purposes.
     sealer = Sealer(zone.keys.offers, os.urandom)
     offer_maker = HostOfferMaker(
+        zone=zone.settings.name,
         replica=core.replica,
         follower=core.follower,
         decision_service=core.decision_service,

@@ -136,6 +136,7 @@ class ZoneServices:
         homes = GroupHomes(desk.ledger, desk.replica)
         self.held = HeldOffers(desk.replica, share_max=1.0)
         self.offer_maker = HostOfferMaker(
+            zone=self.name,
             replica=desk.replica,
             follower=desk.follower,
             decision_service=desk.decision_service,

@@ -12,6 +12,7 @@ from berth.domain.zones.zone_orders import SelectOrder
 from berth.ports.clock import Clock
 from berth.services.decisions.decisions import DecisionService
 from berth.services.zoning.offers.group_homes import GroupHomes, home_at, home_of
+from berth.services.zoning.offers.inquiry_limit import InquiryTurns
 from berth.services.zoning.offers.offer_seals import LAYER_BYTES, blob_bytes_of
 from berth.services.zoning.offers.selection import OfferSelector, Selection
 
@@ -58,6 +59,7 @@ class TreeDryRuns:
         self._clock = clock
         self._select_s = select_s
         self._levels_max = levels_max
+        self._turns = InquiryTurns(zone, clock)
 
     async def decide(self, request: Request, *, explains: bool = False) -> TriedDecision:
         """Return the decision that a create of the request would get now.
@@ -72,7 +74,8 @@ class TreeDryRuns:
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
-            UnavailableError: the ledger cannot be reached.
+            UnavailableError: the ledger cannot be reached, or earlier dry runs of this process took
+                until the deadline.
         """
         group = await self._homes.group_of(request)
         until_s = self._clock.now_s() + self._select_s
@@ -85,7 +88,10 @@ class TreeDryRuns:
             if not is_enough and home_of(await self._homes.seen_by_all(group)):
                 # The members of the group are in a child, so no host of this zone can take more.
                 request = replace(request, destination=NOWHERE)
-            decision = self._in_this_zone(request, explains=explains)
+            # Children may have taken until the deadline to answer.
+            order = replace(order, deadline_s=self._clock.now_s() + self._select_s)
+            async with self._turns.turn(order):
+                decision = self._in_this_zone(request, explains=explains)
         if not selection.partial:
             return decision
         refusal = decision.refusal

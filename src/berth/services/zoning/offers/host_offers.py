@@ -17,6 +17,7 @@ from berth.services.decisions.decisions import DecisionService
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 from berth.services.zoning.offers.held_offers import HeldOffers, steady_s
+from berth.services.zoning.offers.inquiry_limit import InquiryTurns
 from berth.tables.host.hosts import HostTable
 
 
@@ -46,6 +47,7 @@ class HostOfferMaker:
     """Makes offers from the host table of one scheduler.
 
     Args:
+        zone: the name of this zone.
         replica: the replica with the host table.
         follower: catches the replica up with the ledger before a refusal.
         decision_service: decides under the policy in force.
@@ -62,6 +64,7 @@ class HostOfferMaker:
     def __init__(  # noqa: PLR0913 - each parameter is one collaborator
         self,
         *,
+        zone: str,
         replica: Replica,
         follower: Follower,
         decision_service: DecisionService,
@@ -79,19 +82,22 @@ class HostOfferMaker:
         self._random_bytes = random_bytes
         self._hold_s = hold_s
         self._life_s = life_s
+        self._turns = InquiryTurns(zone, clock)
 
     async def offer(self, order: SelectOrder) -> HostOffers:
         """Make offers for as many of a request's instances as fit, and hold their room.
 
         Raises:
             InvalidInputError: the flavor or the image has a malformed spec.
-            UnavailableError: the ledger cannot be reached.
+            UnavailableError: the ledger cannot be reached, or the deadline of a dry run passed
+                while it waited for others.
         """
         self.held.expire(steady_s(self._clock))
-        decision = self._decide(order)
-        if decision.verdict is Verdict.REFUSED and await self._follower.catch_up():
-            # A refusal must not be based on a table that is older than the order.
-            decision = self._decide(order)
+        if order.hold:
+            decision = await self._decide_up_to_date(order)
+        else:
+            async with self._turns.turn(order):
+                decision = await self._decide_up_to_date(order)
         now_s = self._clock.now_s()
         select_id = self._random_bytes(SELECT_ID_BYTES)
         if order.hold and self._hold_s > 0:
@@ -105,6 +111,13 @@ class HostOfferMaker:
             )
         offers = (HostOffer(one.chosen.score, one.provider_uuid) for one in decision.placements)
         return HostOffers(select_id, tuple(offers), now_s + self._life_s, decision)
+
+    async def _decide_up_to_date(self, order: SelectOrder) -> Decision:
+        decision = self._decide(order)
+        if decision.verdict is Verdict.REFUSED and await self._follower.catch_up():
+            # A refusal must not be based on a table that is older than the order.
+            decision = self._decide(order)
+        return decision
 
     def _decide(self, order: SelectOrder) -> Decision:
         """Decide placements for all instances, or for as many as fit."""

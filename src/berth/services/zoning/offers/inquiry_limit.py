@@ -1,11 +1,14 @@
-"""Limits the capacity requests and dry runs that a project may have in progress."""
+"""Limits the capacity requests and dry runs of each project, and runs their work in turns."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from berth.domain.errors import UnavailableError
+from berth.domain.zones.zone_orders import SelectOrder
+from berth.ports.clock import Clock
 
 _EACH_MAX: Final = 2
 
@@ -43,3 +46,45 @@ class InquiryLimit:
             if not self._open[project_id]:
                 # Otherwise the ids of all projects would stay in memory.
                 del self._open[project_id]
+
+
+class InquiryTurns:
+    """Lets one count or decision of an inquiry run at a time, and none after its deadline.
+
+    Such work does not yield to the event loop. Between two turns, other work of the process runs.
+
+    Args:
+        zone: the name of this zone.
+        clock: provides the time of day.
+    """
+
+    def __init__(self, zone: str, clock: Clock) -> None:
+        self._zone = zone
+        self._clock = clock
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def turn(self, order: SelectOrder) -> AsyncGenerator[None]:
+        """Wait for the turn of an inquiry.
+
+        Raises:
+            UnavailableError: the deadline has passed.
+        """
+        async with self._lock:
+            self.check_deadline(order)
+            yield
+            await asyncio.sleep(0)
+
+    def check_deadline(self, order: SelectOrder) -> None:
+        """Reject an inquiry whose deadline has passed, because no caller waits for its answer.
+
+        Raises:
+            UnavailableError: the deadline has passed.
+        """
+        if self._clock.now_s() < order.deadline_s:
+            return
+        if order.audience == self._zone:
+            raise UnavailableError(
+                "This zone is busy with other capacity requests and dry runs. Try again."
+            )
+        raise UnavailableError("The parent's deadline passed before this zone began to count.")

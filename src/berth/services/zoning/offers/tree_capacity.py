@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.domain.compute.request import Request
-from berth.domain.errors import BerthError, UnavailableError
+from berth.domain.errors import BerthError
 from berth.domain.zones.zone import Zone
 from berth.domain.zones.zone_orders import SelectOrder, ZoneCapacity
 from berth.ports.clock import Clock
@@ -21,6 +21,7 @@ from berth.services.zoning.offers.child_orders import OWN_S, ChildOrders
 from berth.services.zoning.offers.dry_runs import inquiry
 from berth.services.zoning.offers.group_homes import GroupHomes, home_of, is_together
 from berth.services.zoning.offers.host_offers import known_group
+from berth.services.zoning.offers.inquiry_limit import InquiryTurns
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,7 @@ class TreeCapacity:
         self._select_s = select_s
         self._levels_max = levels_max
         self._answered = AnsweredInquiries(clock)
-        # A count does not yield to the event loop. The lock lets other work of the process run
-        # between two counts.
-        self._counting = asyncio.Lock()
+        self._turns = InquiryTurns(zone, clock)
 
     async def count(self, request: Request) -> TreeCount:
         """Return the capacity for instances like those of a client's request.
@@ -129,7 +128,7 @@ class TreeCapacity:
             InvalidInputError: the flavor or the image has a malformed spec.
             UnavailableError: the ledger cannot be reached, or the deadline has passed.
         """
-        self._check_deadline(order)
+        self._turns.check_deadline(order)
         if self._loop_tokens.is_among(order.marks):
             self._orders.tell("zone_in_a_ring", order.audience)
             return ZoneCapacity(0)
@@ -163,18 +162,8 @@ class TreeCapacity:
         return TreeCount(here, children, is_together(order.group))
 
     async def _here(self, order: SelectOrder) -> Capacity:
-        async with self._counting:
-            self._check_deadline(order)
-            found = self._count_here(order)
-            await asyncio.sleep(0)
-            return found
-
-    def _check_deadline(self, order: SelectOrder) -> None:
-        # No caller waits for a count that begins after the deadline.
-        if self._clock.now_s() >= order.deadline_s:
-            if order.audience == self._zone:
-                raise UnavailableError("This zone is busy with other capacity requests. Try again.")
-            raise UnavailableError("The parent's deadline passed before this zone began to count.")
+        async with self._turns.turn(order):
+            return self._count_here(order)
 
     def _count_here(self, order: SelectOrder) -> Capacity:
         group = order.group

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from berth.domain.compute.decision import NoValidHostError, Verdict
+from berth.domain.compute.decision import Decision, NoValidHostError, Verdict
 from berth.domain.compute.request import Request, instance_uuid_of
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.errors import UnavailableError
@@ -18,6 +18,7 @@ from berth.domain.zones.zone_orders import SelectOrder, ZoneCapacity
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.filters.below_host_limits import build_num_instances
 from berth.scheduling.plan.capacity import Capacity
+from berth.services.zoning.offers.selection import Selection
 from berth.testing.builders import make_uuid
 from tests.unit.services.wiring import order_of
 from tests.unit.services.zoning.zone_harness import (
@@ -321,6 +322,34 @@ async def test_other_work_runs_between_two_counts(monkeypatch: pytest.MonkeyPatc
     await asyncio.gather(*(zone.capacity.count(request_of()) for _ in range(5)))
     working.cancel()
     assert len(set(turns)) == 5
+
+
+async def test_a_zone_does_not_decide_on_a_dry_run_after_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The deadline may pass while a dry run waits for another one; creates do not wait."""
+    zone = await open_zone_services("zone", InProcessZones())
+    desk = zone.desk
+    now_s, decided = desk.clock.now_s(), 0
+    decide = desk.decision_service.decide
+
+    def slow(request: Request) -> Decision:
+        nonlocal now_s, decided
+        decided += 1
+        now_s += 3.0
+        return decide(request)
+
+    monkeypatch.setattr(desk.clock, "now_s", lambda: now_s)
+    monkeypatch.setattr(desk.decision_service, "decide", slow)
+    create = zone.select_order(request_of(2), audience="parent")
+    orders = [replace(create, hold=False, audience=name) for name in ("zone", "parent")]
+    answers = await asyncio.gather(
+        *(zone.selector.select(order) for order in orders),
+        zone.selector.select(create),
+        return_exceptions=True,
+    )
+    assert [type(one) for one in answers] == [Selection, UnavailableError, Selection]
+    assert decided == 2
 
 
 async def test_a_dry_run_leaves_the_home_of_a_group() -> None:
