@@ -77,6 +77,7 @@ class LibvirtRig:
                 peer_uri=daemon.libvirt.uri,
                 accelerator=Accelerator.TCG,
                 storage_dir=folder / "stored",
+                vnc=True,
             )
             for host, daemon in enumerate(daemons)
         ]

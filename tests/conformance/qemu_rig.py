@@ -67,6 +67,7 @@ class QemuRig:
                 state_dir=folder / f"state-{host}",
                 accelerator=Accelerator.TCG,
                 storage_dir=folder / "stored",
+                vnc=True,
             )
             for host in (HERE, THERE)
         ]

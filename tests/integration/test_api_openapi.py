@@ -11,6 +11,7 @@ from schemathesis import Case
 from schemathesis.checks import negative_data_rejection, positive_data_acceptance
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.agent.vnc_channels import HostConsoles
 from berth.domain.compute.instance import Instance
 from berth.services.gateway.host_queries import serve_queries
 from tests.unit.api.cloud import Stack
@@ -72,7 +73,7 @@ async def answer_queries(stack: Stack, server: str) -> None:
     for host in ("host-0", "host-1", "host-2"):
         driver = FakeDriver(FakeHost(host), stack.clock)
         await driver.spawn(guest)
-        serve_queries(stack.bus, host, driver)
+        serve_queries(stack.bus, host, HostConsoles(host, driver, stack.clock))
 
 
 @schema.parametrize()

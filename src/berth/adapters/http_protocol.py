@@ -6,6 +6,7 @@ a body, only the protocol knows how many bytes have arrived and how long they to
 
 import asyncio
 import json
+import re
 import sys
 from http import HTTPStatus
 from typing import Final, cast
@@ -14,6 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from berth.adapters.console_websocket import ConsoleWebSocket
 from berth.adapters.http_connections import Connection, ConnectionLimit
 from berth.domain.client_network import network_of
 
@@ -27,6 +29,7 @@ MESSAGE_S_MAX: Final = 35.0
 READ_BYTES_MIN: Final = 16 * 1024
 """The minimum number of bytes of a waiting response that a client must read per `MESSAGE_S_MAX`."""
 
+_TOKEN: Final = re.compile(rb"[?&]token=")
 _MALFORMED: Final = (
     "The server could not comply with the request since it is either malformed or otherwise "
     "incorrect.\n\n {}  "
@@ -162,7 +165,12 @@ class LimitedProtocol(HttpToolsProtocol):
         return cycle is not None and not cycle.response_complete
 
     def handle_websocket_upgrade(self) -> None:
-        """Hand the connection over to the WebSocket protocol, which has limits of its own."""
+        """Hand the connection over to a WebSocket protocol, which has limits of its own.
+
+        The query of a console's URL contains a token. Agents send no query.
+        """
+        if _TOKEN.search(self.url):
+            self.ws_protocol_class = ConsoleWebSocket
         self._wait_no_more()
         self._open.remove(self)
         super().handle_websocket_upgrade()

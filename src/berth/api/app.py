@@ -15,6 +15,8 @@ from berth.api.compute import lifecycle_routes, side_routes
 from berth.api.compute import routes as compute_room
 from berth.api.compute.gaps import not_here
 from berth.api.compute.handlers.servers.forwarding import over_tree
+from berth.api.console_parts import NOVNC, ConsoleParts, novnc_files
+from berth.api.console_socket import ConsoleSocket
 from berth.api.errors import HttpError, get_only
 from berth.api.front import Front
 from berth.api.identity import routes as identity_room
@@ -82,6 +84,7 @@ def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIA
             Mount(berth_room.PREFIX, berth),
             *others,
             Route("/openapi.json", _Document(document)),
+            *_pages(parts.consoles),
         ],
         redirect_slashes=False,
         default=not_found if parts.keystone_url is None else _Elsewhere(parts.keystone_url),
@@ -100,7 +103,14 @@ def build_app(parts: ApiParts, placement: PlacementParts | None = None) -> ASGIA
         app = Mounted(app, placement)
     if parts.tracer is not None:
         app = Traced(app, parts.tracer)
-    return Front(app, parts.limits, parts.ids, parts.telemetry, teller_of=_teller_of)
+    front = Front(app, parts.limits, parts.ids, parts.telemetry, teller_of=_teller_of)
+    return ConsoleSocket(front, parts)
+
+
+def _pages(consoles: ConsoleParts) -> tuple[Mount, ...]:
+    """Return the route to the files of noVNC, if the API serves them."""
+    folder = consoles.novnc_dir
+    return () if folder is None else (Mount(NOVNC, novnc_files(folder)),)
 
 
 def _teller_of(path: str) -> ErrorTeller | None:

@@ -7,6 +7,7 @@ from typing import Protocol
 from berth.api.auth.authentication import Auth
 from berth.api.auth.directory import Directory, OpenDirectory
 from berth.api.auth.tokens import Tokens
+from berth.api.console_parts import ConsoleParts
 from berth.api.limits import RequestLimits
 from berth.api.probes import AlwaysReady, Checks, MetricsPage
 from berth.domain.compute.decision import RefusalDetail
@@ -143,6 +144,7 @@ class ApiParts:
     control_keys: Callable[[], tuple[bytes, ...]] = tuple
     images: Mapping[str, Image] = field(default_factory=dict[str, Image])
     limits: RequestLimits = field(default_factory=RequestLimits)
+    consoles: ConsoleParts = field(default_factory=ConsoleParts)
     default_zone: str = "nova"
     soft_deletes: bool = False
     single_shot: bool = False

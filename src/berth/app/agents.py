@@ -8,6 +8,7 @@ from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.executor.restarts import RestartRule
 from berth.agent.instance_casts import InstanceCaster
 from berth.agent.pool import Agent, AgentPool, Pace
+from berth.agent.vnc_channels import HostConsoles
 from berth.app.core import Core
 from berth.app.run import Loop
 from berth.config.settings import AgentSettings, Settings
@@ -84,7 +85,7 @@ def agent_pool(core: Core, gateway: HostGateway, drivers: Mapping[str, VirtDrive
     agents: dict[str, Agent] = {}
     for name, driver in drivers.items():
         # Queries come through the bus, while all other work for a host comes from the feed.
-        serve_queries(bus, name, driver)
+        serve_queries(bus, name, HostConsoles(name, driver, core.clock))
         observer = core.observation.observer
         agents[name] = agent_of(name, driver, gateway, core.clock, settings, observer)
     return AgentPool(agents, gateway, core.clock, core.telemetry, pace_of(settings.agent))

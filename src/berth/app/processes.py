@@ -5,10 +5,12 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import PurePath
 
 from berth.adapters.http_server import TlsFiles
 from berth.adapters.system import NoMetrics
 from berth.api.app import build_app
+from berth.api.console_parts import NOVNC_PAGE, ConsoleParts
 from berth.api.limits import RequestLimits
 from berth.api.parts import ApiParts
 from berth.api.placement.routes import PREFIX
@@ -28,7 +30,7 @@ from berth.app.scheduler import instance_tracker, notify_changes, scheduler_loop
 from berth.app.virt import open_drivers
 from berth.app.zones import ZoneContext, open_zone, zone_loops, zone_parts
 from berth.config.json_lists import read_images
-from berth.config.settings import ApiSettings, CreateMode, InstanceSource, Settings
+from berth.config.settings import ApiSettings, ConsoleSettings, CreateMode, InstanceSource, Settings
 from berth.domain.errors import InvalidInputError
 from berth.services.crypto.passwords import new_password
 from berth.services.fleet.aggregates import Aggregates
@@ -224,12 +226,28 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         telemetry=core.telemetry,
         providers=providers,
         limits=RequestLimits(body_bytes_max=settings.api.body_bytes_max),
+        consoles=_consoles(settings.console),
         images=read_images(settings.api.images),
         default_zone=settings.api.default_availability_zone,
         soft_deletes=settings.scheduler.reclaim_instance_interval_s > 0,
         single_shot=settings.api.create is CreateMode.SINGLE_SHOT,
         new_password=_new_password(settings.api),
         refusal_detail=settings.api.refusals,
+    )
+
+
+def _consoles(settings: ConsoleSettings) -> ConsoleParts:
+    """Return the settings of consoles.
+
+    Raises:
+        InvalidInputError: the folder of noVNC has no page.
+    """
+    folder = settings.novnc_dir
+    if folder is not None and not (folder / PurePath(NOVNC_PAGE).name).is_file():
+        reason = f"{folder} has no {PurePath(NOVNC_PAGE).name}; name the folder of noVNC's files"
+        raise InvalidInputError("console.novnc_dir", reason)
+    return ConsoleParts(
+        settings.token_lifetime_s, settings.novnc_url, folder, settings.allowed_origins
     )
 
 

@@ -13,6 +13,7 @@ from berth.agent.audit_rounds import AuditRounds
 from berth.agent.instance_casts import InstanceCaster
 from berth.agent.isolation import Isolation
 from berth.agent.pool import AgentPool
+from berth.agent.vnc_channels import HostConsoles
 from berth.app.agent_links import HostLink, link_maker
 from berth.app.agents import agent_of, pace_of
 from berth.app.core import stop_signals
@@ -129,6 +130,7 @@ class RemoteAgent:
             )
             subscribers.append(self.caster)
         self._feed = HostFeed(subscribers, clock)
+        self._consoles = HostConsoles(name, driver, clock)
         self._isolation = self._isolation_of(parts)
         self._is_adopted = False
         self.rounds = self._rounds(parts)
@@ -169,7 +171,7 @@ class RemoteAgent:
 
     async def run(self) -> None:
         """Keep the session open until cancelled."""
-        await self.gateway.run(self.pool.register, self._take, self.driver)
+        await self.gateway.run(self.pool.register, self._take, self._consoles)
 
     def loops(self) -> list[Loop]:
         """Return the background loops of the agent."""

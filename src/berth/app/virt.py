@@ -121,6 +121,7 @@ def _libvirt_host(name: str, virt: VirtSettings) -> LibvirtHost:
         binary=shutil.which(virt.binary) or virt.binary,
         machine=virt.machine,
         cpu_model=virt.cpu_model,
+        vnc=virt.vnc,
     )
 
 
@@ -136,4 +137,5 @@ def _qemu_host(name: str, virt: VirtSettings) -> QemuHost:
         binary=virt.binary,
         machine=virt.machine,
         cpu_model=virt.cpu_model,
+        vnc=virt.vnc,
     )

@@ -184,6 +184,36 @@ def _check_network(text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsoleSettings:
+    """The consoles of servers in browsers."""
+
+    # Nova's `[consoleauth] token_ttl` has the same default.
+    token_lifetime_s: Seconds = 600.0
+    """Seconds for which the URL of a console is valid; open consoles stay open."""
+    novnc_url: str | None = field(default=None, repr=False)
+    """URL of noVNC's page, on a host that passes WebSocket requests on to the API."""
+    novnc_dir: Path | None = None
+    """Folder with the files of noVNC, which the API serves under /novnc."""
+    allowed_origins: tuple[str, ...] = ()
+    """Further origins of pages that may open consoles, such as `https://dashboard.example`."""
+
+    def __post_init__(self) -> None:
+        """Reject a malformed URL, and origins that no browser sends.
+
+        Raises:
+            InvalidInputError: the error names the key and the valid forms.
+        """
+        if self.novnc_url is not None:
+            form = "https://HOST:PORT/PATH, such as https://novnc.example/vnc_lite.html"
+            check_server_url(self.novnc_url, "console.novnc_url", {"http", "https"}, form)
+        for origin in self.allowed_origins:
+            check_origin(origin, "console.allowed_origins")
+            if origin == "*":
+                reason = "must name the origins; * would let any page use a leaked URL"
+                raise InvalidInputError("console.allowed_origins", reason)
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementSettings:
     """The Placement API, served alone (`berth placement`) or together with the other APIs."""
 
@@ -529,6 +559,7 @@ class Settings:
     api: ApiSettings = ApiSettings()
     auth: AuthSettings = AuthSettings()
     keystone: KeystoneSettings = field(default_factory=KeystoneSettings)
+    console: ConsoleSettings = ConsoleSettings()
     placement: PlacementSettings = PlacementSettings()
     ledger: LedgerSettings = LedgerSettings()
     bus: BusSettings = field(default_factory=BusSettings)

@@ -61,6 +61,8 @@ class VirtSettings:
     """The versioned machine type of guests; live migration requires the same on all hosts."""
     cpu_model: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.+=,-]{0,255}$")] = ""
     """The CPU model; if empty, `host` with KVM and `qemu64` without KVM."""
+    vnc: bool = False
+    """Give guests a graphics card and a VNC server, which tenants use as a console."""
     reserved_vcpus: _Amount = 0
     # Nova's `reserved_host_memory_mb` has the same default (nova-behaviour.md 3).
     reserved_memory_mb: _Amount = 512

@@ -6,8 +6,9 @@ writes itself, and rejects reports about anything that does not belong to the ho
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final, Protocol
 
 from berth.domain.compute.host_identity import HostKey
 from berth.domain.compute.instance import Instance
@@ -180,8 +181,81 @@ class HostGateway(Protocol):
         ...
 
 
+class VncStep(StrEnum):
+    """A step in the life of a VNC console."""
+
+    GRANT = "grant"
+    """Make a token valid, after checking that the guest's VNC server can be reached."""
+    CHECK = "check"
+    """Check that a token is valid."""
+    OPEN = "open"
+    """Open a channel to the VNC server of a guest with a valid token."""
+    SEND = "send"
+    """Send bytes to the VNC server."""
+    RECEIVE = "receive"
+    """Return the next bytes of the VNC server, or none if it sends none for some seconds."""
+    CLOSE = "close"
+    """Close the channel; succeed if it is closed already."""
+
+
+VNC_BYTES_MAX: Final = 64 * 1024
+"""Maximum number of bytes that one step sends or returns."""
+VNC_LIFETIME_S_MAX: Final = 86_400.0
+_VNC_KEY_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class VncRequest:
+    """One step of a VNC console of a guest.
+
+    `token_hash` is the SHA-256 of the token in hexadecimal digits; hosts never see a token.
+    `lifetime_s` is the time in seconds for which a new token is valid. `channel` names a connection
+    to the VNC server. `number` counts the SEND steps, and separately the RECEIVE steps, of a
+    channel from 1. A step that the bus delivers twice has no effect the second time, and repeats
+    its result.
+    """
+
+    instance_uuid: str
+    step: VncStep
+    token_hash: str = ""
+    lifetime_s: float = 0.0
+    channel: str = ""
+    number: int = 0
+    data: bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        """Reject values that are too long or too large.
+
+        Raises:
+            InvalidInputError: the error names the field.
+        """
+        for name, text in (("token_hash", self.token_hash), ("channel", self.channel)):
+            if len(text) > _VNC_KEY_MAX:
+                raise InvalidInputError(name, f"must have at most {_VNC_KEY_MAX} characters")
+        if len(self.data) > VNC_BYTES_MAX:
+            raise InvalidInputError("data", f"must have at most {VNC_BYTES_MAX} bytes")
+        if not 0 <= self.lifetime_s <= VNC_LIFETIME_S_MAX:
+            raise InvalidInputError("lifetime_s", f"must be from 0 to {VNC_LIFETIME_S_MAX:.0f}")
+
+
+@dataclass(frozen=True, slots=True)
+class VncReply:
+    """The result of a step: the bytes that a RECEIVE returns, of at most `VNC_BYTES_MAX`."""
+
+    data: bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        """Reject too many bytes.
+
+        Raises:
+            InvalidInputError: there are more than `VNC_BYTES_MAX` bytes.
+        """
+        if len(self.data) > VNC_BYTES_MAX:
+            raise InvalidInputError("data", f"must have at most {VNC_BYTES_MAX} bytes")
+
+
 class HostQueries(Protocol):
-    """Answers queries about a host and its guests; every `VirtDriver` does.
+    """Answers queries about a host and its guests.
 
     The methods raise DriverError like those of `VirtDriver`, and UnavailableError if the agent of
     the host does not answer.
@@ -197,6 +271,17 @@ class HostQueries(Protocol):
 
     async def uptime(self) -> str:
         """See `VirtDriver.uptime`."""
+        ...
+
+    async def vnc(self, request: VncRequest) -> VncReply:
+        """Carry out one step of a VNC console.
+
+        Raises:
+            NotFoundError: the token is not valid, or the channel is closed.
+            DriverError: the guest is not running.
+            UnsupportedFeatureError: the guest has no VNC.
+            UnavailableError: too many channels are open on the host.
+        """
         ...
 
 

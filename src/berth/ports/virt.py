@@ -72,6 +72,8 @@ class DriverFeature(StrEnum):
     LIVE_MIGRATION = "live_migration"
     CONSOLE = "console"
     DIAGNOSTICS = "diagnostics"
+    VNC = "vnc"
+    """Running guests have a screen, a keyboard and a mouse that VNC clients can use."""
     EVENTS = "events"
     DISKS = "disks"
     """Cold migrations and shelving can transfer the disks."""
@@ -166,6 +168,29 @@ class GuestDiagnostics:
         texts = (self.hypervisor, *(disk.name for disk in self.disks))
         if any(len(text) > _TEXT_MAX for text in texts):
             raise InvalidInputError("diagnostics", f"has a text of over {_TEXT_MAX} characters")
+
+
+class ByteStream(Protocol):
+    """A connection that carries bytes in both directions."""
+
+    async def read(self, bytes_max: int) -> bytes:
+        """Return the next 1 to `bytes_max` bytes; no bytes at the end of the connection.
+
+        A cancelled call loses no bytes.
+        """
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes; return once the connection has accepted them.
+
+        Raises:
+            DriverError: the connection has ended.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the connection; repeated calls have no effect."""
+        ...
 
 
 class VirtDriver(Protocol):
@@ -280,6 +305,19 @@ class VirtDriver(Protocol):
         Raises:
             DriverError: the guest is not running.
             UnsupportedFeatureError: the driver has no diagnostics.
+        """
+        ...
+
+    async def open_vnc(self, instance_uuid: str) -> ByteStream:
+        """Connect to the VNC server of a running or paused guest, which begins with its version.
+
+        The server (RFC 6143) asks for no password. Several connections to a guest may be open, and
+        each ends when the guest stops, is destroyed, or leaves the host.
+
+        Raises:
+            DriverError: the guest is neither running nor paused.
+            UnsupportedFeatureError: the driver has no VNC, or the guest has run without it since
+                its start.
         """
         ...
 

@@ -21,10 +21,11 @@ from berth.domain.errors import (
     UnsupportedFeatureError,
 )
 from berth.domain.ledger.write import Put
-from berth.ports.gateway import HostNote
+from berth.ports.gateway import VNC_BYTES_MAX, HostNote, VncRequest, VncStep
 from berth.ports.virt import Power
 from berth.services.fleet.uptimes import UPTIME, UptimeAsked
 from berth.services.servers.diagnostics import DIAGNOSTICS, DiagnosticsAsked
+from berth.services.servers.vnc_consoles import VNC
 from berth.testing.builders import make_migration, make_take, make_uuid
 from tests.conformance.gateway.cloud import Way, put, read_console, until
 from tests.unit.adapters.gateway import rig
@@ -193,3 +194,15 @@ async def test_diagnostics_are_read_by_the_agent(way: Way, plane: Plane) -> None
             await bus.call(DIAGNOSTICS, missing, timeout_s=5, server="host-1")
         with pytest.raises(UnsupportedFeatureError):
             await bus.call(UPTIME, UptimeAsked(), timeout_s=5, server="host-1")
+
+
+async def test_the_screen_of_a_guest_is_not_a_flood(way: Way, plane: Plane) -> None:
+    """The answers to more queries than a host may send frames and bytes do not end its session."""
+    bus = plane.desk.bus
+    sent = VncRequest("vm", VncStep.SEND, number=1, data=b"\x00\xff")
+    received = VncRequest("vm", VncStep.RECEIVE, channel="c", number=1)
+    async with way.joined("host-1"):
+        assert (await bus.call(VNC, sent, timeout_s=5, server="host-1")).data == b"\x00\xff"
+        for _ in range(600):
+            told = await bus.call(VNC, received, timeout_s=5, server="host-1")
+            assert len(told.data) == VNC_BYTES_MAX

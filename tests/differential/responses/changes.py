@@ -177,6 +177,12 @@ CHANGES = (
     Sent("PUT", f"{_SERVER}/metadata", always({"metadata": {"key": "value"}})),
     Sent("PUT", f"{_SERVER}/metadata/{{key}}", always({"meta": {"key": "other"}})),
     Sent("DELETE", f"{_SERVER}/metadata/{{key}}", prepares=tagged),
+    Sent(
+        "POST",
+        f"{_SERVER}/remote-consoles",
+        always({"remote_console": {"protocol": "vnc", "type": "novnc"}}),
+        prepares=idle,
+    ),
     Sent("PUT", f"{_SERVER}/tags", always({"tags": ["blue"]})),
     Sent("DELETE", f"{_SERVER}/tags", prepares=tagged),
     Sent("PUT", f"{_SERVER}/tags/{{tag}}", prepares=new_server),

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.agent.vnc_channels import HostConsoles
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Fault, Instance, Status, Task
 from berth.domain.compute.migration import MoveKind, Stage
@@ -98,7 +99,8 @@ async def _answer_queries(world: World) -> None:
     for number in range(3):
         driver = FakeDriver(FakeHost(f"host-{number}"), stack.clock)
         await driver.spawn(instance)
-        serve_queries(stack.bus, f"host-{number}", driver)
+        consoles = HostConsoles(f"host-{number}", driver, stack.clock)
+        serve_queries(stack.bus, f"host-{number}", consoles)
 
 
 async def _servers(world: World, group: str) -> str:

@@ -65,6 +65,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "NovaServers.boot_and_delete_multiple_servers": {**_SERVER, "count": 2},
     "NovaServers.boot_and_delete_server": _SERVER,
     "NovaServers.boot_and_get_console_output": _SERVER,
+    "NovaServers.boot_and_get_console_url": {**_SERVER, "console_type": "novnc"},
     "NovaServers.boot_and_list_server": {**_SERVER, "detailed": True},
     "NovaServers.boot_and_live_migrate_server": {**_SERVER, "block_migration": False},
     "NovaServers.boot_and_migrate_server": _SERVER,

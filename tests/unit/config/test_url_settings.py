@@ -13,6 +13,7 @@ URLS = (
     "agent.gateway_url",
     "attestation.url",
     "bus.url",
+    "console.novnc_url",
     "keystone.auth_url",
     "keystone.www_authenticate_uri",
     "ledger.url",
@@ -22,6 +23,7 @@ URLS = (
 )
 ADDRESSES = (
     "api.listen",
+    "console.allowed_origins",
     "metrics.listen",
     "placement.cors_origins",
     "placement.listen",
@@ -93,6 +95,7 @@ def test_a_value_of_another_type_is_not_quoted(name: str) -> None:
         ("virt.move_address", "fd00::1"),
         ("virt.move_address", "rack1-07.example"),
         ("metrics.listen", "[::1]:9464"),
+        ("console.novnc_url", "https://novnc.example/vnc_lite.html"),
         ("placement.cors_origins", "*"),
         ("placement.cors_origins", "https://dashboard.example,http://[::1]:8080"),
     ],

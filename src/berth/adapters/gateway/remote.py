@@ -44,7 +44,7 @@ from berth.domain.errors import (
 )
 from berth.ports.bus import Command
 from berth.ports.clock import Clock
-from berth.ports.gateway import HostNote, HostQueries, HostView
+from berth.ports.gateway import HostNote, HostQueries, HostView, VncRequest
 from berth.ports.telemetry import Telemetry
 from berth.ports.virt import HostReport, Power
 
@@ -479,6 +479,21 @@ class RemoteGateway:
             raise AccessDeniedError(f"this is the session of host {self._host}, not of {host}")
 
 
+def _argument_of(ask: Ask, kind: type[A]) -> A:
+    """Return the argument of a query.
+
+    Raises:
+        InvalidInputError: the argument cannot be decoded as a `kind`.
+    """
+    try:
+        return msgspec.msgpack.decode(ask.value, type=kind)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise InvalidInputError(
+            ask.query,
+            f"the query cannot be decoded ({error}); run the same version of Berth everywhere",
+        ) from error
+
+
 async def _answer_to(ask: Ask, queries: HostQueries) -> Answer:
     """Return the answer to a query.
 
@@ -494,6 +509,9 @@ async def _answer_to(ask: Ask, queries: HostQueries) -> Answer:
             return Answer(ask.number, None, value=raw(await queries.diagnostics(ask.instance_uuid)))
         case Query.UPTIME:
             return Answer(ask.number, None, value=raw(await queries.uptime()))
+        case Query.VNC:
+            request = _argument_of(ask, VncRequest)
+            return Answer(ask.number, None, value=raw(await queries.vnc(request)))
         case _:
             text = f"the agent does not know the query {ask.query[:80]!r}; upgrade the agent"
             raise UnsupportedFeatureError(text)

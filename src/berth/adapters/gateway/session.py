@@ -31,7 +31,7 @@ from berth.adapters.gateway.wire import (
 from berth.domain.compute.host_identity import HostKey
 from berth.domain.errors import BerthError, InvalidInputError, UnavailableError
 from berth.ports.clock import Clock
-from berth.ports.gateway import HostSessions, HostView
+from berth.ports.gateway import HostSessions, HostView, VncReply, VncRequest
 from berth.ports.telemetry import Telemetry
 from berth.ports.virt import GuestDiagnostics
 
@@ -121,6 +121,7 @@ class AgentSession:
         "_frames",
         "_key",
         "_nonce",
+        "_number",
         "_refilled_ns",
         "_send",
         "_services",
@@ -150,6 +151,7 @@ class AgentSession:
         self._key: HostKey | None = None
         self._stops: list[Callable[[], None]] = []
         self._answers: dict[int, asyncio.Future[Answer]] = {}
+        self._number = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._frames, self._bytes = _FRAMES_MAX, _BYTES_MAX
         self._refilled_ns = sessions.clock.ticks_ns()
@@ -229,7 +231,7 @@ class AgentSession:
         elif isinstance(frame, Watch):
             self._watch()
         elif isinstance(frame, Answer):
-            self._take_answer(frame)
+            self._take_answer(frame, len(data))
         else:
             self._cast(frame)
 
@@ -347,6 +349,13 @@ class AgentSession:
         found: str = self._value(await self._query(Query.UPTIME), str)
         return found
 
+    async def vnc(self, request: VncRequest) -> VncReply:
+        """See `HostQueries.vnc`."""
+        found: VncReply = self._value(
+            await self._query(Query.VNC, request.instance_uuid, value=request), VncReply
+        )
+        return found
+
     def _value(self, answer: Answer, kind: Any) -> Any:  # noqa: ANN401 - any type form
         """Return the value in an answer, decoded as a `kind`.
 
@@ -361,11 +370,16 @@ class AgentSession:
                 f"the agent of host {self.host} gave an invalid answer ({error.reason})"
             ) from error
 
-    async def _query(self, query: Query, instance_uuid: str = "", bytes_max: int = 0) -> Answer:
-        number = max(self._answers, default=0) + 1
+    async def _query(
+        self, query: Query, instance_uuid: str = "", bytes_max: int = 0, value: object = None
+    ) -> Answer:
+        # A number is never used twice: an answer that arrives after its query has been given up
+        # must not be taken for that of another query.
+        self._number += 1
+        number = self._number
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer
-        self._send(encode(Ask(number, instance_uuid, bytes_max, query)))
+        self._send(encode(Ask(number, instance_uuid, bytes_max, query, raw(value))))
         try:
             async with asyncio.timeout(_CONSOLE_S):
                 return await answer
@@ -376,10 +390,15 @@ class AgentSession:
         finally:
             self._answers.pop(number, None)
 
-    def _take_answer(self, frame: Answer) -> None:
+    def _take_answer(self, frame: Answer, size: int) -> None:
         answer = self._answers.get(frame.number)
         if answer is None or answer.done():
             return  # the caller no longer waits
+        # An expected answer is not charged to the host's allowance. The control plane limits the
+        # number of answers by its queries, and the screen of a busy guest would use the allowance
+        # up.
+        self._frames += 1
+        self._bytes += size
         if frame.failure is not None:
             answer.set_exception(error_of(frame.failure))
         else:

@@ -116,18 +116,21 @@ class Query(StrEnum):
     CONSOLE = "console"
     DIAGNOSTICS = "diagnostics"
     UPTIME = "uptime"
+    VNC = "vnc"
 
 
 class Ask(msgspec.Struct, tag=8, array_like=True, frozen=True):
-    """A query about the host or a guest; `bytes_max` is the maximum length of a console's text.
+    """A query about the host or a guest.
 
-    Agents of the previous version ignore `query`, and answer every query with a console.
+    `bytes_max` is the maximum length of a console's text, `value` the encoded argument of other
+    queries that have one.
     """
 
     number: int
     instance_uuid: str
     bytes_max: int
     query: str = Query.CONSOLE
+    value: msgspec.Raw = _NOTHING
 
 
 class Answer(msgspec.Struct, tag=9, array_like=True, frozen=True):

@@ -12,3 +12,9 @@ IS_RESCUED: Final = (
     "instance first"
 )
 """The reason for refusing the live migration of a guest that runs from its rescue image."""
+
+NO_VNC: Final = (
+    "the guest has had no VNC server since its start; set virt.vnc on its host, and stop and start "
+    "the instance"
+)
+"""The reason for refusing the VNC console of a guest that runs without one."""

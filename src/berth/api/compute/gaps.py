@@ -32,10 +32,7 @@ _GAPS = {
         "os-snapshots",
         f"{_SERVER}/os-volume_attachments",
     ),
-    "has no interactive consoles, topology or shares of servers": (
-        f"{_SERVER}/(remote-consoles|topology|shares)",
-        "os-console-auth-tokens",
-    ),
+    "has neither topology nor shares of servers": (f"{_SERVER}/(topology|shares)",),
     "has neither cells nor builds of guest agents": ("os-cells", "os-agents"),
     "does not force live migrations to complete; they can be cancelled": (
         f"{_SERVER}/migrations/[^/]+/action",

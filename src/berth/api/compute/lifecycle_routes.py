@@ -1,6 +1,7 @@
-"""The compute API's operations on migrations and on the action history of servers."""
+"""The compute API's operations on migrations, consoles and the action history of servers."""
 
 from berth.api.compute.handlers import instance_actions, migrations
+from berth.api.compute.handlers.servers import remote_consoles
 from berth.api.compute.schemas.lifecycle import (
     ActionAnswer,
     ActionsAnswer,
@@ -9,6 +10,11 @@ from berth.api.compute.schemas.lifecycle import (
     LiveMigrationsAnswer,
     MigrationsAnswer,
     MigrationsQuery,
+)
+from berth.api.compute.schemas.remote_consoles import (
+    RemoteConsoleAnswer,
+    RemoteConsoleBody,
+    TokenAnswer,
 )
 from berth.api.routing import ApiOperation, Role
 
@@ -50,6 +56,22 @@ OPERATIONS = (
         202,
         role=_ADMIN,
         since=(2, 24),
+    ),
+    ApiOperation(
+        "POST",
+        f"{_SERVER}/remote-consoles",
+        remote_consoles.create_remote_console,
+        body=RemoteConsoleBody,
+        answers=RemoteConsoleAnswer,
+        since=(2, 6),
+    ),
+    ApiOperation(
+        "GET",
+        "/v2.1/os-console-auth-tokens/{console_token}",
+        remote_consoles.show_console_token,
+        role=_ADMIN,
+        answers=TokenAnswer,
+        strict_since=(2, 99),
     ),
     ApiOperation(
         "GET", _ACTIONS, instance_actions.list_actions, query=ActionsQuery, answers=ActionsAnswer

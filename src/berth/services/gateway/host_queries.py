@@ -1,4 +1,4 @@
-"""Serves the queries that reach a host through the bus: consoles, diagnostics and uptimes."""
+"""Serves the queries that reach a host through the bus: consoles, diagnostics, uptimes."""
 
 from collections.abc import Callable
 
@@ -7,6 +7,7 @@ from berth.ports.gateway import HostQueries
 from berth.services.fleet.uptimes import UPTIME, UptimeAsked, UptimeTold
 from berth.services.servers.consoles import serve_console
 from berth.services.servers.diagnostics import DIAGNOSTICS, DiagnosticsAsked, DiagnosticsTold
+from berth.services.servers.vnc_consoles import VNC
 
 
 def serve_queries(bus: Bus, host: str, queries: HostQueries) -> Callable[[], None]:
@@ -22,6 +23,7 @@ def serve_queries(bus: Bus, host: str, queries: HostQueries) -> Callable[[], Non
         serve_console(bus, host, queries),
         bus.serve(DIAGNOSTICS, tell_diagnostics, server=host),
         bus.serve(UPTIME, tell_uptime, server=host),
+        bus.serve(VNC, queries.vnc, server=host),
     )
 
     def stop() -> None:

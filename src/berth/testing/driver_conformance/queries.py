@@ -1,22 +1,25 @@
-"""Conformance tests of diagnostics and uptimes."""
+"""Conformance tests of diagnostics, uptimes and VNC."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
 
+import asyncio
 import re
+import struct
 
 import pytest
 
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, UnsupportedFeatureError
-from berth.ports.virt import DriverFeature, VirtDriver
+from berth.ports.virt import ByteStream, DriverFeature, VirtDriver
 from berth.testing.driver_conformance.rig import RigFixtures, needs, start
 
 # The pattern with which the `openstack` client parses the line.
 _UPTIME = re.compile(r"\s*(.+)\sup\s+(.+),\s+(.+)\susers?,\s+load average:\s+(.+)")
+_RFB_VERSION = b"RFB 003.008\n"
 
 
 class QueryTests(RigFixtures):
-    """Tests of `diagnostics` and `uptime`."""
+    """Tests of `diagnostics`, `uptime` and `open_vnc`."""
 
     async def test_a_running_guest_has_diagnostics(
         self, driver: VirtDriver, with_disk: Instance
@@ -54,3 +57,44 @@ class QueryTests(RigFixtures):
     async def test_the_uptime_has_the_form_of_the_program(self, driver: VirtDriver) -> None:
         """Clients can parse the uptime."""
         assert _UPTIME.match(await driver.uptime()) is not None
+
+    async def test_the_screen_of_a_running_guest_is_reached_without_a_password(
+        self, driver: VirtDriver, instance: Instance
+    ) -> None:
+        """Two clients complete the handshake; both connections end when the guest stops."""
+        needs(driver, DriverFeature.VNC)
+        await start(driver, instance)
+        one = await driver.open_vnc(instance.uuid)
+        two = await driver.open_vnc(instance.uuid)
+        for stream in (one, two):
+            assert await _read(stream, 12) == _RFB_VERSION
+            await stream.write(_RFB_VERSION)
+            assert 1 in await _read(stream, (await _read(stream, 1))[0])  # needs no password
+            await stream.write(b"\x01")
+            assert await _read(stream, 4) == bytes(4)
+            await stream.write(b"\x01")  # shares the screen
+            width, height = struct.unpack(">HH", await _read(stream, 4))
+            assert width > 0
+            assert height > 0
+        two.close()
+        await driver.stop(instance.uuid, grace_s=0)
+        async with asyncio.timeout(10):
+            while await one.read(65_536):
+                pass
+        one.close()
+        with pytest.raises(DriverError):
+            await driver.open_vnc(instance.uuid)
+        await driver.destroy(instance.uuid)
+        with pytest.raises(DriverError, match="does not exist"):
+            await driver.open_vnc(instance.uuid)
+
+
+async def _read(stream: ByteStream, size: int) -> bytes:
+    """Return exactly `size` bytes of a stream."""
+    data = b""
+    async with asyncio.timeout(10):
+        while len(data) < size:
+            some = await stream.read(size - len(data))
+            assert some, "the connection has ended"
+            data += some
+    return data

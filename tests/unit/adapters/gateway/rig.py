@@ -12,7 +12,7 @@ from berth.adapters.gateway.remote import Connect, RemoteGateway
 from berth.adapters.gateway.session import SessionList
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, UnsupportedFeatureError
-from berth.ports.gateway import HostView
+from berth.ports.gateway import VNC_BYTES_MAX, HostView, VncReply, VncRequest
 from berth.ports.virt import DiskCounters, GuestDiagnostics
 from berth.services.gateway.assignments import Assignments
 from berth.services.gateway.identities import HostIdentities
@@ -39,6 +39,10 @@ class KnownAnswers:
         if instance_uuid == "missing":
             raise DriverError("guest missing does not exist")
         return DIAGNOSTICS
+
+    async def vnc(self, request: VncRequest) -> VncReply:
+        """Return the bytes that are sent, or the most bytes that there may be."""
+        return VncReply(request.data or bytes(VNC_BYTES_MAX))
 
     async def uptime(self) -> str:
         """Raise the error of a driver without an uptime."""

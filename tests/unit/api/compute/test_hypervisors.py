@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.agent.vnc_channels import HostConsoles
 from berth.services.gateway.host_queries import serve_queries
 from tests.unit.api.cloud import Json, Stack
 
@@ -126,7 +127,7 @@ async def test_the_uptime_is_read_from_the_agent(stack: Stack) -> None:
     answer = await stack.ask("GET", f"{PATH}/{UUID}/uptime", version="2.53")
     assert answer.status == 400  # as in Nova when the agent does not answer
     driver = FakeDriver(FakeHost("host-0"), stack.clock)
-    serve_queries(stack.bus, "host-0", driver)
+    serve_queries(stack.bus, "host-0", HostConsoles("host-0", driver, stack.clock))
     stack.clock.seconds += 90_000
     answer = await stack.ask("GET", f"{PATH}/{UUID}/uptime", version="2.87")
     assert answer.status == 200
@@ -140,7 +141,8 @@ async def test_the_uptime_is_read_from_the_agent(stack: Stack) -> None:
 async def test_a_list_has_the_uptimes_of_hosts_that_answer(stack: Stack) -> None:
     """A host that is down or does not answer has the uptime null."""
     for host in ("host-0", "host-1"):
-        serve_queries(stack.bus, host, FakeDriver(FakeHost(host), stack.clock))
+        driver = FakeDriver(FakeHost(host), stack.clock)
+        serve_queries(stack.bus, host, HostConsoles(host, driver, stack.clock))
     services = (await stack.ask("GET", "/v2.1/os-services", version="2.53")).body["services"]
     (down,) = (one["id"] for one in services if one["host"] == "host-1")
     await stack.ask("PUT", f"/v2.1/os-services/{down}", {"forced_down": True}, version="2.53")

@@ -3,12 +3,13 @@
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.agent.vnc_channels import HostConsoles
 from berth.domain.compute.instance import Instance
 from berth.services.servers.consoles import serve_console
 from tests.unit.api.cloud import Json, Stack
 
 
-@pytest.mark.parametrize("action", ["createImage", "addFloatingIp", "os-getVNCConsole"])
+@pytest.mark.parametrize("action", ["createImage", "addFloatingIp", "os-getSPICEConsole"])
 async def test_what_nova_has_and_berth_has_not_is_501(stack: Stack, action: str) -> None:
     """An action of Nova that Berth lacks gets 501 with the reason."""
     body: Json = {action: None}
@@ -47,7 +48,7 @@ async def test_a_console_is_read_from_the_agent_of_the_host(stack: Stack) -> Non
     path, body = f"/v2.1/servers/{uuid}/action", {"os-getConsoleOutput": {"length": "1"}}
     assert (await stack.ask("POST", path, body)).status == 503
     driver = FakeDriver(FakeHost(instance.host), stack.clock)
-    serve_console(stack.bus, instance.host, driver)
+    serve_console(stack.bus, instance.host, HostConsoles(instance.host, driver, stack.clock))
     assert (await stack.ask("POST", path, body)).status == 409
     for _ in range(2):
         await driver.spawn(instance)

@@ -3,6 +3,7 @@
 import pytest
 
 from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.agent.vnc_channels import HostConsoles
 from berth.domain.compute.instance import Instance
 from berth.ports.virt import DriverFeature
 from berth.services.gateway.host_queries import serve_queries
@@ -15,7 +16,7 @@ async def host_of(stack: Stack, uuid: str, *lacks: DriverFeature) -> FakeDriver:
     assert instance is not None
     assert instance.host is not None
     driver = FakeDriver(FakeHost(instance.host, lacks=frozenset(lacks)), stack.clock)
-    serve_queries(stack.bus, instance.host, driver)
+    serve_queries(stack.bus, instance.host, HostConsoles(instance.host, driver, stack.clock))
     await driver.spawn(instance)
     return driver
 

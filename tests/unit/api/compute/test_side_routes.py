@@ -141,7 +141,7 @@ async def test_extensions_are_named(stack: Stack) -> None:
         ("os-security-groups/default", "networks"),
         ("servers/x/os-interface/y", "networks"),
         ("os-volumes", "volumes"),
-        ("servers/x/remote-consoles", "consoles"),
+        ("servers/x/topology", "topology"),
         ("os-agents", "guest agents"),
         ("nonsense", None),
         ("os-networking", None),

@@ -66,6 +66,19 @@ async def test_nobody_else_finds_it(net: Net, root: ZoneStack, far: str) -> None
     assert not net.seen
 
 
+async def test_a_console_is_not_requested_from_a_child(net: Net, root: ZoneStack, far: str) -> None:
+    """Its URL would contain the address of the child."""
+    path = f"/v2.1/servers/{far}"
+    for name, body in (
+        ("action", {"os-getVNCConsole": {"type": "novnc"}}),
+        ("remote-consoles", {"remote_console": {"protocol": "vnc", "type": "novnc"}}),
+    ):
+        version = "2.5" if name == "action" else "2.6"
+        answer = await root.ask("POST", f"{path}/{name}", body, token="u:p", version=version)
+        assert answer.status == 501
+    assert not net.seen
+
+
 async def test_an_administrator_acts_in_its_tenants_name(
     net: Net, root: ZoneStack, far: str
 ) -> None:

@@ -92,6 +92,15 @@ async def test_whose_agent_does_not_answer(west: ZoneStack) -> None:
     assert "host-0" not in str(answer.body)
 
 
+async def test_no_console_is_opened_for_a_parent(west: ZoneStack) -> None:
+    """The URL would contain the address of the zone."""
+    await built(west)
+    body = encode({"os-getVNCConsole": {"type": "novnc"}})
+    answer = await west.stated("POST", f"{SERVER}/action", body)
+    assert answer.status == 501
+    assert "no graphical console" in str(answer.body)
+
+
 class OfNoProject(NoAuth):
     """An authentication for the account of a parent, which has no project."""
 

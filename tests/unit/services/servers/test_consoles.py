@@ -6,6 +6,7 @@ import pytest
 
 from berth.adapters.bus.local import LocalBus
 from berth.adapters.virt.fake import FakeDriver, FakeHost
+from berth.agent.vnc_channels import HostConsoles
 from berth.domain.errors import DriverError, InstanceStateError, UnavailableError
 from berth.ports.virt import DriverFeature
 from berth.services.servers.consoles import read_console, serve_console
@@ -23,7 +24,7 @@ async def open_bus(*, lacks: frozenset[DriverFeature] = frozenset(), boots: int 
     for _ in range(boots):
         await driver.spawn(VM)
         await driver.stop(VM.uuid, grace_s=0.0)
-    serve_console(bus, "host-1", driver)
+    serve_console(bus, "host-1", HostConsoles("host-1", driver, VirtualClock()))
     return bus
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from berth.adapters.virt.fake.host import FakeHost, report_of
 from berth.adapters.virt.fake.machine import FakeGuest, FakeMachine
 from berth.adapters.virt.fake.network import FakeNetwork
+from berth.adapters.virt.fake.vnc import FakeVnc
 from berth.adapters.virt.machine_facts import uptime_text
 from berth.adapters.virt.refusals import IS_RESCUED, IS_TARGET
 from berth.domain.compute.build_failure import BuildError, FailureCause
@@ -16,6 +17,7 @@ from berth.domain.compute.rescue import rescue_image_of
 from berth.domain.errors import DriverError, MigrationError, UnsupportedFeatureError
 from berth.ports.clock import Clock
 from berth.ports.virt import (
+    ByteStream,
     DiskCounters,
     DriverFeature,
     Guest,
@@ -210,6 +212,17 @@ class FakeDriver:
             memory_rss_kb=memory_kb // 2,
             disks=disks,
         )
+
+    async def open_vnc(self, instance_uuid: str) -> ByteStream:
+        """See `VirtDriver.open_vnc`. The screen is black."""
+        guest = await self._begin(DriverFeature.VNC, instance_uuid, *_LIVE, act="open_vnc")
+        boots = guest.boots
+
+        def is_alive() -> bool:
+            is_here = self.machine.guests.get(instance_uuid) is guest
+            return is_here and guest.power in _LIVE and guest.boots == boots
+
+        return FakeVnc(instance_uuid, is_alive)
 
     async def uptime(self) -> str:
         """See `VirtDriver.uptime`. The host booted when the driver was created."""

@@ -25,6 +25,7 @@ SAVE_RUNNING = 2
 """Flag: a saved guest runs when it is restored, even if it was paused."""
 UNDEFINE_ALL = 1 | 2 | 4
 """Flags: also delete the saved memory, the metadata of snapshots, and the firmware variables."""
+OPEN_GRAPHICS_SKIPAUTH = 1
 XML_INACTIVE = 2
 XML_MIGRATABLE = 8
 DOMAIN_PERSISTENT = 1
@@ -105,6 +106,7 @@ class Domain(Protocol):
     ) -> int: ...
     def info(self) -> list[int]: ...  # noqa: D102
     def vcpus(self) -> tuple[list[tuple[int, int, int, int]], list[tuple[bool, ...]]]: ...  # noqa: D102
+    def openGraphicsFD(self, idx: int, flags: int) -> int: ...  # noqa: D102
     def memoryStats(self) -> dict[str, int]: ...  # noqa: D102
     def blockStats(self, path: str) -> tuple[int, int, int, int, int]: ...  # noqa: D102
     def create(self) -> int: ...  # noqa: D102

@@ -23,6 +23,7 @@ _ARCH = "x86_64"
 _NO_TIMER_CHECK = "no_timer_check"
 # The size of TCG's cache of translated code in MiB; its default may exceed the guest's memory.
 _TRANSLATION_MIB = "32"
+_VIDEO_KIB = "16384"
 
 ET.register_namespace(PREFIX, NAMESPACE)
 
@@ -73,6 +74,8 @@ def domain_xml(
     ET.SubElement(devices, "memballoon", {"model": "none"})
     # A panic of the guest's kernel becomes an event and a state, instead of a silent hang.
     ET.SubElement(devices, "panic", {"model": "isa"})
+    if host.vnc:
+        devices.extend(_screen())
     for element in hardware_elements(record, floating):
         if element.tag == "hostdev":
             devices.append(element)
@@ -201,6 +204,16 @@ def _serial(folder: GuestFolder) -> ET.Element:
     ET.SubElement(serial, "log", {"file": str(folder.console), "append": "on"})
     ET.SubElement(serial, "target", {"port": "0"})
     return serial
+
+
+def _screen() -> list[ET.Element]:
+    """Return a graphics card, and a VNC server that listens nowhere."""
+    # The driver has libvirt hand the server connected sockets.
+    graphics = ET.Element("graphics", {"type": "vnc"})
+    ET.SubElement(graphics, "listen", {"type": "none"})
+    video = ET.Element("video")
+    ET.SubElement(video, "model", {"type": "vga", "vram": _VIDEO_KIB, "heads": "1"})
+    return [graphics, video]
 
 
 def _text(parent: ET.Element, tag: str, text: str, **attributes: str) -> None:

@@ -24,14 +24,22 @@ from berth.adapters.virt.libvirt.host import LibvirtHost, hypervisor_of
 from berth.adapters.virt.libvirt.migration import LibvirtMigration, abort_job
 from berth.adapters.virt.libvirt.power_off import force_off, press_power_button
 from berth.adapters.virt.libvirt.record import GuestRecord
+from berth.adapters.virt.libvirt.vnc import vnc_socket_of
 from berth.adapters.virt.machine_facts import Linux
-from berth.adapters.virt.refusals import IS_RESCUED, IS_TARGET
+from berth.adapters.virt.refusals import IS_RESCUED, IS_TARGET, NO_VNC
+from berth.adapters.virt.vnc_socket import SocketStream
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.rescue import rescue_image_of
-from berth.domain.errors import DriverError, MigrationError, UnavailableError
+from berth.domain.errors import (
+    DriverError,
+    MigrationError,
+    UnavailableError,
+    UnsupportedFeatureError,
+)
 from berth.ports.clock import Clock
 from berth.ports.virt import (
+    ByteStream,
     DriverFeature,
     Guest,
     GuestDiagnostics,
@@ -215,6 +223,20 @@ class LibvirtDriver:
         if power is not Power.RUNNING:
             raise DriverError(f"guest {instance_uuid} is {power}; it must be running")
         return await self._connection.on(instance_uuid, diagnostics_of)
+
+    async def open_vnc(self, instance_uuid: str) -> ByteStream:
+        """See `VirtDriver.open_vnc`. This also works during a live migration."""
+        # The guest's lock is not taken, because a live migration holds it for its whole duration.
+        seen = await self._registry.lookup(instance_uuid)
+        if seen is None or seen.record is None or seen.record.host != self._host.name:
+            raise DriverError(f"guest {instance_uuid} does not exist on host {self._host.name}")
+        power, _ = seen.power
+        if seen.record.waits or power not in (Power.RUNNING, Power.PAUSED):
+            raise DriverError(f"guest {instance_uuid} is {power}; it must be running or paused")
+        connected = await self._connection.on(instance_uuid, vnc_socket_of)
+        if connected is None:
+            raise UnsupportedFeatureError(NO_VNC)
+        return SocketStream(connected)
 
     async def uptime(self) -> str:
         """See `VirtDriver.uptime`."""

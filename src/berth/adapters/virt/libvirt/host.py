@@ -38,6 +38,8 @@ class LibvirtHost:
     machine: str = "pc-q35-7.2"
     cpu_model: str = ""
     dedicated_cpus: frozenset[int] = frozenset()
+    vnc: bool = False
+    """Whether guests get a graphics card and a VNC server at their next start."""
     calls_max: int = 8
     """The maximum number of simultaneous calls to libvirtd.
 

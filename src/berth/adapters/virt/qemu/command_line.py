@@ -42,6 +42,8 @@ class QemuHost:
     cpu_model: str = ""
     translation_mb: int = 32
     """The size of TCG's cache of translated code for each guest, in MiB."""
+    vnc: bool = False
+    """Whether guests get a graphics card and a VNC server at their next start."""
 
 
 class Sockets(NamedTuple):
@@ -68,7 +70,9 @@ def command_line(
         *mark(host.name),
         *("-machine", spec.machine, *_processor(host, accelerator, spec.cpu_model)),
         *("-m", f"{spec.size.memory_mb}M", "-smp", str(spec.size.vcpus)),
-        *("-nodefaults", "-no-user-config", "-display", "none", "-sandbox", _SANDBOX),
+        *("-nodefaults", "-no-user-config", "-sandbox", _SANDBOX),
+        # The VNC server listens nowhere: the driver hands it connected sockets.
+        *(("-vnc", "none") if spec.has_vnc else ("-display", "none")),
         # QEMU keeps running when the guest shuts itself down, so that even an agent that starts
         # later can tell the shutdown from a crash.
         "-no-shutdown",
@@ -78,6 +82,9 @@ def command_line(
         *("-device", "pvpanic"),
         *_boot(image, accelerator),
         *(word for name in _disks(spec, image) for word in _disk(folder.disk(name), name)),
+        # The graphics card comes last, so that the addresses of the other devices do not depend on
+        # it.
+        *(("-device", "VGA") if spec.has_vnc else ()),
         *_incoming(spec, sockets),
     ]
 

@@ -20,13 +20,20 @@ from berth.adapters.virt.qemu.diagnostics import diagnostics_of
 from berth.adapters.virt.qemu.guest_registry import QemuGuestRegistry
 from berth.adapters.virt.qemu.machine import ARRIVED, Machine
 from berth.adapters.virt.qemu.spec import SpecNotWrittenError
-from berth.adapters.virt.refusals import IS_TARGET
+from berth.adapters.virt.refusals import IS_TARGET, NO_VNC
+from berth.adapters.virt.vnc_socket import SocketStream
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.rescue import rescue_image_of
-from berth.domain.errors import DriverError, MigrationError, UnavailableError
+from berth.domain.errors import (
+    DriverError,
+    MigrationError,
+    UnavailableError,
+    UnsupportedFeatureError,
+)
 from berth.ports.clock import Clock
 from berth.ports.virt import (
+    ByteStream,
     DriverFeature,
     Guest,
     GuestDiagnostics,
@@ -211,6 +218,19 @@ class QemuDriver:
             return await diagnostics_of(machine)
         async with self._locked_guest(instance_uuid, Power.RUNNING) as machine:
             return await diagnostics_of(machine)
+
+    async def open_vnc(self, instance_uuid: str) -> ByteStream:
+        """See `VirtDriver.open_vnc`. This also works during a live migration."""
+        # The guest's lock is not taken, because a live migration holds it for its whole duration.
+        machine = await self._registry.get(instance_uuid)
+        if machine is None:
+            raise DriverError(f"guest {instance_uuid} does not exist on host {self._host.name}")
+        power, _ = await machine.power()
+        if machine.spec.waits or power not in _LIVE:
+            raise DriverError(f"guest {instance_uuid} is {power}; it must be running or paused")
+        if not machine.spec.has_vnc:
+            raise UnsupportedFeatureError(NO_VNC)
+        return SocketStream(await machine.open_vnc())
 
     async def uptime(self) -> str:
         """See `VirtDriver.uptime`."""

@@ -1,6 +1,7 @@
 """One guest: its folder, its QEMU process and the QMP connection to it."""
 
 import os
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import cast
@@ -83,7 +84,11 @@ class Machine:
         """
         self.folder.errors.unlink(missing_ok=True)
         if memory is None or not self.spec.accelerator:
-            self.record(accelerator=accelerator.value, cpu_model=self._host.cpu_model)
+            self.record(
+                accelerator=accelerator.value,
+                cpu_model=self._host.cpu_model,
+                has_vnc=self._host.vnc,
+            )
         # QEMU inherits sockets that already listen, so the driver can connect immediately.
         with ExitStack() as stack:
             listening = [stack.enter_context(self.folder.listening(n)) for n in ("qmp", "serial")]
@@ -203,6 +208,24 @@ class Machine:
         if self.spec.power in (Power.RUNNING, Power.PAUSED):
             return Power.CRASHED, self.folder.last_error() or _GONE
         return self.spec.power, self.spec.reason
+
+    async def open_vnc(self) -> socket.socket:
+        """Return a socket that is connected to the guest's VNC server.
+
+        Raises:
+            QmpError: QEMU does not answer.
+        """
+        ours, theirs = socket.socketpair()
+        name = f"vnc-{ours.fileno()}"
+        arguments = {"protocol": "vnc", "fdname": name, "skipauth": True}
+        try:
+            with theirs:
+                await self.execute("getfd", {"fdname": name}, fd=theirs.fileno())
+            await self.execute("add_client", arguments)
+        except BaseException:
+            ours.close()
+            raise
+        return ours
 
     @property
     def pid(self) -> int:

@@ -50,6 +50,8 @@ class GuestSpec(msgspec.Struct, frozen=True):
     """The id of the image from which the guest boots while it is rescued."""
     cpu_model: str = ""
     """The CPU model of the guest's last start; empty for the accelerator's default."""
+    has_vnc: bool = False
+    """Whether the guest has a graphics card and a VNC server since its last start."""
 
 
 class SpecNotWrittenError(DriverError):

@@ -34,6 +34,7 @@ _NAMES = {
     "OS-SRV-USG": "ServerUsage",
     "os-aggregates": "Aggregates",
     "os-availability-zone": "AvailabilityZone",
+    "os-consoles": "Consoles",
     "os-flavor-access": "FlavorAccess",
     "os-flavor-extra-specs": "FlavorExtraSpecs",
     "os-flavor-manage": "FlavorManage",

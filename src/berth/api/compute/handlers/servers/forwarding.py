@@ -19,6 +19,7 @@ from berth.api.compute.handlers.servers.child_requests import (
     time_left_s,
 )
 from berth.api.compute.handlers.servers.named_actions import action_asked, body_below, resized_to
+from berth.api.compute.handlers.servers.remote_consoles import NO_CONSOLE
 from berth.api.compute.offers.orders import UUID
 from berth.api.compute.views.servers import EXTENDED
 from berth.api.errors import Header, HttpError
@@ -51,6 +52,8 @@ UNREACHABLE: Final = "the server cannot be reached at present; try again"
 """The message for tenants when the child zone with a server does not answer."""
 _MESSAGE_MAX: Final = 1000
 _REQUEST_ID: Final = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_VNC_CONSOLE: Final = "os-getVNCConsole"
+_CONSOLES: Final = f"{_SERVER}/remote-consoles"
 _FORCE_DELETE: Final = "forceDelete"
 _RESERVATION: Final = "OS-EXT-SRV-ATTR:reservation_id"
 # The actions that end a resize, and whether they restore the previous size.
@@ -133,6 +136,9 @@ async def visible_remote(call: Call, uuid: str) -> RemoteInstance | None:
 
 
 async def _forward(call: Call, remote: RemoteInstance) -> Answer:
+    if action_asked(call) == _VNC_CONSOLE or call.operation.path == _CONSOLES:
+        # The URL would contain the address of the child.
+        raise HttpError(501, NO_CONSOLE)
     zone = zone_with(call, remote)
     body, flavor = await body_below(call), await resized_to(call)
     # Only a resize and its end change the size that this zone's quotas charge for the server.

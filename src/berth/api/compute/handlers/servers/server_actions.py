@@ -6,6 +6,7 @@ from typing import Annotated, Final, NamedTuple
 from berth.api.codec import Meta, Model
 from berth.api.compute.handlers.servers import server_moves
 from berth.api.compute.handlers.servers.action_arguments import caller_of, check_admin, read
+from berth.api.compute.handlers.servers.remote_consoles import show_vnc_console
 from berth.api.compute.handlers.servers.server_rebuilds import rebuild
 from berth.api.compute.handlers.servers.server_rescues import rescue
 from berth.api.compute.handlers.servers.servers import force_delete_server, server_of
@@ -163,6 +164,7 @@ ACTIONS: Final[Mapping[str, ActionHandler]] = {
     "shelveOffload": ActionHandler(_step(lifecycle.SHELVE_OFFLOAD), is_admins=True),
     "unshelve": ActionHandler(server_moves.unshelve),
     "os-getConsoleOutput": ActionHandler(show_console),
+    "os-getVNCConsole": ActionHandler(show_vnc_console),
     "lock": ActionHandler(_lock),
     "unlock": ActionHandler(_unlock),
     "os-resetState": ActionHandler(_reset_state, is_admins=True),
@@ -174,7 +176,7 @@ ACTIONS: Final[Mapping[str, ActionHandler]] = {
 _NO_NETWORK: Final = "Berth has no networks"
 _NO_IMAGES: Final = "Berth creates no images; they are declared in its configuration"
 _NO_GUEST: Final = "Berth does not access guests"
-_NO_CONSOLE: Final = "Berth has no graphical consoles"
+_NO_CONSOLE: Final = "Berth has no consoles other than VNC"
 # Nova's actions that Berth does not have, and the reasons. The response is 501, so that clients can
 # tell an unsupported action from a misspelt one, which gets 400.
 _ABSENT: Final[Mapping[str, str]] = {
@@ -188,7 +190,6 @@ _ABSENT: Final[Mapping[str, str]] = {
     "os-getRDPConsole": _NO_CONSOLE,
     "os-getSPICEConsole": _NO_CONSOLE,
     "os-getSerialConsole": _NO_CONSOLE,
-    "os-getVNCConsole": _NO_CONSOLE,
     "removeFixedIp": _NO_NETWORK,
     "removeFloatingIp": _NO_NETWORK,
     "removeSecurityGroup": _NO_NETWORK,
