@@ -242,8 +242,9 @@ def test_capacity_is_asked_by_the_flavors_id(run: Run, cloud: Cloud) -> None:
     cloud.fixed["GET", "/berth/v1/capacity"] = (200, {"total": 0, "hosts_total": 0})
     assert "0 more instances of small fit" in run("capacity", "--flavor", "small").out
     # Tenants get the total only.
-    cloud.fixed["GET", "/berth/v1/capacity"] = (200, {"total": 7})
-    assert run("capacity", "--flavor", "small").out == "7 more instances of small fit\n"
+    for total, fit in ((7, "7 more instances of small fit"), (1, "1 more instance of small fits")):
+        cloud.fixed["GET", "/berth/v1/capacity"] = (200, {"total": total})
+        assert run("capacity", "--flavor", "small").out == f"{fit}\n"
 
 
 def test_capacity_says_which_zones_are_not_counted(run: Run, cloud: Cloud) -> None:

@@ -35,7 +35,9 @@ def capacity(
     hosts_total = answer.get("hosts_total")
     least = "At least " if answer.get("is_partial") else ""
     where = _where(answer)
-    print_line(f"{least}{answer['total']:,} more instances of {found['name']} fit{where}")
+    total = answer["total"]
+    fit = "more instance of {} fits" if total == 1 else "more instances of {} fit"
+    print_line(f"{least}{total:,} {fit.format(found['name'])}{where}")
     # The service sorts hosts by count, so the first rows are the best ones.
     best = [(one["host"], one["count"]) for one in rows(answer, "hosts")[:hosts_max]]
     zones = [(one["zone"], _count_in(one)) for one in rows(answer, "zones")]
