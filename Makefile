@@ -333,7 +333,7 @@ differential-placement: $(INSTALLED) $(PLACEMENT)/.dependencies ## send Berth an
 fuzz: $(INSTALLED) ## the property tests on EXAMPLES new random examples each, and as many walks; every find is a bug
 	$(say) fuzz "tests/property, $(EXAMPLES) examples a test, and $(EXAMPLES) walks through the life of servers and over trees"
 	@BERTH_FUZZ_EXAMPLES=$(EXAMPLES) BERTH_WALKS=$(EXAMPLES) \
-		$(BIN)/pytest -q -n $(WORKERS) tests/property tests/unit/lifecycle/test_walks.py \
+		$(BIN)/pytest -q -n $(WORKERS) --timeout=0 tests/property tests/unit/lifecycle/test_walks.py \
 		tests/unit/services/zoning/test_tree_walks.py tests/integration/zone_leaks $(PYTEST_ARGS)
 
 bench: $(INSTALLED) kernel $(NOVA)/.dependencies placement-peer ## measure Berth and its peers; BENCH_ARGS goes to python -m bench

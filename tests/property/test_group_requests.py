@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from berth.config.policy_file import load_policy
@@ -215,14 +214,10 @@ def test_affinity_asks_for_the_hardware_of_all_members(rng: Random) -> None:
         assert refusal.placed == max(one.placed for one in alone if one is not None)
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-@given(data=st.data())
-@settings(max_examples=10)
-def test_the_first_host_is_the_best_of_those_that_take_all(
-    policy: Policy, data: st.DataObject
-) -> None:
+@given(generators(), st.sampled_from(POLICIES))
+def test_the_first_host_is_the_best_of_those_that_take_all(rng: Random, policy: Policy) -> None:
     """Of the hosts that take all instances, the one that ranks best for a single one is chosen."""
-    world = random_world(data.draw(generators()))
+    world = random_world(rng)
     group = replace(world.group, policy=GroupPolicy.AFFINITY)
     members = dict.fromkeys(world.members, 0)
     request = replace(world.request, force_hosts=())
