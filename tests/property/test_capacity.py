@@ -45,14 +45,13 @@ class World:
             for one in GroupPolicy
         ]
         self.boxes = [self._box(f"h{number}") for number in range(draw.randint(1, 4))]
-        self.hosts = table_of(
-            snapshot_of(
-                self.boxes,
-                aggregates=[self._aggregate(number) for number in range(draw.randint(0, 2))],
-                groups=self.groups,
-                instances=self._instances(),
-            )
+        self.snapshot = snapshot_of(
+            self.boxes,
+            aggregates=[self._aggregate(number) for number in range(draw.randint(0, 2))],
+            groups=self.groups,
+            instances=self._instances(),
         )
+        self.hosts = table_of(self.snapshot)
         self.policy = self._policy()
         uuids = [one.uuid for one in self.groups]
         self.request = random_request(draw, 1, uuids, hardware=self.hardware)

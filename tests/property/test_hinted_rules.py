@@ -239,6 +239,8 @@ def with_less(request: Request, subject: str) -> Request:
 
 def without_part(request: Request, text: str) -> Request:
     """Return the request with a query that lacks one part, or with an empty query."""
+    if text.startswith("without the hint query"):
+        return replace(request, hints={})
     (query,) = request.hints["query"]
     part = json.loads(text.removeprefix("without ").rpartition(" in the query: ")[0])
     document = json.loads(query)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.domain.compute.decision import NO_HOST, RefusalDetail
-from tests.property.test_relaxations import FilterWorld, refusal_in
+from tests.property.relaxation_worlds import RelaxationWorld, refusal_in
 
 COUNTED = re.compile(r"(?:[\d,]+|\bno) (?:hosts?|more compute services?)\b")
 
@@ -14,7 +14,7 @@ COUNTED = re.compile(r"(?:[\d,]+|\bno) (?:hosts?|more compute services?)\b")
 @given(seed=st.integers(0, 2**63 - 1))
 def test_tenants_read_neither_numbers_of_hosts_nor_names_of_rules(seed: int) -> None:
     """The reduced messages of a refusal have its changes, and nothing about hosts and rules."""
-    refusal = refusal_in(FilterWorld(seed))
+    refusal = refusal_in(RelaxationWorld(seed))
     assert refusal.told(RefusalDetail.FULL) == refusal.message
     assert refusal.told(RefusalDetail.NOTHING) == refusal.summary
     assert (refusal.summary == NO_HOST) is bool(refusal.filters)

@@ -17,10 +17,9 @@ from berth.tables.host.feed import table_of
 from berth.testing.fleet_strategies import requests, snapshots
 from berth.testing.fleets import NOW_S, policy_of
 from tests.property.reference_model import Model
+from tests.property.relaxation_worlds import followed_in
 
 POLICY = policy_of()
-NAMES = {"VCPUs": "VCPU", "memory": "MEMORY_MB", "disk": "DISK_GB"}
-UNITS = {"MB less memory": "MEMORY_MB", "GB less disk": "DISK_GB"}
 
 
 def decide(snapshot: Snapshot, request: Request) -> Plan:
@@ -43,44 +42,6 @@ def refusal_of(snapshot: Snapshot, request: Request) -> Refusal:
 # ---- applying a relaxation --------------------------------------------------------------------
 
 
-def with_specs(request: Request, drop: str = "", **added: str) -> Request:
-    """Return the request without one extra spec and with others added."""
-    specs = {key: text for key, text in request.flavor.extra_specs.items() if key != drop}
-    return replace(request, flavor=replace(request.flavor, extra_specs={**specs, **added}))
-
-
-def with_less(request: Request, text: str) -> Request:
-    """Return the request after a change such as `37 MB less memory and without VCPUs: 1 host`."""
-    amounts = dict(request.needs.amounts)
-    for part in text.partition(":")[0].split(" and "):
-        if part.startswith("without "):
-            name = part.removeprefix("without ")
-            amounts[NAMES.get(name, name)] = 0
-        else:
-            number, _, unit = part.partition(" ")
-            name = UNITS.get(unit, unit.removesuffix(" less"))
-            amounts[name] -= int(number.replace(",", ""))
-    return with_specs(request, **{f"resources:{name}": str(n) for name, n in amounts.items()})
-
-
-def without_trait(request: Request, subject: str) -> Request:
-    """Return the request after a change such as `without trait X`."""
-    if subject.startswith("one of"):
-        return with_specs(request, drop="berth:any_trait")
-    key = f"trait:{subject.rpartition(' ')[2]}"
-    request = with_specs(request, drop=key)
-    if request.image is None:
-        return request
-    properties = {name: text for name, text in request.image.properties.items() if name != key}
-    return replace(request, image=replace(request.image, properties=properties))
-
-
-def without_image_rules(request: Request) -> Request:
-    """Return the request with only the traits among its image properties."""
-    assert request.image is not None
-    return replace(request, image=replace(request.image, properties=request.image.traits))
-
-
 def without_names(request: Request, subject: str) -> Request:
     """Return the request without the restrictions on host names that the subject lists."""
     for what in subject.split(" and "):
@@ -96,12 +57,6 @@ NAMELESS: dict[str, Callable[[Request], Request]] = {
 }
 
 
-def without_hint(request: Request, hint: str) -> Request:
-    """Return the request without a scheduler hint."""
-    hints = {name: uuids for name, uuids in request.hints.items() if name != hint}
-    return replace(request, hints=hints)
-
-
 def with_fewer(request: Request, relaxation: Relaxation) -> Request:
     """Return the request for fewer instances, as the relaxation says."""
     assert relaxation.change is not None
@@ -109,26 +64,15 @@ def with_fewer(request: Request, relaxation: Relaxation) -> Request:
     return replace(request, instance_uuids=request.instance_uuids[:fewer])
 
 
-CHANGES: dict[str, Callable[[Request, Relaxation], Request]] = {
-    "ComputeFilter": lambda request, _: request,
-    "ResourcesFilter": lambda request, one: with_less(request, one.text),
-    "TraitsFilter": lambda request, one: without_trait(request, one.subject),
-    "AvailabilityZoneFilter": lambda request, _: replace(request, availability_zone=None),
-    "ComputeCapabilitiesFilter": lambda request, one: with_specs(request, drop=one.subject),
-    "ImagePropertiesFilter": lambda request, _: without_image_rules(request),
-    "ServerGroupAffinityFilter": lambda request, _: replace(request, group_uuid=None),
-    "ServerGroupAntiAffinityFilter": lambda request, _: replace(request, group_uuid=None),
-    "DifferentHostFilter": lambda request, one: without_hint(request, one.subject),
-    "SameHostFilter": lambda request, one: without_hint(request, one.subject),
-    "RetryFilter": lambda request, _: replace(request, retried=()),
-    "reduction": lambda request, one: without_names(request, one.subject),
-    "count": with_fewer,
-}
-
-
 def relaxed(request: Request, relaxation: Relaxation) -> Request:
     """Return the request changed as a relaxation says."""
-    return CHANGES[relaxation.filter](request, relaxation)
+    if relaxation.filter == "reduction":
+        return without_names(request, relaxation.subject)
+    if relaxation.filter == "count":
+        return with_fewer(request, relaxation)
+    if relaxation.filter == "ComputeFilter":
+        return request
+    return followed_in(request, relaxation.what)
 
 
 def repaired(snapshot: Snapshot, relaxation: Relaxation) -> Snapshot:

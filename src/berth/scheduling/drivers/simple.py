@@ -87,7 +87,7 @@ class SimpleScheduler:
         def relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
             above = -left(hosts, query, rows)
             near = rows[above == above.min()]
-            text = f"{above.min():,.0f} less {self.resource_class}: {count_hosts(near.size)}"
+            text = f"{above.min():,.0f} {self.resource_class} less: {count_hosts(near.size)}"
             change = -int(above.min())
             examples = example_names(hosts, near)
             return [Relaxation(_LIMIT, self.resource_class, text, near.size, change, examples)]

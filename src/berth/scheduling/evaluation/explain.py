@@ -52,13 +52,13 @@ def explain_refusal(
     search = RelaxationSearch(hosts, chain, reduction)
     relaxations = [
         *_fewer(len(placed), asked),
-        *search.singles(query, verdicts),
+        *search.singles(query),
         *_by_names(hosts, query, chain, reduction, placed),
     ]
     # Pairs are searched only if no single change except fewer instances helps, because the search
     # evaluates filters again.
     if all(one.filter == "count" for one in relaxations):
-        relaxations += search.pairs(query, verdicts)
+        relaxations += search.pairs(query)
     total = int(np.count_nonzero(hosts.alive))
     refusal = Refusal(
         code=_code(total, reduction, len(placed)),

@@ -5,14 +5,14 @@ filters names the hosts for which its change is smallest. Of these hosts, the re
 with the smallest two changes together, so both changes apply to the same host.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from berth.domain.compute.decision import Relaxation
-from berth.scheduling.rules.rule import Filter, Query, count_hosts, example_names
+from berth.scheduling.rules.rule import Filter, Query
 from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.host.hosts import HostTable
 
@@ -36,56 +36,55 @@ class _PairedChange:
     near: tuple[bool, ...]
 
 
-def relaxations_in_pairs(
+def proposals_in_pairs(
     hosts: HostTable,
     query: Query,
     filters: Sequence[Filter],
     verdicts: Sequence[Mask],
-    allowed: Mask,
-) -> list[Relaxation]:
-    """Return a few pairs of changes; each pair would make the request fit.
+    allowed: Rows,
+) -> Iterator[tuple[Relaxation, ...]]:
+    """Yield a few proposals of changes that together may make the request fit.
+
+    A proposal for a host that one filter removes for several reasons, or that two filters remove,
+    has at least two changes. Whether they work together must be checked.
 
     Args:
         hosts: the table.
         query: the query of the instance that found no host.
         filters: the filters that ran.
-        verdicts: (N,) for each filter, True for hosts that pass it.
-        allowed: (N,) the hosts that the request allows by name.
+        verdicts: (K,) for each filter, True for allowed hosts that pass it.
+        allowed: K rows, the hosts that the request allows by name.
     """
-    failed = np.zeros(len(hosts), dtype=np.int64)
-    for verdict in verdicts:
-        failed += ~verdict
-    twice = allowed & (failed == 2)  # noqa: PLR2004 - a pair
-    if not twice.any():
-        return []
+    failed = np.sum([~verdict for verdict in verdicts], axis=0)
+    for rule, lacks in zip(filters, verdicts, strict=True):
+        rows = allowed[~lacks & (failed == 1)]
+        for change in rule.relax(hosts, query, rows) if rows.size else ():
+            if change.parts:
+                yield change.parts
+    twice = failed == 2  # noqa: PLR2004 - a pair
     found: list[tuple[Filter, Filter, Rows]] = []
     for (one, lacks), (other, also) in combinations(zip(filters, verdicts, strict=True), 2):
-        rows = np.flatnonzero(twice & ~lacks & ~also)
+        rows = allowed[twice & ~lacks & ~also]
         if rows.size:
             found.append((one, other, rows))
     # Only the pairs that remove the most hosts are evaluated, because an evaluation calls `relax`
     # of both filters for every nearest host.
     found.sort(key=lambda pair: -pair[2].size)
-    return list(_relaxations(hosts, query, found[:_PAIRS_MAX]))
-
-
-def _relaxations(
-    hosts: HostTable, query: Query, pairs: Sequence[tuple[Filter, Filter, Rows]]
-) -> Iterator[Relaxation]:
-    for one, other, unsorted in pairs:
+    for one, other, unsorted in found[:_PAIRS_MAX]:
         rows = unsorted[hosts.rank[unsorted].argsort()]
         nearest = _nearest(query, list(_offers(hosts, query, (one, other), rows)))
-        if nearest is None:
-            continue
-        both = " and ".join(map(_what, nearest.changes))
-        yield Relaxation(
-            filter=" + ".join(part.filter for part in nearest.changes),
-            subject=", ".join(part.subject for part in nearest.changes),
-            text=f"{both}: {count_hosts(1)}, of {rows.size:,} that need both",
-            hosts=1,
-            examples=example_names(hosts, np.array([nearest.row])),
-            parts=nearest.changes,
-        )
+        if nearest is not None:
+            yield _merged(part for change in nearest.changes for part in change.parts or (change,))
+
+
+def _merged(parts: Iterable[Relaxation]) -> tuple[Relaxation, ...]:
+    """Return changes without those that a larger reduction of the same amount includes."""
+    found: dict[str, Relaxation] = {}
+    for part in parts:
+        known = found.get(part.subject)
+        if known is None or abs(part.change or 0) > abs(known.change or 0):
+            found[part.subject] = part
+    return tuple(found.values())
 
 
 def _offers(
@@ -124,7 +123,7 @@ def _nearest(query: Query, offers: Sequence[_PairedChange]) -> _PairedChange | N
             most = max(greatest.get(change.subject, 1.0), abs(change.change))
             greatest[change.subject] = most
     greatest |= {name: float(amount) for name, amount in query.needs.amounts.items()}
-    texts_by_rule = zip(*(map(_what, offer.changes) for offer in offers), strict=True)
+    texts_by_rule = zip(*((one.what for one in offer.changes) for offer in offers), strict=True)
     tells_apart = [len(set(texts)) > 1 for texts in texts_by_rule]
 
     def distance(offer: _PairedChange) -> tuple[float, int]:
@@ -144,8 +143,3 @@ def _size(offer: _PairedChange, greatest: Mapping[str, float]) -> float:
         _BEYOND if one.change is None else abs(one.change) / greatest[one.subject]
         for one in offer.changes
     )
-
-
-def _what(change: Relaxation) -> str:
-    """Return the text of a change without its number of hosts."""
-    return change.text.rpartition(": ")[0] or change.text

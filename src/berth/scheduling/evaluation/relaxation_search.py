@@ -1,36 +1,33 @@
 """The search for changes that would make a refused request fit.
 
-Filters propose changes for hosts that only they remove. In addition, each change to the request
-itself is tried out: the changed request is evaluated by all filters, so a change counts even if
-several filters require it, and is not offered if another filter would then remove the host.
+Each change to the request itself is tried out: the changed request is evaluated by all filters, so
+a change counts even if several filters require it, and is not offered if another filter would then
+remove the host. Filters also propose changes, for hosts that only they remove. A proposal that
+changes the request is tried out as well; any other concerns the hosts or the policy, and no other
+filter depends on it.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import combinations
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, combinations
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from berth.domain.compute.decision import Relaxation
+from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
-from berth.domain.inventory.resources import MEMORY_MB, PCPU, VCPU
+from berth.domain.inventory.resources import MEMORY_MB
 from berth.scheduling.evaluation.filter_chain import FilterChain
-from berth.scheduling.evaluation.paired_relaxations import relaxations_in_pairs
-from berth.scheduling.evaluation.request_changes import (
-    RequestChange,
-    SizeChange,
-    changes_of,
-    dropping_spec,
-    implied_demands,
-    sizes_of,
-)
+from berth.scheduling.evaluation.paired_relaxations import proposals_in_pairs
+from berth.scheduling.evaluation.request_changes import changes_of, concerns_request, named
+from berth.scheduling.evaluation.size_changes import RequestChange, SizeChange, sizes_of
 from berth.scheduling.rules.reduction import Reduction
 from berth.scheduling.rules.rule import Filter, Query, count_hosts, example_names
 from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.host.hosts import HostTable
 
 _PAIRS_MAX: Final = 3
+_PAIR: Final = 2
 
 # The search for pairs ends after this many evaluations of one filter on one host, about half a
 # second. A refusal must not hold up other requests for longer.
@@ -40,20 +37,17 @@ _COST_MAX: Final = 8_000_000
 _EXACT_MAX: Final = 256
 _KB_PER_MB: Final = 1024
 
-# For each part of a guest's size that filters for NUMA cells name, the class of the whole size.
-_PARTS_OF_SIZES: Final = {
-    "dedicated CPUs": VCPU,
-    "shared CPUs": VCPU,
-    "memory": MEMORY_MB,
-    PCPU: VCPU,
-}
+_NONE: Final[frozenset[int]] = frozenset()
 
 
 class _Tried(NamedTuple):
-    """A change to a request, the changed query, and the rows that would then pass all filters."""
+    """A change to a request, the changed query, and the hosts that it would win.
+
+    `query` is None if the changed request is invalid; there are then no hosts.
+    """
 
     change: RequestChange
-    query: Query
+    query: Query | None
     rows: Rows
 
 
@@ -64,9 +58,9 @@ class RelaxationSearch:
         is_complete: whether all pairs of changes were tried.
     """
 
-    def __init__(self, hosts: HostTable, chain: FilterChain, reduction: Reduction) -> None:
+    def __init__(self, hosts: HostTable, filters: FilterChain, reduction: Reduction) -> None:
         self._hosts = hosts
-        self._chain = chain
+        self._filters = (*filters.filters, *filters.group_rules)
         self._allowed = np.flatnonzero(reduction.mask)
         self._cost = 0
         # The results of `_exact_times`, by the subject, the maximum, the step and the valid steps.
@@ -76,154 +70,162 @@ class RelaxationSearch:
 
     # ---- one change ---------------------------------------------------------------------------
 
-    def singles(self, query: Query, verdicts: Sequence[Mask]) -> list[Relaxation]:
+    def singles(self, query: Query) -> list[Relaxation]:
         """Return the single changes that would make the request fit, those with most hosts first.
 
         Args:
             query: the query of the instance.
-            verdicts: (N,) for each filter of the chain, True for hosts that pass it.
         """
+        return [one for one, _ in self._singles(query)]
+
+    def _singles(self, query: Query) -> list[tuple[Relaxation, Request]]:
+        """Return the single changes, each with the request after it."""
+        verdicts = self._verdicts(query)
         tried = {one.change.text: one for one in self._tried(query)}
-        found: list[Relaxation] = []
+        found: list[tuple[Relaxation, Request]] = []
+        # Several texts may describe the same change, which is reported once.
+        requests: list[Request] = []
         for relaxation in self._by_filters(query, verdicts):
-            checked = self._checked(query, relaxation, tried)
-            if checked is not None:
-                found.append(checked)
-        known = {one.what for one in found}
-        rest = [one for text, one in tried.items() if one.rows.size and text not in known]
+            one = tried.get(relaxation.what) or self._named(query, relaxation)
+            if one is None and not concerns_request(query.request, relaxation):
+                found.append((relaxation, query.request))
+            if one is not None and one.rows.size and one.change.request not in requests:
+                requests.append(one.change.request)
+                found.append((self._relaxation(one, relaxation.filter), one.change.request))
+        rest = [one for one in tried.values() if one.rows.size]
         helps = bool(found) or any(not one.change.fallback for one in rest)
-        found += [
-            self._relaxation(one, self._filter_of(verdicts, one.rows))
-            for one in rest
-            if not (helps and one.change.fallback)
-        ]
-        found.sort(key=lambda one: -one.hosts)
+        for one in rest:
+            if not (helps and one.change.fallback) and one.change.request not in requests:
+                requests.append(one.change.request)
+                name = self._filter_of(verdicts, one.rows)
+                found.append((self._relaxation(one, name), one.change.request))
+        found.sort(key=lambda one: -one[0].hosts)
+        return found
+
+    def _verdicts(self, query: Query) -> list[Mask]:
+        """Return the verdict of each filter on each allowed host."""
+        found: list[Mask] = []
+        for rule in self._filters:
+            self._cost += self._allowed.size
+            verdict = rule.keep(self._hosts, query, self._allowed)
+            found.append(
+                np.ones(self._allowed.size, dtype=np.bool_) if verdict is None else verdict
+            )
         return found
 
     def _by_filters(self, query: Query, verdicts: Sequence[Mask]) -> Iterator[Relaxation]:
-        failed = np.zeros(len(self._hosts), dtype=np.int64)
-        for verdict in verdicts:
-            failed += ~verdict
-        for rule in self._chain.group_rules:
-            failed += ~self._verdict_on_all(rule.keep(self._hosts, query, self._hosts.all_rows))
-        for rule, verdict in zip(self._chain.filters, verdicts, strict=True):
-            rows = self._allowed[~verdict[self._allowed] & (failed[self._allowed] == 1)]
+        """Yield the single changes that filters propose for hosts that only they remove."""
+        failed = np.sum([~verdict for verdict in verdicts], axis=0)
+        for rule, verdict in zip(self._filters, verdicts, strict=True):
+            rows = self._allowed[~verdict & (failed == 1)]
             if rows.size:
-                yield from rule.relax(self._hosts, query, rows)
+                proposed = rule.relax(self._hosts, query, rows)
+                yield from (one for one in proposed if not one.parts)
 
-    def _verdict_on_all(self, verdict: Mask | None) -> Mask:
-        return np.ones(len(self._hosts), dtype=np.bool_) if verdict is None else verdict
+    def _named(self, query: Query, relaxation: Relaxation) -> _Tried | None:
+        """Return the change to the request that a relaxation describes; None if it is not one."""
+        sizes = tuple(self._hosts.numa.pages_kb)
+        change = named(query.request, query.group, sizes, relaxation)
+        return None if change is None else self._try(query, change)
 
-    def _checked(
-        self, query: Query, relaxation: Relaxation, tried: dict[str, _Tried]
-    ) -> Relaxation | None:
-        """Return a filter's relaxation with the exact number of hosts, or None if it is false."""
-        what = relaxation.what
-        if what in implied_demands(query.request, query.needs):
-            return None
-        known = tried.get(what)
-        if known is None:
-            # A filter may propose less of a part of a size, such as dedicated CPUs. If less of the
-            # whole size helps, that is offered instead.
-            whole = _PARTS_OF_SIZES.get(relaxation.subject)
-            if query.needs.topology is not None and any(
-                one.change.subject == whole and one.rows.size for one in tried.values()
-            ):
-                return None
-            change = self._named(query, relaxation)
-            if change is None:
-                if _changes_topology(query, relaxation):
-                    return None
-                return _with_lists(query, relaxation)
-            known = self._try(query, change)
-        if not known.rows.size:
-            return None
-        return self._relaxation(known, relaxation.filter)
+    def _tried(self, query: Query, without: Collection[int] = _NONE) -> Iterator[_Tried]:
+        """Yield the changes to the request, whether they help or not.
 
-    def _tried(self, query: Query) -> Iterator[_Tried]:
-        """Yield the changes to the request, whether they help or not."""
+        Args:
+            query: the query; its request may be invalid.
+            without: the indices of filters to ignore.
+        """
         done: set[str] = set()
-        for change in changes_of(query.request, query.group, tuple(self._hosts.numa.pages_kb)):
-            if change.series in done:
-                continue
-            one = self._try(query, change)
-            yield one
-            if change.series and one.rows.size:
-                done.add(change.series)
+        sizes: list[_Tried] = []
         for size in sizes_of(query.request):
-            smallest = self._smallest(query, size)
+            smallest = self._smallest(query, size, without)
             if smallest is not None:
-                yield smallest
+                sizes.append(smallest)
+                done.add(size.series)
+        for change in changes_of(query.request, query.group, tuple(self._hosts.numa.pages_kb)):
+            if change.series and change.series in done:
+                continue
+            one = self._try(query, change, without)
+            yield one
+            if one.rows.size:
+                done.add(change.series)
+        yield from sizes
 
-    def _smallest(self, query: Query, size: SizeChange) -> _Tried | None:
-        """Return the smallest reduction of a size that helps, or None if none is found."""
-        for ladder in self._ladders(query, size):
+    def _smallest(
+        self, query: Query, size: SizeChange, without: Collection[int] = _NONE
+    ) -> _Tried | None:
+        """Return the smallest reduction of a size that helps, or None if none is found.
+
+        If no reduction helps, an increase to an amount that a filter requires exactly may.
+        """
+        most = _valid_times(size)
+        for ladder in self._ladders(size, most):
             # If the largest reduction does not help, no smaller one does, except for filters that
             # require exact amounts (`_exact_times`).
-            if self._try(query, size.by(ladder[-1])).rows.size:
+            best = self._try(query, size.by(ladder[-1]), without)
+            if best.rows.size:
                 low, high = 0, len(ladder) - 1
                 while low < high:
                     middle = (low + high) // 2
-                    if self._try(query, size.by(ladder[middle])).rows.size:
-                        high = middle
+                    one = self._try(query, size.by(ladder[middle]), without)
+                    if one.rows.size:
+                        best, high = one, middle
                     else:
                         low = middle + 1
-                return self._try(query, size.by(ladder[high]))
-        for times in self._exact_times(query, size):
-            one = self._try(query, size.by(times))
+                return best
+        for times in self._exact_times(query, size, most):
+            one = self._try(query, size.by(times), without)
             if one.rows.size:
                 return one
         return None
 
-    def _ladders(self, query: Query, size: SizeChange) -> Iterator[range]:
+    def _ladders(self, size: SizeChange, most: int) -> Iterator[range]:
         """Yield ranges of the numbers of steps by which a size may be reduced.
 
         Some options are invalid for the smallest flavors, and memory in pages is a multiple of the
-        page size, so the largest reduction of all may fail where a smaller one helps.
+        page size, so the largest reduction of all may fail where a smaller one helps. `most` is the
+        result of `_valid_times`.
         """
-        most = _valid_times(size)
         if not most:
             return
         yield range(1, most + 1)
-        if size.subject != MEMORY_MB or query.needs.topology is None:
+        if size.subject != MEMORY_MB:
             return
-        in_cell_mb = query.request.flavor.memory_mb // size.step
         for page_kb in sorted(self._hosts.numa.pages_kb):
             page_mb = page_kb // _KB_PER_MB
-            ladder = range(in_cell_mb % page_mb or page_mb, most + 1, page_mb) if page_mb else ()
+            ladder = range(size.largest % page_mb or page_mb, most + 1, page_mb) if page_mb else ()
             if page_mb > 1 and ladder:
                 yield range(ladder[0], ladder[-1] + 1, page_mb)
 
-    def _exact_times(self, query: Query, size: SizeChange) -> Sequence[int]:
+    def _exact_times(self, query: Query, size: SizeChange, most: int) -> Sequence[int]:
         """Return the numbers of steps after which a size is exactly what a filter requires.
 
-        After the largest reduction, such a filter proposes to increase the size again. Its verdict
-        there says nothing about smaller reductions, but its proposals give the exact amounts.
+        Reductions come first, then increases, which are negative; smaller changes come first. After
+        the largest reduction, such a filter proposes to increase the size again. Its verdict there
+        says nothing about smaller reductions, but its proposals give the exact amounts. `most` is
+        the result of `_valid_times`.
         """
-        most = _valid_times(size)
-        if not most:
-            return ()
         # Such a filter reads only the size, so the result does not depend on other changes.
         key = (size.subject, size.times_max, size.step, most)
         if key not in self._exact:
             least = query._replace(request=size.by(most).request)
             amounts = {
-                more for rule in self._chain.filters for more in self._exact_of(rule, least, size)
+                more for rule in self._filters for more in self._exact_of(rule, least, size, most)
             }
             times = {most - more // size.step for more in amounts if more % size.step == 0}
-            self._exact[key] = sorted(one for one in times if 1 <= one < most)
+            self._exact[key] = sorted(times - {0, most}, key=lambda one: (one < 0, abs(one)))
         return self._exact[key]
 
-    def _exact_of(self, rule: Filter, least: Query, size: SizeChange) -> Iterator[int]:
+    def _exact_of(self, rule: Filter, least: Query, size: SizeChange, most: int) -> Iterator[int]:
         """Yield the increases, from the largest reduction, that make a size exact for some host."""
-        rows, reduced = self._allowed, size.by(_valid_times(size)).change or 0
+        rows, reduced = self._allowed, most * size.step
         for _ in range(_EXACT_MAX):
             self._cost += 2 * rows.size
             increases = self._increases(rule, least, size, rows)
             yield from increases
             before = rows.size
             for more in increases:
-                query = least._replace(request=size.reduced(-reduced - more))
+                query = least._replace(request=size.reduced(reduced - more))
                 verdict = rule.keep(self._hosts, query, rows)
                 rows = rows[:0] if verdict is None else rows[~verdict]
             if rows.size in {0, before}:
@@ -245,32 +247,34 @@ class RelaxationSearch:
             if one.subject == size.subject and one.change is not None and one.change > 0
         ]
 
-    def _try(self, query: Query, change: RequestChange) -> _Tried:
+    def _try(self, query: Query, change: RequestChange, without: Collection[int] = _NONE) -> _Tried:
         """Return a change with the hosts that pass all filters after it."""
-        rows = self._allowed
-        changed = query
         try:
-            group = query.group if change.request.group_uuid else None
-            changed = query._replace(
-                request=change.request, needs=change.request.needs, group=group
-            )
-            for rule in (*self._chain.filters, *self._chain.group_rules):
-                self._cost += rows.size
-                verdict = rule.keep(self._hosts, changed, rows)
-                rows = rows if verdict is None else rows[verdict]
-                if not rows.size:
-                    break
+            changed = _changed(query, change.request)
+            return _Tried(change, changed, self._rows(changed, without))
         except InvalidInputError:
-            # The changed request is invalid, so the change cannot be made.
-            return _Tried(change, changed, rows[:0])
-        return _Tried(change, changed, rows)
+            # The changed request is invalid, so the change cannot be made alone.
+            return _Tried(change, None, self._allowed[:0])
+
+    def _rows(self, query: Query, without: Collection[int] = _NONE) -> Rows:
+        """Return the allowed hosts that pass all filters except for some."""
+        rows = self._allowed
+        for index, rule in enumerate(self._filters):
+            if not rows.size:
+                break
+            if index not in without:
+                self._cost += rows.size
+                verdict = rule.keep(self._hosts, query, rows)
+                rows = rows if verdict is None else rows[verdict]
+        return rows
 
     def _filter_of(self, verdicts: Sequence[Mask], rows: Rows) -> str:
         """Return the names of the filters that remove all of the rows, else of any."""
-        filters = list(zip(self._chain.filters, verdicts, strict=True))
-        named = [rule.name for rule, verdict in filters if not verdict[rows].any()]
-        named = named or [rule.name for rule, verdict in filters if not verdict[rows].all()]
-        return " + ".join(dict.fromkeys(named)) or "request"
+        here = np.isin(self._allowed, rows)
+        filters = list(zip(self._filters, verdicts, strict=True))
+        found = [rule.name for rule, verdict in filters if not verdict[here].any()]
+        found = found or [rule.name for rule, verdict in filters if not verdict[here].all()]
+        return " + ".join(dict.fromkeys(found)) or "request"
 
     def _relaxation(self, tried: _Tried, filter_name: str) -> Relaxation:
         change, rows = tried.change, tried.rows
@@ -285,67 +289,124 @@ class RelaxationSearch:
 
     # ---- two changes --------------------------------------------------------------------------
 
-    def pairs(self, query: Query, verdicts: Sequence[Mask]) -> list[Relaxation]:
+    def pairs(self, query: Query) -> list[Relaxation]:
         """Return a few pairs of changes, each of which would make the request fit.
 
-        `is_complete` tells whether an empty result means that there is no pair.
+        Filters propose the nearest hosts, so their proposals come first. If no pair is found, the
+        result may contain a proposal of more than two changes. `is_complete` tells whether an empty
+        result means that there is no pair.
         """
-        allowed = np.zeros(len(self._hosts), dtype=np.bool_)
-        allowed[self._allowed] = True
-        for rule in self._chain.group_rules:
-            allowed &= self._verdict_on_all(rule.keep(self._hosts, query, self._hosts.all_rows))
-        proposed = relaxations_in_pairs(self._hosts, query, self._chain.filters, verdicts, allowed)
-        found = [one for one in proposed if self._is_pair_true(query, one)]
-        if found:
-            return found
-        # Pairs of filters that were found may have been false for the host that was named.
-        self.is_complete &= not proposed
-        found += self._tried_pairs(query, verdicts)
-        return found
+        verdicts = self._verdicts(query)
+        proposed = proposals_in_pairs(self._hosts, query, self._filters, verdicts, self._allowed)
+        found = [one for parts in proposed if (one := self._combined(query, parts)) is not None]
+        if not any(len(one.parts) == _PAIR for one in found):
+            found = self._tried_pairs(query, verdicts) or found
+        # Of proposals with equally many changes, those that win the most hosts come first.
+        found.sort(key=lambda one: len(one.parts))
+        return found[:_PAIRS_MAX]
 
-    def _tried_pairs(self, query: Query, verdicts_now: Sequence[Mask]) -> list[Relaxation]:
-        found: list[Relaxation] = []
-        texts: set[frozenset[str]] = set()
-        for first in list(self._tried(query)):
-            if self._cost > _COST_MAX:
-                self.is_complete = False
-                break
-            if first.query is query:
+    def _combined(self, query: Query, parts: Sequence[Relaxation]) -> Relaxation | None:
+        """Return several changes as one relaxation, or None if they do not work together."""
+        changed, of_hosts = query, list[Relaxation]()
+        for part in parts:
+            sizes = tuple(self._hosts.numa.pages_kb)
+            change = named(changed.request, changed.group, sizes, part)
+            if change is not None:
+                group = changed.group if change.request.group_uuid else None
+                changed = changed._replace(request=change.request, group=group)
+            elif concerns_request(query.request, part):
+                return None
+            else:
+                of_hosts.append(part)
+        try:
+            changed = _changed(changed, changed.request)
+            ignored = {part.filter for part in of_hosts}
+            without = {n for n, rule in enumerate(self._filters) if rule.name in ignored}
+            rows = self._rows(changed, without)
+        except InvalidInputError:
+            return None
+        wins = [all(self._helps(changed, part, row) for part in of_hosts) for row in rows.tolist()]
+        return _joined(self._hosts, parts, rows[np.array(wins, dtype=np.bool_)])
+
+    def _helps(self, query: Query, part: Relaxation, row: int) -> bool:
+        """Return whether a change that concerns hosts lets a row pass the filter it comes from."""
+        here = np.array([row])
+        for rule in self._filters:
+            if rule.name != part.filter:
                 continue
-            verdicts = [
-                self._verdict_on_all(rule.keep(self._hosts, first.query, self._hosts.all_rows))
-                for rule in self._chain.filters
-            ]
-            self._cost += len(verdicts) * len(self._hosts)
-            one = Relaxation("request", first.change.subject, first.change.text, 0)
-            for other in self.singles(first.query, verdicts):
-                both = frozenset({one.text, other.what})
-                if both not in texts and len(found) < _PAIRS_MAX:
-                    texts.add(both)
-                    found.append(_pair(one, other))
-        if not found:
-            found += self._pairs_of_sizes(query, verdicts_now)
+            verdict = rule.keep(self._hosts, query, here)
+            if verdict is not None and not verdict[0]:
+                proposed = rule.relax(self._hosts, query, here)
+                return any(_includes(part, one) for one in proposed)
+        return True
+
+    def _tried_pairs(self, query: Query, verdicts: Sequence[Mask]) -> list[Relaxation]:
+        found: list[Relaxation] = []
+        # Two changes in either order are one pair.
+        known: list[tuple[Request, str]] = []
+        for pair, request in chain(
+            self._pairs_of_changes(query),
+            self._pairs_of_sizes(query, verdicts),
+            self._pairs_with_hosts(query, verdicts),
+        ):
+            of_hosts = pair.parts[1].what if request == query.request else ""
+            if (request, of_hosts) not in known:
+                known.append((request, of_hosts))
+                found.append(pair)
+            if len(found) == _PAIRS_MAX:
+                break
         return found
 
-    def _pairs_of_sizes(self, query: Query, verdicts: Sequence[Mask]) -> Iterator[Relaxation]:
+    def _pairs_of_changes(self, query: Query) -> Iterator[tuple[Relaxation, Request]]:
+        """Yield pairs that begin with each of the changes, with the request after both."""
+        for first in list(self._tried(query)):
+            if self._is_too_costly():
+                return
+            one = Relaxation("request", first.change.subject, first.change.text, 0)
+            if first.query is not None:
+                for other, request in self._singles(first.query):
+                    yield _pair(one, other), request
+                continue
+            # The first change alone makes the request invalid, but both together may not.
+            group = query.group if first.change.request.group_uuid else None
+            changed = query._replace(request=first.change.request, group=group)
+            for second in self._tried(changed):
+                if second.rows.size:
+                    yield _pair(one, self._relaxation(second, "request")), second.change.request
+
+    def _is_too_costly(self) -> bool:
+        if self._cost > _COST_MAX:
+            self.is_complete = False
+            return True
+        return False
+
+    def _pairs_of_sizes(
+        self, query: Query, verdicts: Sequence[Mask]
+    ) -> Iterator[tuple[Relaxation, Request]]:
         """Yield pairs of reductions of two sizes, of which neither would help alone."""
         for one, other in combinations(sizes_of(query.request), 2):
-            if self._cost > _COST_MAX:
-                self.is_complete = False
+            if self._is_too_costly():
                 return
-            tops = {ladder[-1] for ladder in self._ladders(query, one)}
-            for times in sorted(tops | set(self._exact_times(query, one)), reverse=True):
+            most = _valid_times(one)
+            tops = {ladder[-1] for ladder in self._ladders(one, most)}
+            for times in sorted(tops | set(self._exact_times(query, one, most)), reverse=True):
                 first = self._try(query, one.by(times))
+                if first.query is None:
+                    continue
                 second = self._smallest_of(first.query, other.subject)
                 if second is None:
                     continue
                 # After the second reduction, a smaller first one may be enough.
                 reduced = self._try(query, other.by(-(second.change.change or 0) // other.step))
-                least = self._smallest_of(reduced.query, one.subject)
+                least = (
+                    None if reduced.query is None else self._smallest_of(reduced.query, one.subject)
+                )
                 if least is not None:
                     first, second = least, second._replace(rows=least.rows)
                 part = Relaxation("request", one.subject, first.change.text, 0)
-                yield _pair(part, self._relaxation(second, self._filter_of(verdicts, second.rows)))
+                name = self._filter_of(verdicts, second.rows)
+                both = second.change if least is None else least.change
+                yield _pair(part, self._relaxation(second, name)), both.request
                 break
 
     def _smallest_of(self, query: Query, subject: str) -> _Tried | None:
@@ -354,30 +415,43 @@ class RelaxationSearch:
                 return self._smallest(query, size)
         return None
 
-    def _is_pair_true(self, query: Query, pair: Relaxation) -> bool:
-        """Return whether a pair works, as far as its parts are changes to the request."""
-        implied = implied_demands(query.request, query.needs)
-        changed, rows = query, self._allowed
-        for part in pair.parts:
-            if part.what in implied:
-                return False
-            change = self._named(changed, part)
-            if change is None:
-                # The part concerns the hosts, or is an amount that only its filter knows.
-                return not _changes_topology(changed, part)
-            tried = self._try(changed, change)
-            if tried.query is changed:
-                return False
-            changed, rows = tried.query, tried.rows
-        return bool(set(pair.examples) & set(self._hosts.names(rows)))
+    def _pairs_with_hosts(
+        self, query: Query, verdicts: Sequence[Mask]
+    ) -> Iterator[tuple[Relaxation, Request]]:
+        """Yield pairs of a change to the request and one that concerns hosts or the policy."""
+        for index, (rule, verdict) in enumerate(zip(self._filters, verdicts, strict=True)):
+            rows = self._allowed[~verdict]
+            if not rows.size or not any(
+                not concerns_request(query.request, one) and self._named(query, one) is None
+                for one in rule.relax(self._hosts, query, rows)
+            ):
+                continue
+            for first in self._tried(query, (index,)):
+                if self._is_too_costly():
+                    return
+                if first.query is None or not first.rows.size:
+                    continue
+                for second in rule.relax(self._hosts, first.query, first.rows):
+                    part = Relaxation("request", first.change.subject, first.change.text, 0)
+                    if not concerns_request(first.query.request, second):
+                        yield _pair(part, second), first.change.request
 
-    def _named(self, query: Query, part: Relaxation) -> RequestChange | None:
-        """Return the change to the request that a relaxation describes, if it is one."""
-        sizes = tuple(self._hosts.numa.pages_kb)
-        for change in changes_of(query.request, query.group, sizes):
-            if change.text == part.what:
-                return change
-        return dropping_spec(query.request, part.what) or _same_size(query, part)
+
+def _changed(query: Query, request: Request) -> Query:
+    """Return the query of a changed request.
+
+    Raises:
+        InvalidInputError: the changed request is invalid.
+    """
+    group = query.group if request.group_uuid else None
+    return query._replace(request=request, needs=request.needs, group=group)
+
+
+def _includes(part: Relaxation, other: Relaxation) -> bool:
+    """Return whether a change, such as a higher limit, covers another one."""
+    if part.change is None or other.change is None:
+        return part.what == other.what
+    return part.subject == other.subject and 0 < other.change <= part.change
 
 
 def _valid_times(size: SizeChange) -> int:
@@ -395,31 +469,6 @@ def _valid_times(size: SizeChange) -> int:
     return low
 
 
-def _same_size(query: Query, relaxation: Relaxation) -> RequestChange | None:
-    """Return the change to a size of the flavor that a filter proposes, if it is a single one."""
-    for size in sizes_of(query.request):
-        if relaxation.subject == size.subject and relaxation.change is not None:
-            times = -relaxation.change // size.step
-            if 1 <= times <= size.times_max and size.by(times).text == relaxation.what:
-                return size.by(times)
-    return None
-
-
-def _changes_topology(query: Query, relaxation: Relaxation) -> bool:
-    """Return whether a relaxation changes CPUs or memory that NUMA cells share in a fixed way."""
-    return query.needs.topology is not None and relaxation.subject in {VCPU, MEMORY_MB, PCPU}
-
-
-def _with_lists(query: Query, relaxation: Relaxation) -> Relaxation:
-    """Return a relaxation that says so if it also changes the lists of a guest's NUMA cells."""
-    specs = query.request.flavor.extra_specs
-    lists = "hw:numa_mem" if relaxation.subject == "memory" else "hw:numa_cpus"
-    if relaxation.subject not in _PARTS_OF_SIZES or not any(key.startswith(lists) for key in specs):
-        return relaxation
-    what, _, number = relaxation.text.rpartition(": ")
-    return replace(relaxation, text=f"{what} in the flavor and {lists}.N: {number}")
-
-
 def _pair(one: Relaxation, other: Relaxation) -> Relaxation:
     return Relaxation(
         filter=f"{one.filter} + {other.filter}",
@@ -428,4 +477,19 @@ def _pair(one: Relaxation, other: Relaxation) -> Relaxation:
         hosts=other.hosts,
         examples=other.examples,
         parts=(one, other),
+    )
+
+
+def _joined(hosts: HostTable, parts: Sequence[Relaxation], rows: Rows) -> Relaxation | None:
+    """Return the relaxation of several changes together; None if they win no row."""
+    if not rows.size:
+        return None
+    both = " and ".join(part.what for part in parts)
+    return Relaxation(
+        filter=" + ".join(dict.fromkeys(part.filter for part in parts)),
+        subject=", ".join(part.subject for part in parts),
+        text=f"{both}: {count_hosts(rows.size)}",
+        hosts=int(rows.size),
+        examples=example_names(hosts, rows),
+        parts=tuple(parts),
     )

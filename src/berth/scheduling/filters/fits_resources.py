@@ -35,6 +35,7 @@ _WITHOUT: Mapping[str, str] = {DISK_GB: "disk"}
 
 # Flavors have at least one VCPU and one MB of memory, so these cannot be dropped.
 _AT_LEAST_ONE = frozenset({VCPU, MEMORY_MB})
+_SIZED = frozenset({VCPU, MEMORY_MB, DISK_GB})
 
 
 def build() -> Filter:
@@ -99,32 +100,33 @@ def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
     found: list[Relaxation] = []
     for name, amount in amounts.items():
         alone = (room[name] < amount) & (short == 1)
-        found.extend(_less_of(hosts, name, amount, rows[alone], room[name][alone]))
-    return found or _less_of_several(hosts, amounts, rows, room)
+        found.extend(_less_of(hosts, query, name, rows[alone], room[name][alone]))
+    return found or _less_of_several(hosts, query, rows, room)
 
 
-def _less_of(hosts: HostTable, name: str, amount: int, rows: Rows, room: Ints) -> list[Relaxation]:
+def _less_of(hosts: HostTable, query: Query, name: str, rows: Rows, room: Ints) -> list[Relaxation]:
     """Return the smallest reduction of one class that fits on one of the rows; empty without rows.
 
     The rows are hosts that lack only this class.
     """
     if not rows.size:
         return []
-    best = int(room.max())
+    best, amount = int(room.max()), query.needs.amounts[name]
     if not best and name in _AT_LEAST_ONE:
         return []
-    text = f"{_change(name, amount, best)}: {{hosts}}"
+    text = f"{_change(query, name, best)}: {{hosts}}"
     return [_relaxation(hosts, name, text, rows[room == best], change=best - amount)]
 
 
 def _less_of_several(
-    hosts: HostTable, amounts: Mapping[str, int], rows: Rows, room: Mapping[str, Ints]
+    hosts: HostTable, query: Query, rows: Rows, room: Mapping[str, Ints]
 ) -> list[Relaxation]:
     """Return the reductions that make the nearest host fit, when every host lacks several classes.
 
     The nearest host has the least sum of missing shares of the requested amounts, because amounts
     of different classes cannot be added.
     """
+    amounts = query.needs.amounts
     possible = np.ones(rows.size, dtype=np.bool_)
     for name in _AT_LEAST_ONE.intersection(amounts):
         possible &= room[name] > 0
@@ -140,14 +142,39 @@ def _less_of_several(
     for name in amounts:
         if less[name]:
             winners &= fits(hosts, name, less[name], hosts.all_rows)
-    text = " and ".join(_change(name, amounts[name], less[name]) for name in changed)
-    return [_relaxation(hosts, ", ".join(changed), text + ": {hosts}", rows[winners[rows]])]
+    won = rows[winners[rows]]
+    parts = [
+        _relaxation(
+            hosts,
+            name,
+            f"{_change(query, name, less[name])}: {{hosts}}",
+            won,
+            change=less[name] - amounts[name],
+        )
+        for name in changed
+    ]
+    return [
+        Relaxation(
+            filter=NAME,
+            subject=", ".join(changed),
+            text=f"{' and '.join(part.what for part in parts)}: {count_hosts(won.size)}",
+            hosts=int(won.size),
+            examples=example_names(hosts, won),
+            parts=tuple(parts),
+        )
+    ]
 
 
-def _change(name: str, amount: int, fits: int) -> str:
+def _change(query: Query, name: str, fits: int) -> str:
+    """Return the change of one amount of the request, as text."""
+    key, less = f"resources:{name}", query.needs.amounts[name] - fits
+    is_extra = key in query.request.flavor.extra_specs
+    # The extra spec replaces the size of the flavor, which is another amount.
+    if is_extra and name in _SIZED:
+        return f"{less:,} less in the extra spec {key}"
     if not fits:
         return f"without {_WITHOUT.get(name, name)}"
-    return f"{amount - fits:,} {_LESS.get(name, f'{name} less')}"
+    return f"{less:,} {_LESS.get(name, f'{name} less')}"
 
 
 def _relaxation(

@@ -82,7 +82,9 @@ def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
     found: list[Relaxation] = []
     for one, meets in demands:
         winners = rows[~meets & (failed == 1)]
-        found.extend(without(NAME, _HINT, f"{_short(str(one))} in the query", hosts, winners))
+        # Without its only part, the query demands nothing.
+        what = f"{_short(str(one))} in the query" if len(demands) > 1 else f"the hint {_HINT}"
+        found.extend(without(NAME, _HINT, what, hosts, winners))
     return found
 
 

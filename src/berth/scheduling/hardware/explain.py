@@ -8,7 +8,6 @@ import numpy as np
 
 from berth.domain.compute.decision import Relaxation
 from berth.domain.hardware.guest_topology import (
-    GuestCell,
     GuestTopology,
     PageSizeClass,
     ThreadPolicy,
@@ -75,7 +74,10 @@ def relax_hardware(
     devices: Sequence[DeviceDemand],
     rows: Rows,
 ) -> list[Relaxation]:
-    """Return the single changes to a topology that would let some of the rows take it."""
+    """Return the single changes to a topology that would let some of the rows take it.
+
+    Its CPUs and memory are left out: the search for relaxations reduces the sizes of the flavor.
+    """
     if topology is None:
         return []
 
@@ -89,7 +91,6 @@ def relax_hardware(
             subject=change.subject,
             text=f"{change.text}: {count_hosts(change.winners.size)}",
             hosts=int(change.winners.size),
-            change=change.amount,
             examples=example_names(hosts, change.winners),
         )
         for change in _changes(topology, devices, passing)
@@ -104,28 +105,15 @@ class _Change:
     subject: str
     text: str
     winners: Rows
-    amount: int | None = None
 
 
 _Passing = Callable[..., Rows]
-_Shrink = Callable[[int], GuestTopology]
 
 
 def _changes(
     topology: GuestTopology, devices: Sequence[DeviceDemand], passing: _Passing
 ) -> Iterator[_Change]:
     """Yield changes that may help, with the rows that could then take the guest."""
-    for subject, noun, shrink, largest, step in _amounts(topology):
-
-        def works(times: int, shrink: _Shrink = shrink, step: int = step) -> bool:
-            return passing(shrink(times * step)).size > 0
-
-        less = _least(works, largest // step)
-        if less:
-            amount = less * step
-            where = " in every guest cell" if len(topology.cells) > 1 else ""
-            what = noun.removesuffix("s") if amount == 1 else noun
-            yield _Change(subject, f"{amount:,} {what}{where}", passing(shrink(amount)), -amount)
     if topology.thread_policy in (ThreadPolicy.REQUIRE, ThreadPolicy.ISOLATE):
         text = f"without the thread policy {topology.thread_policy}"
         yield _Change("thread policy", text, passing(replace(topology, thread_policy=None)))
@@ -139,59 +127,6 @@ def _changes(
     if any(demand.numa_policy is not NumaPolicy.PREFERRED for demand in devices):
         anywhere = [replace(demand, numa_policy=NumaPolicy.PREFERRED) for demand in devices]
         yield _Change("devices", "with devices anywhere on the host", passing(topology, anywhere))
-
-
-_Amount = tuple[str, str, _Shrink, int, int]
-
-
-def _amounts(topology: GuestTopology) -> Iterator[_Amount]:
-    """Yield the amounts to reduce: subject, noun, function, largest reduction, and step."""
-    cells = topology.cells
-
-    def with_cells(change: Callable[[GuestCell], GuestCell]) -> GuestTopology:
-        return replace(topology, cells=tuple(change(cell) for cell in cells))
-
-    def fewer_dedicated(less: int) -> GuestTopology:
-        return with_cells(lambda c: replace(c, dedicated_cpus=_fewer(c.dedicated_cpus, less)))
-
-    def fewer_shared(less: int) -> GuestTopology:
-        return with_cells(lambda c: replace(c, shared_cpus=_fewer(c.shared_cpus, less)))
-
-    def less_memory(less: int) -> GuestTopology:
-        return with_cells(lambda c: replace(c, memory_mb=max(c.memory_mb - less, 0)))
-
-    dedicated = max(len(cell.dedicated_cpus) for cell in cells)
-    shared = max(len(cell.shared_cpus) for cell in cells)
-    memory_mb = max(cell.memory_mb for cell in cells)
-    yield "dedicated CPUs", "fewer dedicated CPUs", fewer_dedicated, max(dedicated - 1, 0), 1
-    yield "shared CPUs", "fewer shared CPUs", fewer_shared, max(shared - 1, 0), 1
-    step = -(-topology.page_size // _KB_PER_MB) if isinstance(topology.page_size, int) else 1
-    if (
-        isinstance(topology.page_size, PageSizeClass)
-        and topology.page_size is not PageSizeClass.SMALL
-    ):
-        # The smallest huge pages on x86 have 2 MiB.
-        step = 2
-    yield "memory", "MB less memory", less_memory, max(memory_mb - step, 0), step
-
-
-def _fewer(cpus: frozenset[int], less: int) -> frozenset[int]:
-    return frozenset(sorted(cpus)[: max(len(cpus) - less, 0)])
-
-
-def _least(works: Callable[[int], bool], most: int) -> int:
-    """Return the smallest number from 1 to `most` that works, or 0 if none does."""
-    if most < 1 or not works(most):
-        return 0
-    # Bisection is valid because a larger reduction works whenever a smaller one does.
-    low, high = 1, most
-    while low < high:
-        middle = (low + high) // 2
-        if works(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 def why_no_devices(hosts: HostTable, demands: Sequence[DeviceDemand], row: int) -> str:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from berth.config.policy_file import parse_policy
+from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.request import Operation, Request
 from berth.domain.errors import PolicyError
 from berth.domain.inventory.resources import MEMORY_MB, VCPU
@@ -52,14 +53,14 @@ def test_simple_names_who_came_next() -> None:
 
 def test_simple_refuses_above_its_limit_and_says_so() -> None:
     """Above `max_cores` on every host the request is refused with a relaxation."""
-    refusal = plan(simple.build(max_cores=2), asking()).refusal
+    refusal = plan(simple.build(max_cores=3), asking(Flavor("1", "f", 2, 1024))).refusal
     assert refusal is not None
     assert [(one.filter, one.text) for one in refusal.relaxations if one.filter == "max_cores"] == [
-        ("max_cores", "1 less VCPU: 1 host")
+        ("max_cores", "1 VCPU less: 1 host")
     ]
     assert "max_cores removed 3" in refusal.message
     (counted,) = (count for count in refusal.filters if count.name == "max_cores")
-    assert counted.removed_examples[0] == "a: its use would exceed max_cores = 2 by 5"
+    assert counted.removed_examples[0] == "a: its use would exceed max_cores = 3 by 5"
 
 
 def test_simple_refuses_a_limit_that_is_none() -> None:

@@ -14,6 +14,7 @@ from berth.domain.inventory.resources import Inventory
 from berth.scheduling.evaluation import relaxation_search
 from berth.scheduling.filters import (
     aggregate_membership,
+    below_host_limits,
     fits_numa,
     has_devices,
     has_exact_amounts,
@@ -141,6 +142,80 @@ def test_two_sizes_are_reduced_together() -> None:
     assert [one.text for one in refusal.relaxations] == [
         "2 VCPU less and 2,096 MB less memory: 1 host"
     ]
+
+
+def test_one_amount_that_two_filters_limit_is_in_a_pair_once() -> None:
+    """If two filters require less memory, a pair names the reduction once."""
+    box = Box("a", inventories=sized(8, 4096, 100), used={"MEMORY_MB": 1024})
+    flavor = Flavor("1", "f", 4, 4096, 10, extra_specs={"resources:CUSTOM_GPU": "1"})
+    (pair,) = refuse([box], asking(flavor), others=EXACT[1:]).relaxations
+    assert pair.text == "1,024 MB less memory and without CUSTOM_GPU: 1 host"
+    assert [part.text for part in pair.parts] == [
+        "1,024 MB less memory: 1 host",
+        "without CUSTOM_GPU: 1 host",
+    ]
+
+
+def test_the_hosts_of_a_pair_are_counted() -> None:
+    """A pair names the number of all hosts that fit after both changes."""
+    boxes = [Box("a"), Box("b"), Box("c", used={"VCPU": 6})]
+    wanted = wanting({"trait:X": "required"}, availability_zone="az1")
+    (pair,) = refuse(boxes, wanted).relaxations
+    assert (pair.hosts, pair.examples) == (2, ("a", "b"))
+    assert pair.text == "without the availability zone az1 and without trait X: 2 hosts"
+
+
+def test_a_larger_flavor_is_a_change_if_a_filter_requires_an_exact_amount() -> None:
+    """An increase counts like any other change, and is checked by all filters."""
+    specs = {"trait:X": "required", "trait:Y": "forbidden"}
+    box = Box("a", used={"VCPU": 2}, traits=frozenset({"Y"}))
+    refusal = refuse([box], wanting({"trait:X": "required"}), others=EXACT[:1])
+    assert [one.text for one in refusal.relaxations] == ["without trait X and 2 VCPU more: 1 host"]
+    assert refuse([box], wanting(specs), others=EXACT[:1]).relaxations == ()
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        {"hw:cpu_policy": "dedicated", "trait:HW_CPU_HYPERTHREADING": "required"},
+        {"resources1:CUSTOM_X": "1", "trait1:CUSTOM_Y": "required", "resources:CUSTOM_Z": "1"},
+    ],
+)
+def test_a_pair_may_contain_a_change_that_is_invalid_alone(specs: Mapping[str, str]) -> None:
+    """Two changes of which one alone makes the request invalid are found."""
+    refusal = refuse([Box("a")], wanting(specs))
+    assert any(one.hosts == 1 and len(one.parts) == 2 for one in refusal.relaxations)
+
+
+def test_a_limit_of_the_policy_is_raised_with_a_change_to_the_request() -> None:
+    """A pair may consist of a change to the request and one that concerns the policy."""
+    full = below_host_limits.build_num_instances(max_instances_per_host=1)
+    box = Box("a", used={"VCPU": 6})
+    refusal = refuse([box], wanting({}), ("g-apart", "a"), others=[full])
+    assert [one.text for one in refusal.relaxations] == [
+        "2 VCPU less and max_instances_per_host raised by 1: 1 host"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("specs", "text"),
+    [
+        (
+            {"hw:numa_nodes": "1", "hw:numa_cpus.0": "0-3", "hw:numa_mem.0": "4096"},
+            "2 VCPU less in each hw:numa_cpus.N and as many in the flavor: 1 host",
+        ),
+        ({"resources:VCPU": "4"}, "2 less in the extra spec resources:VCPU: 1 host"),
+        ({"resources:VCPU": "4"}, "without the extra spec resources:VCPU: 1 host"),
+    ],
+)
+def test_amounts_that_extra_specs_set_are_reduced_there(
+    specs: Mapping[str, str], text: str
+) -> None:
+    """A reduction names the extra specs that contain the amount, and can be followed."""
+    cell = NumaCell(0, frozenset(range(8)), frozenset(), memory_mb=16_384)
+    box = Box("a", used={"VCPU": 6}, numa_cells=(cell,))
+    flavor = Flavor("1", "f", 2 if "resources:VCPU" in specs else 4, 4096, 10, extra_specs=specs)
+    assert text in [one.text for one in refuse([box], asking(flavor)).relaxations]
 
 
 def test_memory_in_large_pages_is_reduced_by_whole_pages() -> None:

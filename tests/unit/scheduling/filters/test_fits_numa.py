@@ -264,8 +264,7 @@ def test_it_says_what_pages_a_host_lacks(ask: Ask, size: str, memory_mb: int, wh
 @pytest.mark.parametrize(
     ("specs", "vcpus", "memory_mb", "said"),
     [
-        (DEDICATED, 9, 64, [("1 fewer dedicated CPU: 2 hosts", ("one", "two"))]),
-        (DEDICATED, 4, 4100, [("4 MB less memory: 2 hosts", ("one", "two"))]),
+        (DEDICATED, 9, 64, []),
         (
             DEDICATED | {"hw:cpu_thread_policy": "isolate"},
             2,
@@ -276,10 +275,7 @@ def test_it_says_what_pages_a_host_lacks(ask: Ask, size: str, memory_mb: int, wh
             DEDICATED | {"hw:emulator_threads_policy": "isolate"},
             8,
             64,
-            [
-                ("1 fewer dedicated CPU: 2 hosts", ("one", "two")),
-                ("without isolated emulator threads: 2 hosts", ("one", "two")),
-            ],
+            [("without isolated emulator threads: 2 hosts", ("one", "two"))],
         ),
         (
             DEDICATED | {"hw:mem_page_size": "1GB"},
@@ -287,14 +283,6 @@ def test_it_says_what_pages_a_host_lacks(ask: Ask, size: str, memory_mb: int, wh
             1024,
             [("without a page size: 2 hosts", ("one", "two"))],
         ),
-        (
-            DEDICATED | {"hw:numa_nodes": "2"},
-            18,
-            64,
-            [("1 fewer dedicated CPU in every guest cell: 1 host", ("two",))],
-        ),
-        ({"hw:numa_nodes": "1"}, 3, 64, [("1 fewer shared CPU: 3 hosts", ("busy", "one", "two"))]),
-        (DEDICATED, 9, 5000, []),
     ],
 )
 def test_it_says_what_would_fit(
@@ -304,7 +292,7 @@ def test_it_says_what_would_fit(
     memory_mb: int,
     said: list[tuple[str, tuple[str, ...]]],
 ) -> None:
-    """Relaxations name one change each, by the smallest amount."""
+    """Relaxations name one change each; the sizes of the flavor are reduced by the search."""
     found = asked(ask, specs, vcpus=vcpus, memory_mb=memory_mb).relaxed(RULE, [0, 1, 2, 3])
     assert found == said
 
