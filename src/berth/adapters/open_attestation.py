@@ -121,7 +121,7 @@ class OpenAttester:
                 body += chunk
                 # The size is checked while reading: `content-length` may be missing or wrong.
                 if len(body) > _ANSWER_BYTES_MAX:
-                    raise httpx.DecodingError(f"it sent over {_ANSWER_BYTES_MAX} bytes")
+                    raise httpx.DecodingError(f"the response has over {_ANSWER_BYTES_MAX} bytes")
         return bytes(body)
 
     def _read(self, state: _State) -> Attestation:

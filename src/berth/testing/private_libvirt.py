@@ -25,7 +25,13 @@ _END_S = 30
 
 
 class PrivateLibvirt:
-    """A running libvirtd; `uri` is the address to connect to."""
+    """A running libvirtd; `uri` is the address to connect to.
+
+    Args:
+        keeper: the keeper process, with pipes as its standard input and output.
+        uri: the address of libvirtd.
+        log: the file with the output of libvirtd, for error messages.
+    """
 
     def __init__(self, keeper: "subprocess.Popen[str]", uri: str, log: Path) -> None:
         self.uri = uri
@@ -87,7 +93,7 @@ def private_libvirt(
     """Run a libvirtd until the end of the context, then kill it and its guests.
 
     Args:
-        folder: holds the state of libvirtd, which a later one may continue with.
+        folder: holds the state of libvirtd; a later libvirtd may continue with the same state.
         host_uuid: must be unique, since libvirt does not move guests to a host with the same uuid.
         netns: name of the network namespace of libvirtd and its guests, as in `ip netns`, or None
             for that of this process.

@@ -29,7 +29,10 @@ PATH: Final = "/berth/v1/agent"
 """The path at which agents connect."""
 
 SILENT_S_MAX: Final = 45.0
-"""Seconds of silence after which an agent is pinged; after as many more it is cut off."""
+"""Seconds of silence after which an agent is pinged.
+
+After as many more seconds without an answer, its connection is closed.
+"""
 
 _UNPROVEN_FRAME_BYTES_MAX: Final = 4 * 1024
 _UNPROVEN_BYTES_MAX: Final = 16 * 1024
@@ -134,7 +137,7 @@ class AgentSocket(asyncio.Protocol):
         self._alarm = loop.call_later(after_s, self._check_silence)
 
     def _check_silence(self) -> None:
-        """Ping an agent that is silent, and cut it off if it does not answer.
+        """Ping an agent that is silent, and close its connection if it does not answer.
 
         A frozen agent, or a host without power, would otherwise keep its session for as long as
         nothing is sent to it. A living agent with rare heartbeats answers the ping.

@@ -101,7 +101,8 @@ def _decoded(text: str, what: str) -> bytes:
     try:
         return base64.b64decode(text)
     except (binascii.Error, ValueError) as error:
-        raise BuildError(f"{what} is not valid base64", blames_host=False) from error
+        reason = f"cannot make the config drive: {what} is not valid base64; encode it in base64"
+        raise BuildError(reason, blames_host=False) from error
 
 
 def _json(document: dict[str, object]) -> bytes:

@@ -38,5 +38,8 @@ def checked_name(name: str) -> str:
     is_plain = name not in {"", ".", ".."} and name.isprintable() and "/" not in name
     # An unpaired surrogate is not printable, so every plain name can be encoded.
     if not is_plain or len(name.encode()) > _NAME_BYTES_MAX:
-        raise DriverError(f"{name[:80]!r} is not the name of a file")
+        raise DriverError(
+            f"cannot use {name[:80]!r} as a file name, because it is empty, too long, a path or "
+            "not printable"
+        )
     return name

@@ -88,7 +88,7 @@ class SharedDiskStorage:
         scheme, _, uuid = address.partition(":")
         if scheme != _SCHEME:
             raise DriverError(
-                f"cannot delete disks at {address[:200]!r}: not an address of stored disks"
+                f"cannot delete disks: {address[:200]!r} is not an address of stored disks"
             )
         # The mark is deleted last, so that an interrupted deletion is found again.
         for path in (self._of(uuid), self._new(uuid)):
@@ -178,7 +178,7 @@ class SharedDiskStorage:
         # The uuid may come from an address that another host sent, so it must not lead out of the
         # folder.
         if not is_uuid(uuid):
-            raise DriverError(f"{uuid[:80]!r} is not the uuid of stored disks")
+            raise DriverError(f"cannot find stored disks: {uuid[:80]!r} is not a UUID")
         return contained_path(self._folder, uuid)
 
 

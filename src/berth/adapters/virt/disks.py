@@ -68,7 +68,11 @@ async def make_root(path: Path, image: ImageFile, root_gb: int) -> bool:
 
 
 async def make_blank(path: Path, size_bytes: int) -> bool:
-    """Create an empty disk unless the size is 0; return whether it was created."""
+    """Create an empty disk unless the size is 0; return whether it was created.
+
+    Raises:
+        DriverError: qemu-img failed.
+    """
     if size_bytes:
         await run(_PROGRAM, "create", "-q", "-f", "qcow2", str(path), str(size_bytes))
     return bool(size_bytes)
@@ -86,13 +90,21 @@ def rest_bytes(ephemeral_gb: int, swap_mb: int) -> dict[str, int]:
 
 
 async def grow(path: Path, size_bytes: int) -> None:
-    """Enlarge a disk to a size; a disk that already has that size or more stays unchanged."""
+    """Enlarge a disk to a size; a disk that already has that size or more stays unchanged.
+
+    Raises:
+        DriverError: qemu-img failed.
+    """
     if size_bytes > await virtual_bytes(str(path), "qcow2"):
         await run(_PROGRAM, "resize", "-q", "-f", "qcow2", str(path), str(size_bytes))
 
 
 async def copy(source: str, target: Path, *, source_format: str = "qcow2") -> None:
-    """Copy a disk including its backing file, from a file or an NBD address, to a new file."""
+    """Copy a disk including its backing file, from a file or an NBD address, to a new file.
+
+    Raises:
+        DriverError: qemu-img failed, or made no progress for 60 s.
+    """
     words = ("-f", source_format, "-O", "qcow2", source, str(target))
     await run(_PROGRAM, "convert", "-q", *words, idle_s=_IDLE_S)
 

@@ -135,7 +135,10 @@ def claim_state_dir(state_dir: Path, host: str) -> None:
             if not owner:  # an agent died between creating and writing the file
                 path.write_text(host)
     except OSError as error:
-        reason = f"cannot record or read the owner of the guests in {path}: {error.strerror}"
+        reason = (
+            f"cannot record or read the owner of the guests in {path} ({error.strerror}); check "
+            "the permissions and the free space"
+        )
         raise DriverError(reason) from error
 
 

@@ -85,7 +85,9 @@ async def offer(folder: GuestFolder, names: Sequence[str], host: str) -> str:
     except DriverError as error:
         process.kill()
         await process.wait(_END_S)
-        raise DriverError(f"{_PROGRAM} failed: {folder.last_error() or error}") from error
+        raise DriverError(
+            f"{_PROGRAM} cannot export disks: {folder.last_error() or error}"
+        ) from error
     bracketed = f"[{host}]" if ":" in host else host
     return f"{SCHEME}://{bracketed}:{port}/?{urlencode({'disks': ','.join(names)})}"
 

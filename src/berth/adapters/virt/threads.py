@@ -57,6 +57,9 @@ class ThreadRunner:
         """Run a function as `run` does, but wait for its end even when cancelled.
 
         This is for calls that the next operation on the same guest must not overtake.
+
+        Raises:
+            BaseException: the function raised it.
         """
         task = asyncio.ensure_future(self.run(work))
         try:

@@ -73,7 +73,12 @@ class ResolvedAddresses:
 
 
 async def look_up(host: str) -> Sequence[tuple[int, int, int, str, tuple[object, ...]]]:
-    """Return the addresses of a host as `getaddrinfo` does, without blocking the event loop."""
+    """Return the addresses of a host as `getaddrinfo` does, without blocking the event loop.
+
+    Raises:
+        OSError: the host's name cannot be resolved.
+        UnicodeError: the host's name cannot be encoded for DNS.
+    """
     return await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
 
 

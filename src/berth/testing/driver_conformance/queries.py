@@ -24,7 +24,7 @@ class QueryTests(RigFixtures):
     async def test_a_running_guest_has_diagnostics(
         self, driver: VirtDriver, with_disk: Instance
     ) -> None:
-        """They contain every CPU, the flavor's memory and the disks; CPU times never decrease."""
+        """Diagnostics have all CPUs, the memory and the disks; CPU times never decrease."""
         needs(driver, DriverFeature.DIAGNOSTICS)
         await start(driver, with_disk)
         first = await driver.diagnostics(with_disk.uuid)

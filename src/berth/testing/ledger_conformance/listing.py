@@ -82,7 +82,7 @@ class ListingTests(LedgerFixtures):
             assert [i.uuid for i in found] == [make_uuid("instance", n) for n in expected]
 
     async def test_soft_deleted_instances_may_count_as_deleted(self, ledger: Ledger) -> None:
-        """With `soft_too` they are listed with deleted instances, otherwise with all others."""
+        """With `soft_too`, soft-deleted instances are listed as deleted; otherwise they are not."""
         soft = replace(make_instance(2), status=Status.SOFT_DELETED, host="host-1")
         gone = replace(make_instance(3), status=Status.DELETED)
         await commit(ledger, (Put(make_instance(1)),), (Put(soft),), (Put(gone),))

@@ -54,6 +54,14 @@ class CommandConsumers:
     message in the queue of a batched command has one or more calls. Commands for a named server of
     this process, and fanouts, come from the process's own queue, which the broker deletes when the
     connection ends.
+
+    Args:
+        broker: the broker's settings.
+        handlers: the handlers of this process by command.
+        codec: encodes and decodes messages.
+        refusals: records the messages that are refused.
+        telemetry: receives the events and failures of this object.
+        own: the name of this process, unique among the processes of the broker.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Statements that read the footprints of projects' instances.
 
 The row of an instance has columns for its footprint and for the revision at which the footprint was
-computed. If that is not the revision of the row, an older version of Berth, which does not know the
-columns, has written the row, and the footprint is read from the body.
+computed. If that revision differs from the revision of the row, the row was last written by an
+older version of Berth, which does not know the columns. The footprint is then read from the body.
 """
 
 from functools import cache

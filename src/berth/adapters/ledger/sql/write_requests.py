@@ -96,7 +96,10 @@ def answers_of(
 def failures_of(requests: Sequence[WriteRequest], error: BaseException) -> Answers:
     """Return each request with an error, wrapped in a LedgerError unless it is a BerthError."""
     if not isinstance(error, BerthError):
-        wrapped = LedgerError(f"the write cannot be stored: {error!r}")
+        wrapped = LedgerError(
+            f"the ledger cannot store the write ({error!r}); if other writes also fail, check the "
+            "database"
+        )
         wrapped.__cause__ = error
         error = wrapped
     return [(request, error) for request in requests]

@@ -4,7 +4,7 @@ Python's sqlite3 releases the interpreter lock at every step of a statement, tha
 and takes it again. While another thread executes Python code, each such step costs up to 5 ms.
 Every statement here therefore has a single step: rows are loaded as one row of JSON, and written by
 multi-row statements. `OR ROLLBACK` spares SQLite the journal that it would keep to undo one
-statement.
+statement. The functions raise `sqlite3.Error` if SQLite fails.
 """
 
 import sqlite3

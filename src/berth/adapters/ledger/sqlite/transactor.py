@@ -104,7 +104,9 @@ class _RunningCheckpoint:
 class Transactor:
     """Commits batches and checkpoints them, on one connection and in one thread.
 
-    Each `begin` must be followed by `commit` or `roll_back`.
+    Each `begin` must be followed by `commit` or `roll_back`. Except for `roll_back`, the methods
+    that use the connection raise `sqlite3.Error` if SQLite fails, for example because the file is
+    locked or the disk is full, and LedgerError if a record of the write-ahead log is damaged.
 
     Args:
         connection: a connection that only the transactor uses.

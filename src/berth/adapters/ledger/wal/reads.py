@@ -2,7 +2,7 @@
 
 A read yields a statement with its parameters, receives the items found as one JSON array, and
 returns the result. A ledger runs the statements with or without `await`, in one transaction if they
-must see the same state.
+must see the same state. A read raises LedgerError if stored data cannot be decoded.
 """
 
 import asyncio
@@ -360,7 +360,7 @@ def _uuid(instance: Instance) -> str:
 
 def _decided(record: Record) -> tuple[float, str]:
     if not isinstance(record, Decision):
-        raise TypeError(record)
+        raise TypeError(f"the ledger read a {type(record).__name__} as a Decision")
     return (record.decided_at_s, record.request_id)
 
 

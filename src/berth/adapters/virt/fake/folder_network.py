@@ -201,7 +201,7 @@ class FolderNetwork(FakeNetwork):
             part.replace(path)
         except OSError as error:
             raise DriverError(
-                f"cannot write {path} ({error.strerror}); check the folder"
+                f"cannot write {path} ({error.strerror}); check the folder's permissions"
             ) from error
 
     def _remove(self, name: str) -> bool:
@@ -236,5 +236,5 @@ def _name(folder: str, kind: str, instance_uuid: str) -> str:
         DriverError: the uuid cannot be part of a file name.
     """
     if _KEY.fullmatch(instance_uuid) is None:
-        raise DriverError(f"{instance_uuid!r} is not the uuid of an instance")
+        raise DriverError(f"{instance_uuid!r} is not the UUID of an instance")
     return f"{folder}/{kind}-{instance_uuid}.json"

@@ -200,7 +200,11 @@ class LibvirtBuilder:
         return known
 
     async def settle_size(self, known: GuestRecord) -> GuestRecord:
-        """Apply the wanted size to a guest that is off, and return the updated record."""
+        """Apply the wanted size to a guest that is off, and return the updated record.
+
+        Raises:
+            DriverError: qemu-img failed, or the record cannot be written.
+        """
         if known.size == known.wanted:
             return known
         folder = self._registry.folder(known.uuid)

@@ -144,6 +144,9 @@ def make_passable(path: Path) -> None:
 class LibvirtGuestRegistry:
     """Finds guests, and removes those that an agent left unfinished when it died.
 
+    The methods raise DriverError if a guest's uuid is invalid, and if libvirtd rejects a call or
+    cannot be reached.
+
     Args:
         host: the host's settings.
         connection: calls libvirtd.

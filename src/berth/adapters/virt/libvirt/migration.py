@@ -100,7 +100,10 @@ def target_of(address: str, uuid: str, networks: Networks = ()) -> MigrationTarg
     try:
         peer = urlsplit(given["uri"])
     except ValueError as error:
-        reason = f"{redact_url(given['uri'])[:200]!r} is not a URI of a libvirtd"
+        reason = (
+            f"{redact_url(given['uri'])[:200]!r} is not a URI of a libvirtd; set virt.peer_uri "
+            "on the destination host"
+        )
         raise DriverError(reason) from error
     # The URI comes from another host, and some schemes and parameters make libvirt start programs.
     if (
@@ -145,7 +148,11 @@ class LibvirtMigration:
         self._is_over = asyncio.Event()
 
     async def cancel(self) -> None:
-        """Cancel the migration, unless it is already too late, and wait for its end."""
+        """Cancel the migration, unless it is already too late, and wait for its end.
+
+        Raises:
+            DriverError: libvirtd rejected the call or cannot be reached.
+        """
         self._is_cancelled = True
         for _ in range(_PATIENCE):
             await self._abort()
@@ -270,7 +277,11 @@ class LibvirtMigration:
 
 
 async def abort_job(connection: LibvirtConnection, uuid: str) -> bool:
-    """Abort libvirt's job on a guest; return whether there was one to abort."""
+    """Abort libvirt's job on a guest; return whether there was one to abort.
+
+    Raises:
+        DriverError: libvirtd rejected the call or cannot be reached.
+    """
 
     def give_up(domain: Domain) -> bool:
         if not has_job(domain):

@@ -180,7 +180,11 @@ class QemuBuilder:
             machine.record(rescue_image=rescue_image)
 
     async def settle_size(self, machine: Machine) -> None:
-        """Apply the wanted size to a guest without a process."""
+        """Apply the wanted size to a guest without a process.
+
+        Raises:
+            DriverError: qemu-img failed, or the spec cannot be written.
+        """
         spec = machine.spec
         if spec.size == spec.wanted:
             return
@@ -192,7 +196,8 @@ class QemuBuilder:
             memory = os.open(machine.folder.memory, os.O_RDONLY)
         except OSError as error:
             raise DriverError(
-                f"cannot read the saved memory of guest {machine.spec.uuid}: {error.strerror}"
+                f"cannot read {machine.folder.memory}, the saved memory of guest "
+                f"{machine.spec.uuid} ({error.strerror}); check the file, or stop the guest"
             ) from error
         try:
             # The accelerator must be the one with which the guest was suspended, because QEMU

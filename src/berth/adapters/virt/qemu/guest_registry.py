@@ -22,6 +22,8 @@ _END_S = 5.0
 class QemuGuestRegistry:
     """Finds guests, and adopts those of earlier drivers at the first access.
 
+    The first access raises DriverError if the folder of the guests belongs to another host.
+
     Args:
         host: the host's settings.
         clock: provides the time.

@@ -163,7 +163,11 @@ class Machine:
         return await self._qmp.execute(command, arguments, fd=fd, timeout_s=timeout_s)
 
     async def ask(self, command: str) -> Message:
-        """Execute a QMP query, and return the resulting object."""
+        """Execute a QMP query, and return the resulting object.
+
+        Raises:
+            QmpError: see `Qmp.execute`.
+        """
         return cast("Message", await self.execute(command))
 
     async def status(self) -> str:
@@ -288,12 +292,20 @@ class Machine:
         self.spec = changed
 
     def set_power(self, power: Power, reason: str = "") -> None:
-        """Record the power state of the guest, and publish it as an event."""
+        """Record the power state of the guest, and publish it as an event.
+
+        Raises:
+            SpecNotWrittenError: the spec cannot be written.
+        """
         self.record(power=power, reason=reason)
         self._publish(GuestEvent(self.spec.uuid, power, reason))
 
     async def wait_for(self, are_left: Sequence[str]) -> str:
-        """Wait for a status of QEMU not in `are_left`, and return it; "" if QEMU has ended."""
+        """Wait for a status of QEMU not in `are_left`, and return it; "" if QEMU has ended.
+
+        Raises:
+            QmpError: the process exists but does not answer.
+        """
         while (status := await self.status()) in are_left:
             await self._clock.sleep(_POLL_S)
         return status
@@ -311,7 +323,10 @@ class Machine:
             fd = os.open(self.folder.memory, flags, 0o600)
         except OSError as error:
             self.give_up_saving()
-            reason = f"cannot save the memory of guest {self.spec.uuid}: {error.strerror}"
+            reason = (
+                f"cannot save the memory of guest {self.spec.uuid} to {self.folder.memory} "
+                f"({error.strerror}); check the permissions and the free space"
+            )
             raise DriverError(reason) from error
         try:
             # Capabilities of an earlier live migration persist: with return-path QEMU would read
@@ -333,7 +348,11 @@ class Machine:
             os.close(fd)
 
     def give_up_saving(self) -> None:
-        """Delete partially saved memory, and record that no memory is being saved."""
+        """Delete partially saved memory, and record that no memory is being saved.
+
+        Raises:
+            SpecNotWrittenError: the spec cannot be written.
+        """
         self.folder.memory.unlink(missing_ok=True)
         self.record(is_saving=False)
 
@@ -374,7 +393,11 @@ class Machine:
         return is_written and await self.status() == "postmigrate"
 
     async def set_capabilities(self, wanted: Mapping[str, bool]) -> None:
-        """Set the capabilities of the next migration."""
+        """Set the capabilities of the next migration.
+
+        Raises:
+            QmpError: QEMU rejected the command, or does not answer.
+        """
         capabilities = [{"capability": name, "state": state} for name, state in wanted.items()]
         await self.execute("migrate-set-capabilities", {"capabilities": capabilities})
 

@@ -35,6 +35,9 @@ async def listen_for_guest(machine: Machine, address: str) -> str:
     Args:
         machine: the waiting guest.
         address: the address of this host for other hosts.
+
+    Raises:
+        QmpError: QEMU rejected a command, or does not answer.
     """
     await machine.set_capabilities(_BOTH)
     ports: dict[str, str | int] = {}
@@ -49,7 +52,12 @@ async def listen_for_guest(machine: Machine, address: str) -> str:
 
 
 async def resume_if_arrived(machine: Machine) -> bool:
-    """Continue a guest if its migration to this host is complete; return False if it is not."""
+    """Continue a guest if its migration to this host is complete; return False if it is not.
+
+    Raises:
+        QmpError: QEMU rejected a command, or does not answer.
+        SpecNotWrittenError: the spec cannot be written.
+    """
     status = await machine.status()
     if status in _ARRIVING:
         return False

@@ -95,7 +95,7 @@ class Qmp:
                 await self._send(line + b"\n", fd)
                 message = await answer
         except TimeoutError as error:  # before OSError, of which it is a subclass
-            reason = f"QEMU does not answer within {timeout_s:g} s"
+            reason = f"QEMU did not answer within {timeout_s:g} s"
             raise QmpError(f"cannot execute {command}: {reason}") from error
         except OSError as error:
             reason = f"the connection to QEMU broke ({error.strerror or error})"

@@ -95,7 +95,9 @@ class QemuFolder(GuestFolder):
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
-            raise DriverError(f"{self._spec} cannot be read: {error}") from error
+            raise DriverError(
+                f"cannot read {self._spec} ({error}); check the permissions, or destroy the guest"
+            ) from error
 
     def write(self, spec: GuestSpec) -> None:
         """Write the spec atomically, so that a crash leaves either the old spec or the new one.
@@ -114,7 +116,7 @@ class QemuFolder(GuestFolder):
             new.replace(self._spec)
         except OSError as error:
             raise SpecNotWrittenError(
-                f"{self._spec} cannot be written: {error.strerror}"
+                f"cannot write {self._spec} ({error.strerror}); check the permissions and the space"
             ) from error
 
     @contextmanager
@@ -143,7 +145,9 @@ class QemuFolder(GuestFolder):
         try:
             fd = os.open(self.path, os.O_PATH | os.O_DIRECTORY)
         except OSError as error:
-            raise DriverError(f"{self.path} cannot be opened: {error.strerror}") from error
+            raise DriverError(
+                f"cannot open {self.path} ({error.strerror}); check the permissions"
+            ) from error
         try:
             yield f"/proc/self/fd/{fd}/{name}"
         finally:

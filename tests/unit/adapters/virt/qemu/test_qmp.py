@@ -107,7 +107,7 @@ async def test_without_an_answer_somebody_waits_for_a_while(server: Server) -> N
         return []
 
     server.answer = note
-    with pytest.raises(QmpError, match=r"slow: QEMU does not answer within 0\.05 s"):
+    with pytest.raises(QmpError, match=r"slow: QEMU did not answer within 0\.05 s"):
         await qmp.execute("slow", timeout_s=0.05)
     server.write(server.ok(asked[0]))
     server.answer = lambda one: [server.ok(one, 7)]

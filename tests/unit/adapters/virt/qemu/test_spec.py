@@ -43,7 +43,7 @@ def test_a_spec_is_read_as_it_was_written(folder: QemuFolder) -> None:
 def test_a_spec_that_cannot_be_read_is_an_error(folder: QemuFolder, text: str) -> None:
     """A damaged spec raises an error instead of counting as missing."""
     (folder.path / "spec.json").write_text(text)
-    with pytest.raises(DriverError, match="cannot be read"):
+    with pytest.raises(DriverError, match="cannot read"):
         folder.read()
 
 
