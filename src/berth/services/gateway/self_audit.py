@@ -5,14 +5,18 @@ would be expensive, so the audit keeps a signature of the replica's data about e
 hosts whose signature has not changed. After a change the ledger is read when new discrepancies
 would be old enough to be reported, and then in each pass while discrepancies remain.
 
+After the start of a process every host seems to have changed. If there are many, one audit of the
+whole ledger shows which of them are in order, and only the others are audited by themselves.
+
 Only allocations that nothing needs any longer are repaired: those of instances that were deleted or
 are on no host, and those of moves that have ended. Everything else is reported to the operator.
 """
 
+import asyncio
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from berth.domain.errors import NotFoundError
 from berth.domain.ledger.discrepancy import AuditAges, Discrepancy, Repair
@@ -30,6 +34,10 @@ from berth.services.replica.replica import Replica
 _AGES: Final = AuditAges()
 # Audits run this many seconds after a change. Earlier, a discrepancy would be too young to report.
 _LOOKS_AFTER_S: Final = (_AGES.grace_s + 1.0, _AGES.task_s + 1.0)
+# So many hosts that are new to the process share an audit of the whole ledger. It waits this many
+# seconds after the first of them is due, because agents report once a minute.
+_SHARED_MIN: Final = 20
+_SHARED_DELAY_S: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -48,6 +56,17 @@ class _LastAudit:
     since_s: float = 0.0
     count: int = 0
     found: frozenset[tuple[str, str]] = field(default_factory=frozenset[tuple[str, str]])
+
+
+class _SharedAudit(NamedTuple):
+    """The result of an audit of the whole ledger at a Unix time: the hosts with discrepancies.
+
+    `is_complete` is false if there are more discrepancies than an audit reports.
+    """
+
+    at_s: float
+    suspects: frozenset[str | None]
+    is_complete: bool
 
 
 def is_safe_to_repair(found: Discrepancy) -> bool:
@@ -95,6 +114,10 @@ class SelfAudit:
         self._metrics = metrics
         self._down_time_s = service_down_time_s
         self._last_audits: dict[str, _LastAudit] = {}
+        # The hosts that have not changed since this process first saw them.
+        self._new: set[str] = set()
+        self._shared = _SharedAudit(-math.inf, frozenset(), is_complete=False)
+        self._sharing = asyncio.Lock()
         self._auditing = AuditService(
             ledger=ledger,
             replica=replica,
@@ -118,14 +141,44 @@ class SelfAudit:
         signature, now_s = self._signature(host), self._clock.now_s()
         look = self._last_audits.get(host)
         if look is None or look.signature != signature:
+            if look is None and signature:
+                self._new.add(host)
+            else:
+                self._new.discard(host)
             found = frozenset[tuple[str, str]]() if look is None else look.found
             look = self._last_audits[host] = _LastAudit(signature, now_s, found=found)
         age_s = now_s - look.since_s
         next_s = min(_LOOKS_AFTER_S[look.count :], default=math.inf)
         if signature and (look.found or age_s >= next_s):
-            look.found = await self._audit_now(host, look.found)
-            look.count = sum(after_s <= age_s for after_s in _LOOKS_AFTER_S)
+            is_in_order = not look.found and await self._is_in_order(host, look.since_s + next_s)
+            if is_in_order is False:
+                look.found = await self._audit_now(host, look.found)
+            if is_in_order is not None:
+                look.count = sum(after_s <= age_s for after_s in _LOOKS_AFTER_S)
+        if look.found or look.count == len(_LOOKS_AFTER_S):
+            self._new.discard(host)
         await self._notices.save(host)
+
+    async def _is_in_order(self, host: str, due_s: float) -> bool | None:
+        """Return whether a shared audit found no discrepancy on a host; None if it is yet to come.
+
+        Args:
+            host: the host.
+            due_s: the Unix time from which an audit of the host would find all discrepancies.
+        """
+        if host not in self._new or len(self._new) < _SHARED_MIN:
+            return False
+        async with self._sharing:
+            if self._shared.at_s < due_s:
+                if self._clock.now_s() < due_s + _SHARED_DELAY_S:
+                    return None
+                self._shared = await self._audit_all()
+        return self._shared.is_complete and host not in self._shared.suspects
+
+    async def _audit_all(self) -> _SharedAudit:
+        report = await self._auditing.audit(_AGES, service_down_time_s=self._down_time_s())
+        wrong = (one.host for one in report.discrepancies if not one.is_reported_by_agent)
+        return _SharedAudit(report.audited_at_s, frozenset(wrong), is_complete=not report.is_cut)
 
     def _signature(self, host: str) -> int:
         """Return a hash of a host's usage, guests and capacity; 0 if it has no usage or guests."""

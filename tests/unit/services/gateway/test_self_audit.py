@@ -307,3 +307,32 @@ async def test_a_move_that_is_left_behind_is_told_and_not_touched(agents: Agents
     assert len(await ledger.allocations()) == 1
     assert agents.counted.of(DiscrepancyCode.MOVE_LEFT_BEHIND, "found") == 1
     assert (await ledger.get(Migration, left.uuid)) == left
+
+
+async def test_many_hosts_share_the_audits_after_a_start(
+    agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One read of the whole ledger each serves the hosts in order; others are read themselves."""
+    monkeypatch.setattr("berth.services.gateway.self_audit._SHARED_MIN", 2)
+    first = await agents.office.place(1)
+    await agents.office.place(2)
+    await agents.desk.ledger.write(Free(first.uuid))
+    reads = 0
+    snapshot = agents.desk.ledger.snapshot
+
+    async def count(now_s: float) -> object:
+        nonlocal reads
+        reads += 1
+        return await snapshot(now_s)
+
+    monkeypatch.setattr(agents.desk.ledger, "snapshot", count)
+    await agents.look(2)
+    assert (reads, agents.counted.looks) == (0, 0)
+    await agents.look(2)
+    assert reads == 1
+    assert agents.counted.of(DiscrepancyCode.MISSING_ALLOCATION, "found") == 1
+    looks = agents.counted.looks
+    assert 0 < looks <= 2
+    await agents.office.place(3)
+    await agents.look(20)
+    assert reads == 1
