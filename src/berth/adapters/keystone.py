@@ -209,8 +209,7 @@ class KeystoneTokens:
             # keystoneauth1 has already logged in again and repeated the request.
             self._forget(session)
             raise TokenServiceDownError(
-                "Keystone refuses a new token of Berth's account; check that the account is "
-                "enabled",
+                "Keystone issues no token for Berth's account; check that the account is enabled",
                 _REFUSED_PAUSE_S,
             )
         if status == requests.codes.forbidden:

@@ -67,7 +67,7 @@ class Front:
                 path=scope["path"],
             )
             if has_begun(scope):
-                # A second response is impossible. Raising makes the server cut the connection, so
+                # A second response is impossible. Raising makes the server close the connection, so
                 # the client does not mistake a partial body for the whole.
                 raise
             await send_error(scope, send, HttpError(500, NOTHING_SAID))

@@ -63,15 +63,27 @@ class ApiConnection:
         return self.ask("GET", path, params=params)
 
     def post(self, path: str, body: object) -> Json:
-        """Send a POST request and return the response; see `ask` for errors."""
+        """Send a POST request and return the response; see `ask` for errors.
+
+        Raises:
+            CommandError: see `ask`.
+        """
         return self.ask("POST", path, body=body)
 
     def put(self, path: str, body: object) -> Json:
-        """Send a PUT request and return the response; see `ask` for errors."""
+        """Send a PUT request and return the response; see `ask` for errors.
+
+        Raises:
+            CommandError: see `ask`.
+        """
         return self.ask("PUT", path, body=body)
 
     def delete(self, path: str) -> None:
-        """Send a DELETE request; see `ask` for errors."""
+        """Send a DELETE request; see `ask` for errors.
+
+        Raises:
+            CommandError: see `ask`.
+        """
         self.ask("DELETE", path)
 
     def pages(self, path: str, key: str, by: str = "id", /, **params: object) -> list[Json]:
@@ -82,6 +94,9 @@ class ApiConnection:
             key: name of the list in the responses.
             by: field of an item that the next page takes as its marker.
             params: query parameters; None values are omitted.
+
+        Raises:
+            CommandError: see `ask`.
         """
         found: list[Json] = []
         marker: str | None = None
@@ -236,7 +251,11 @@ def segment(text: str) -> str:
 def connected(
     command: Callable[Concatenate[ApiConnection, P], R],
 ) -> Callable[P, R]:
-    """Add the connection options to a command and pass it a connection as its first argument."""
+    """Add the connection options to a command and pass it a connection as its first argument.
+
+    Raises:
+        CommandError: the URL is invalid, or no password is given.
+    """
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:

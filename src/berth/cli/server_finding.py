@@ -29,7 +29,11 @@ timeout_option = click.option(
 
 
 def find_servers(api: ApiConnection, **filters: object) -> list[Json]:
-    """Return servers with all details; filters that are None are omitted."""
+    """Return servers with all details; filters that are None are omitted.
+
+    Raises:
+        CommandError: see `ApiConnection.ask`.
+    """
     return api.pages(f"{PATH}/detail", "servers", **filters)
 
 

@@ -33,7 +33,7 @@ class GuestSize(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, flavor: Flavor) -> "GuestSize":
-        """Return the size that a flavor specifies."""
+        """Return the size that a flavor specifies, with at least 1 vCPU and 1 MiB of memory."""
         return cls(
             max(1, flavor.vcpus),
             max(1, flavor.memory_mb),

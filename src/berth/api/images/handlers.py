@@ -40,7 +40,11 @@ async def list_image_versions(call: Call) -> Answer:
 
 
 async def list_images(call: Call) -> Answer:
-    """List the images that match the filters, sorted by name."""
+    """List the images that match the filters, sorted by name.
+
+    Raises:
+        InvalidInputError: no item has the marker as its key.
+    """
     asked = call.query(ImagesQuery)
     images = sorted(call.parts.images.values(), key=lambda image: (image.name, image.image_id))
     views = [view for view in map(_view, images) if _is_wanted(call, view)]

@@ -35,7 +35,11 @@ _ID_DIGITS_MAX = 18
 
 
 async def show_info(call: Call) -> Answer:
-    """Show the information that this zone publishes about itself, as its settings allow."""
+    """Show the information that this zone publishes about itself, as its settings allow.
+
+    Raises:
+        HttpError: 501 when this deployment is not a zone.
+    """
     return Answer(ZoneInfoAnswer(zone=zone_parts(call.parts).info.info()))
 
 
@@ -43,26 +47,46 @@ async def show_info(call: Call) -> Answer:
 
 
 async def list_zones(call: Call) -> Answer:
-    """List the child zones with name, URL and state."""
+    """List the child zones with name, URL and state.
+
+    Raises:
+        HttpError: 501 when this deployment is not a zone.
+    """
     states = zone_parts(call.parts).watch.states()
     zones = await zone_parts(call.parts).zones.all()
     return Answer(ZoneLinesAnswer(zones=[_line(one, states.get(one.zone_id)) for one in zones]))
 
 
 async def list_zones_in_detail(call: Call) -> Answer:
-    """List the child zones with all fields and the information that they publish."""
+    """List the child zones with all fields and the information that they publish.
+
+    Raises:
+        HttpError: 501 when this deployment is not a zone.
+    """
     states = zone_parts(call.parts).watch.states()
     zones = await zone_parts(call.parts).zones.all()
     return Answer(ZoneViewsAnswer(zones=[_view(one, states.get(one.zone_id)) for one in zones]))
 
 
 async def show_zone(call: Call) -> Answer:
-    """Show a child zone."""
+    """Show a child zone.
+
+    Raises:
+        HttpError: 501 when this deployment is not a zone.
+        NotFoundError: no child has this id.
+    """
     return _shown(call, await zone_parts(call.parts).zones.get(_zone_id(call)))
 
 
 async def create_zone(call: Call) -> Answer:
-    """Create the record of a child zone."""
+    """Create the record of a child zone.
+
+    Raises:
+        HttpError: 501 when this deployment is not a zone.
+        InvalidInputError: a field is invalid, or the name is that of this zone.
+        ConflictError: the name is taken, the zone has `ZONES_MAX` children, or every attempt lost a
+            race against another change of the zones.
+    """
     zones = zone_parts(call.parts).zones
     fields = call.body(NewZoneBody).zone
     new = NewZone(
@@ -78,7 +102,14 @@ async def create_zone(call: Call) -> Answer:
 
 
 async def update_zone(call: Call) -> Answer:
-    """Update the record of a child zone; missing fields stay unchanged."""
+    """Update the record of a child zone; missing fields stay unchanged.
+
+    Raises:
+        HttpError: 501 when this deployment is not a zone.
+        InvalidInputError: a field is invalid.
+        NotFoundError: no child has this id.
+        ConflictError: every attempt lost a race against another change of the zones.
+    """
     zones = zone_parts(call.parts).zones
     fields = call.body(ZoneChangeBody).zone
     change = ZoneChange(
@@ -93,7 +124,13 @@ async def update_zone(call: Call) -> Answer:
 
 
 async def delete_zone(call: Call) -> Answer:
-    """Delete the record of a child zone; its servers keep running."""
+    """Delete the record of a child zone; its servers keep running.
+
+    Raises:
+        HttpError: 501 when this deployment is not a zone.
+        NotFoundError: no child has this id.
+        ConflictError: every attempt lost a race against another change of the zones.
+    """
     zones = zone_parts(call.parts).zones
     await zones.delete(_zone_id(call))
     return Answer()

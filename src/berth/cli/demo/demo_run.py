@@ -93,6 +93,11 @@ async def watched_replay(
     """Replay a workload and return the report.
 
     The progress bar goes to standard error if `as_json` is set.
+
+    Raises:
+        UnavailableError: the service did not answer within the client's retries.
+        ServiceError: the service refused a request.
+        TimeoutError: a decision or a deletion took longer than a minute.
     """
     arrivals = len(workload.arrivals)
     total = arrivals if options.limit is None else min(options.limit, arrivals)

@@ -185,7 +185,7 @@ class ReallocationTests(LedgerFixtures):
         assert refusal.shortages == (Shortage(HOST_2, VCPU, 4, 0, ShortageRule.NO_PROVIDER),)
 
     async def test_usage_above_the_capacity_may_not_grow(self, ledger: Ledger) -> None:
-        """Usage above the capacity may stay or shrink, of one consumer or of several together."""
+        """Usage above the capacity may stay or shrink, but not grow."""
         await commit(ledger, *make_fleet(1), put(make_share(1, on_1=6), make_share(2, on_1=6)))
         fewer = {VCPU: Inventory(total=8, max_unit=16)}
         await commit(ledger, (Put(replace(make_provider(1), inventories=fewer)),))

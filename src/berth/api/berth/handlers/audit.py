@@ -7,12 +7,20 @@ from berth.services.auditing import AuditService
 
 
 async def show_audit(call: Call) -> Answer:
-    """List the discrepancies in the ledger, or only those that concern one host."""
+    """List the discrepancies in the ledger, or only those that concern one host.
+
+    Raises:
+        NotFoundError: there is no such host.
+    """
     return Answer(await _audit(call, mends=False))
 
 
 async def audit_and_mend(call: Call) -> Answer:
-    """Audit the ledger and repair the discrepancies that are safe to repair automatically."""
+    """Audit the ledger and repair the discrepancies that are safe to repair automatically.
+
+    Raises:
+        NotFoundError: there is no such host.
+    """
     return Answer(await _audit(call, mends=True))
 
 

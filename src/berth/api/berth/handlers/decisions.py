@@ -113,7 +113,11 @@ def _hosts(call: Call, capacity: Capacity, limit: int) -> list[HostCapacity]:
 
 
 async def list_decisions(call: Call) -> Answer:
-    """List the newest decisions: the project's own, or all for administrators."""
+    """List the newest decisions: the project's own, or all for administrators.
+
+    Raises:
+        NotFoundError: the caller sees no such server.
+    """
     query = call.query(DecisionsQuery)
     limit = limit_of(call, query.limit)
     if query.server is not None:
@@ -151,6 +155,10 @@ async def try_decision(call: Call) -> Answer:
     """Decide on a request as POST /servers would, without claiming or storing anything.
 
     For administrators, the decision also names the host that would have won without each weigher.
+
+    Raises:
+        InvalidInputError: a field is invalid; the error names the field and the reason.
+        HttpError: 403 when the order contains a field that only administrators may use.
     """
     # Fields of all microversions are accepted, since this API has no microversions.
     asked = await read_order(call, None)

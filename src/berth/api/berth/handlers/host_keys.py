@@ -40,14 +40,24 @@ def _view(identity: HostIdentity, now_s: float) -> HostKeyView:
 
 
 async def list_keys(call: Call) -> Answer:
-    """List the identities of hosts."""
+    """List the identities of hosts.
+
+    Raises:
+        HttpError: 501 when this process serves no agents.
+    """
     now_s = call.parts.clock.now_s()
     await call.parts.follower.catch_up()
     return Answer(HostKeysAnswer([_view(one, now_s) for one in _identities(call).all()]))
 
 
 async def enroll(call: Call) -> Answer:
-    """Make a one-time token with which the agent of a host adds its key."""
+    """Make a one-time token with which the agent of a host adds its key.
+
+    Raises:
+        InvalidInputError: the host's name or the life of the token is invalid.
+        HttpError: 501 when this process serves no agents.
+        ConflictError: every attempt lost a race against another change of the host's keys.
+    """
     body, host = call.body(EnrolBody), call.key("host")
     expires_at_s = call.parts.clock.now_s() + body.life_s
     token = await _identities(call).enroll(host, life_s=body.life_s)
@@ -55,19 +65,39 @@ async def enroll(call: Call) -> Answer:
 
 
 async def redeem(call: Call) -> Answer:
-    """Exchange a one-time token for a key; agents call this without other credentials."""
+    """Exchange a one-time token for a key; agents call this without other credentials.
+
+    Raises:
+        InvalidInputError: the key is not an Ed25519 public key.
+        AccessDeniedError: the token is wrong, used or expired.
+        HttpError: 501 when this process serves no agents.
+        ConflictError: every attempt lost a race against another change of the host's keys.
+    """
     body = call.body(RedeemBody)
     await _identities(call).redeem(call.key("host"), body.token, body.public_key)
     return Answer(EnrolledAnswer([encoded_key(key) for key in call.parts.control_keys()]))
 
 
 async def rotate(call: Call) -> Answer:
-    """Have the agent of a host replace its key."""
+    """Have the agent of a host replace its key.
+
+    Raises:
+        NotFoundError: the host was never enrolled.
+        ConflictError: the keys of the host are revoked, it has none yet, or every attempt lost a
+            race against another change of them.
+        HttpError: 501 when this process serves no agents.
+    """
     await _identities(call).rotate(call.key("host"))
     return Answer()
 
 
 async def revoke(call: Call) -> Answer:
-    """Revoke the keys and the token of a host, and disconnect its agent."""
+    """Revoke the keys and the token of a host, and disconnect its agent.
+
+    Raises:
+        NotFoundError: the host was never enrolled.
+        HttpError: 501 when this process serves no agents.
+        ConflictError: every attempt lost a race against another change of the host's keys.
+    """
     await _identities(call).revoke(call.key("host"))
     return Answer()

@@ -77,7 +77,11 @@ def pool_view(free: FreePool) -> PciPoolView:
 
 
 async def list_hosts(call: Call) -> Answer:
-    """List hosts sorted by name, all of them or one page."""
+    """List hosts sorted by name, all of them or one page.
+
+    Raises:
+        InvalidInputError: no host has the marker's uuid.
+    """
     query = call.query(HostsQuery)
     await call.parts.follower.catch_up()
     uuids = page_after(host_uuids(call.parts), query.marker, query.limit)
@@ -85,7 +89,11 @@ async def list_hosts(call: Call) -> Answer:
 
 
 async def show_host(call: Call) -> Answer:
-    """Show a host by its name or uuid."""
+    """Show a host by its name or uuid.
+
+    Raises:
+        NotFoundError: there is no such host.
+    """
     return Answer(host_answer(call.parts, await call.parts.hosts.get(call.key("name"))))
 
 
@@ -196,7 +204,13 @@ def _service(parts: ApiParts, service: Service) -> ServiceState:
 
 
 async def set_ratios(call: Call) -> Answer:
-    """Set or remove an operator's allocation ratios for a host, and show the host."""
+    """Set or remove an operator's allocation ratios for a host, and show the host.
+
+    Raises:
+        NotFoundError: there is no such host.
+        InvalidInputError: the host has no inventory of a class, or a ratio is out of range.
+        ConflictError: every attempt lost a race against another change.
+    """
     parts, name = call.parts, call.key("name")
     setting = RatioOverrides(parts.ledger, parts.follower, parts.replica)
     await setting.set(name, call.body(RatiosBody).ratios)
@@ -204,7 +218,12 @@ async def set_ratios(call: Call) -> Answer:
 
 
 async def plan_write_off(call: Call) -> Answer:
-    """Show the moves that writing off a host would end, and the resources that it would free."""
+    """Show the moves that writing off a host would end, and the resources that it would free.
+
+    Raises:
+        NotFoundError: the host has no compute service.
+        ConflictError: the service is not forced down, or the agent has sent a recent heartbeat.
+    """
     found = await _writing_off(call).plan(
         call.key("name"), service_down_time_s=call.parts.service_down_time_s
     )
@@ -212,7 +231,14 @@ async def plan_write_off(call: Call) -> Answer:
 
 
 async def write_off(call: Call) -> Answer:
-    """Write off a lost host: end the moves with leftovers there, and free their allocations."""
+    """Write off a lost host: end the moves with leftovers there, and free their allocations.
+
+    Raises:
+        NotFoundError: the host has no compute service.
+        ConflictError: the service is not forced down, the agent has sent a recent heartbeat, or
+            every attempt lost a race against another change. Some moves may already have ended;
+            repeat the write-off to end the others.
+    """
     done = await _writing_off(call).write_off(
         call.key("name"), service_down_time_s=call.parts.service_down_time_s
     )

@@ -41,7 +41,11 @@ async def show_instance(call: Call) -> Answer:
 
 
 async def show_zone(call: Call) -> Answer:
-    """Show the availability zone that a server is bound to, and that of its host."""
+    """Show the availability zone that a server is bound to, and that of its host.
+
+    Raises:
+        NotFoundError: there is no such server.
+    """
     await call.parts.follower.catch_up()
     instance = await _live_instance(call)
     zone = zone_of(call.parts, instance.host) if instance.host else None
@@ -56,7 +60,14 @@ async def show_zone(call: Call) -> Answer:
 
 
 async def bind_zone(call: Call) -> Answer:
-    """Bind a server to an availability zone, or to none, and show the result."""
+    """Bind a server to an availability zone, or to none, and show the result.
+
+    Raises:
+        InvalidInputError: there is no such zone.
+        NotFoundError: there is no such server.
+        ConflictError: without `force`, the host is in another zone, a task is in progress, or a
+            move waits for confirmation and might be reverted to a host in another zone.
+    """
     parts, zone = call.parts, call.body(BoundZoneBody).availability_zone
     await parts.instances.check_zone(zone)
     await parts.follower.catch_up()

@@ -30,7 +30,12 @@ async def list_aggregates(call: Call) -> Answer:
 
 
 async def create_aggregate(call: Call) -> Answer:
-    """Create an aggregate without hosts."""
+    """Create an aggregate without hosts.
+
+    Raises:
+        InvalidInputError: the body or the name is invalid.
+        ConflictError: the name is taken, or every attempt lost a race against another change.
+    """
     new = call.body(NewAggregateBody).aggregate
     check_edges(new.name, "aggregate.name")
     check_edges(new.availability_zone, "aggregate.availability_zone")
@@ -41,7 +46,11 @@ async def create_aggregate(call: Call) -> Answer:
 
 
 async def show_aggregate(call: Call) -> Answer:
-    """Show an aggregate."""
+    """Show an aggregate.
+
+    Raises:
+        NotFoundError: there is no such aggregate.
+    """
     return _answer(call, await call.parts.aggregates.get(_id(call)))
 
 
@@ -77,7 +86,13 @@ async def update_aggregate(call: Call) -> Answer:
 
 
 async def delete_aggregate(call: Call) -> Answer:
-    """Delete an aggregate that has no hosts."""
+    """Delete an aggregate that has no hosts.
+
+    Raises:
+        NotFoundError: there is no such aggregate.
+        InvalidInputError: the aggregate still has hosts.
+        ConflictError: every attempt lost a race against another change.
+    """
     await call.parts.aggregates.delete(_id(call))
     return Answer()
 

@@ -81,7 +81,12 @@ def _view(alias: str) -> ExtensionView:
 
 
 async def list_volumes(call: Call) -> Answer:
-    """List the volumes of a server; the list is always empty."""
+    """List the volumes of a server; the list is always empty.
+
+    Raises:
+        NotFoundError: the server does not exist, is deleted, or belongs to a project that the
+            caller may not see.
+    """
     # An empty list for a server that the caller may not see would reveal that the server exists. As
     # in the handlers below, the lookup responds with 404 to such a request.
     await server_of(call)
@@ -89,7 +94,12 @@ async def list_volumes(call: Call) -> Answer:
 
 
 async def list_addresses(call: Call) -> Answer:
-    """List the addresses of a server by network; the list of each network is empty."""
+    """List the addresses of a server by network; the list of each network is empty.
+
+    Raises:
+        NotFoundError: the server does not exist, is deleted, or belongs to a project that the
+            caller may not see.
+    """
     return Answer(AddressesAnswer(addresses=addresses_of(await server_of(call))))
 
 
@@ -110,25 +120,44 @@ async def show_password(call: Call) -> Answer:
     """Show the encrypted password of a server; it is always empty.
 
     A guest can set it only through a metadata service, which Berth does not have.
+
+    Raises:
+        NotFoundError: the server does not exist, is deleted, or belongs to a project that the
+            caller may not see.
     """
     await server_of(call)
     return Answer(PasswordAnswer(password=""))
 
 
 async def clear_password(call: Call) -> Answer:
-    """Clear the encrypted password of a server, which is empty already."""
+    """Clear the encrypted password of a server, which is empty already.
+
+    Raises:
+        NotFoundError: the server does not exist, is deleted, or belongs to a project that the
+            caller may not see.
+    """
     await server_of(call)
     return Answer()
 
 
 async def list_security_groups(call: Call) -> Answer:
-    """Return the empty list of the security groups of a server; Berth has only their names."""
+    """Return the empty list of the security groups of a server; Berth has only their names.
+
+    Raises:
+        NotFoundError: the server does not exist, is deleted, or belongs to a project that the
+            caller may not see.
+    """
     await server_of(call)
     return Answer(SecurityGroupsAnswer(security_groups=[]))
 
 
 async def list_interfaces(call: Call) -> Answer:
-    """List the network interfaces of a server; the list is always empty."""
+    """List the network interfaces of a server; the list is always empty.
+
+    Raises:
+        NotFoundError: the server does not exist, is deleted, or belongs to a project that the
+            caller may not see.
+    """
     await server_of(call)
     return Answer(InterfacesAnswer(attachments=[]))
 

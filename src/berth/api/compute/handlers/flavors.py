@@ -81,7 +81,11 @@ async def list_flavors_in_detail(call: Call) -> Answer:
 
 
 async def show_flavor(call: Call) -> Answer:
-    """Show a flavor with all fields."""
+    """Show a flavor with all fields.
+
+    Raises:
+        NotFoundError: the flavor does not exist, or it is private and the caller has no access.
+    """
     flavor = await visible_flavor(call)
     return Answer(FlavorAnswer(flavor=flavor_view(flavor, linker_of(call), call.version)))
 
@@ -116,14 +120,24 @@ async def create_flavor(call: Call) -> Answer:
 
 
 async def update_flavor(call: Call) -> Answer:
-    """Update the description of a flavor."""
+    """Update the description of a flavor.
+
+    Raises:
+        NotFoundError: there is no such flavor.
+        ConflictError: every attempt lost a race against another change.
+    """
     change = call.body(FlavorChangeBody).flavor
     flavor = await call.parts.flavors.set_description(call.key("flavor_id"), change.description)
     return Answer(FlavorAnswer(flavor=flavor_view(flavor, linker_of(call), call.version)))
 
 
 async def delete_flavor(call: Call) -> Answer:
-    """Delete a flavor."""
+    """Delete a flavor.
+
+    Raises:
+        NotFoundError: there is no such flavor.
+        ConflictError: every attempt lost a race against another change.
+    """
     await call.parts.flavors.delete(call.key("flavor_id"))
     return Answer()
 
@@ -287,13 +301,23 @@ def _access(flavor_id: str, projects: Sequence[str]) -> Answer:
 
 
 async def list_extra_specs(call: Call) -> Answer:
-    """List the extra specs of a flavor."""
+    """List the extra specs of a flavor.
+
+    Raises:
+        NotFoundError: the flavor does not exist, or it is private and the caller has no access.
+    """
     flavor = await visible_flavor(call)
     return Answer(SpecsAnswer(extra_specs=dict(flavor.extra_specs)))
 
 
 async def create_extra_specs(call: Call) -> Answer:
-    """Create or overwrite extra specs of a flavor."""
+    """Create or overwrite extra specs of a flavor.
+
+    Raises:
+        InvalidInputError: a spec is invalid, or there are too many.
+        NotFoundError: there is no such flavor.
+        ConflictError: every attempt lost a race against another change.
+    """
     specs = _texts(call.body(SpecsBody).extra_specs)
     await call.parts.flavors.set_extra_specs(call.key("flavor_id"), specs)
     return Answer(SpecsAnswer(extra_specs=specs))
@@ -328,7 +352,12 @@ async def update_extra_spec(call: Call) -> Answer:
 
 
 async def delete_extra_spec(call: Call) -> Answer:
-    """Delete one extra spec of a flavor."""
+    """Delete one extra spec of a flavor.
+
+    Raises:
+        NotFoundError: there is no such flavor, or it does not have the spec.
+        ConflictError: every attempt lost a race against another change.
+    """
     await call.parts.flavors.delete_extra_spec(call.key("flavor_id"), call.key("key"))
     return Answer()
 

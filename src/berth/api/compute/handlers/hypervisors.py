@@ -51,17 +51,30 @@ _NOTHING = Inventory(total=0)
 
 
 async def list_hypervisors(call: Call) -> Answer:
-    """List hypervisors with id, name, state and status."""
+    """List hypervisors with id, name, state and status.
+
+    Raises:
+        NotFoundError: no hypervisor's name contains the pattern.
+    """
     return await _list(call, detail=False)
 
 
 async def list_hypervisors_in_detail(call: Call) -> Answer:
-    """List hypervisors with all fields."""
+    """List hypervisors with all fields.
+
+    Raises:
+        NotFoundError: no hypervisor's name contains the pattern.
+    """
     return await _list(call, detail=True)
 
 
 async def show_hypervisor(call: Call) -> Answer:
-    """Show a hypervisor by its uuid, or before microversion 2.53 by its integer id."""
+    """Show a hypervisor by its uuid, or before microversion 2.53 by its integer id.
+
+    Raises:
+        InvalidInputError: the word means neither true nor false.
+        NotFoundError: there is no such host, or it has no compute service.
+    """
     query = call.query(HypervisorQuery)
     with_servers = call.version >= _UUIDS and flag(query.with_servers, "with_servers")
     view = await _found(call)

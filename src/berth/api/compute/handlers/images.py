@@ -44,7 +44,11 @@ async def list_images_in_detail(call: Call) -> Answer:
 
 
 async def show_image(call: Call) -> Answer:
-    """Show an image."""
+    """Show an image.
+
+    Raises:
+        NotFoundError: there is no such image.
+    """
     return Answer(ImageAnswer(image=_view(call, _image(call))))
 
 
@@ -62,7 +66,11 @@ async def refuse_to_delete(call: Call) -> Answer:
 
 
 async def list_image_metadata(call: Call) -> Answer:
-    """List the properties of an image."""
+    """List the properties of an image.
+
+    Raises:
+        NotFoundError: there is no such image.
+    """
     return Answer(ImageMetadataAnswer(metadata=_image(call).properties))
 
 

@@ -33,7 +33,14 @@ _FAILED = "Error"
 
 
 async def list_actions(call: Call) -> Answer:
-    """List the actions of a server, newest first."""
+    """List the actions of a server, newest first.
+
+    Raises:
+        NotFoundError: the server does not exist, belongs to a project that the caller may not see,
+            or is deleted and the microversion is older than 2.21.
+        InvalidInputError: a time is malformed, `changes-since` is after `changes-before`, or no
+            action has the marker as its key.
+    """
     instance, query = await _instance(call), call.query(ActionsQuery)
     actions = await _actions(call, instance)
     if call.version < _PAGED:

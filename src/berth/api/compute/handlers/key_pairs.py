@@ -32,7 +32,12 @@ _IDS: Final = 2**31
 
 
 async def list_key_pairs(call: Call) -> Answer:
-    """List the key pairs of the caller or, for administrators, of another user."""
+    """List the key pairs of the caller or, for administrators, of another user.
+
+    Raises:
+        InvalidInputError: no item has the marker as its key.
+        HttpError: 403 when the caller names another user and is not an administrator.
+    """
     query = call.query(KeyPairsQuery)
     found = await call.parts.key_pairs.of_user(_owner(call, query.user_id))
     if call.version < _PAGES:
@@ -48,7 +53,15 @@ async def list_key_pairs(call: Call) -> Answer:
 
 
 async def create_key_pair(call: Call) -> Answer:
-    """Import a public key or, before microversion 2.92, generate a key pair."""
+    """Import a public key or, before microversion 2.92, generate a key pair.
+
+    Raises:
+        InvalidInputError: the name, the type or the public key is invalid, or a field does not
+            exist in this microversion.
+        HttpError: 403 when the caller names another user and is not an administrator.
+        ConflictError: the name is taken, or every attempt lost a race against another change.
+        QuotaExceededError: the user has as many key pairs as allowed.
+    """
     new = call.body(NewKeyPairBody).keypair
     _check(new, call.version)
     name = new.name.strip()
@@ -73,7 +86,12 @@ async def create_key_pair(call: Call) -> Answer:
 
 
 async def show_key_pair(call: Call) -> Answer:
-    """Show a key pair."""
+    """Show a key pair.
+
+    Raises:
+        HttpError: 403 when the caller names another user and is not an administrator.
+        NotFoundError: the user has no key pair of that name.
+    """
     owner = _owner(call, call.query(KeyPairQuery).user_id)
     pair = await call.parts.key_pairs.get(owner, call.key("keypair_name"))
     view = KeyPairView(
@@ -92,7 +110,13 @@ async def show_key_pair(call: Call) -> Answer:
 
 
 async def delete_key_pair(call: Call) -> Answer:
-    """Delete a key pair; servers that were created with it keep its public key."""
+    """Delete a key pair; servers that were created with it keep its public key.
+
+    Raises:
+        HttpError: 403 when the caller names another user and is not an administrator.
+        NotFoundError: the user has no key pair of that name.
+        ConflictError: every attempt lost a race against another change.
+    """
     owner = _owner(call, call.query(KeyPairQuery).user_id)
     await call.parts.key_pairs.delete(owner, call.key("keypair_name"))
     return Answer(status=None if call.version >= _TYPE else 202)

@@ -72,7 +72,12 @@ async def list_migrations(call: Call) -> Answer:
 
 
 async def list_server_migrations(call: Call) -> Answer:
-    """List a server's live migration, if one is in progress."""
+    """List a server's live migration, if one is in progress.
+
+    Raises:
+        NotFoundError: the server does not exist, is deleted, or belongs to a project that the
+            caller may not see.
+    """
     instance = await server_of(call)
     migration = await _migration(call, instance)
     is_live = migration is not None and _goes_on(migration)

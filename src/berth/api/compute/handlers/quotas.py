@@ -53,7 +53,11 @@ _FIXED: Final[Mapping[str, int]] = dict.fromkeys(_NETWORKS, UNLIMITED)
 
 
 async def show_quotas(call: Call) -> Answer:
-    """Show the quotas of a project."""
+    """Show the quotas of a project.
+
+    Raises:
+        HttpError: 403 when the caller may not see the project's quotas.
+    """
     project = call.key("project_id")
     check_project(call, project)
     limits = _shown(await call.parts.quotas.of_project(project), call.version)
@@ -61,7 +65,11 @@ async def show_quotas(call: Call) -> Answer:
 
 
 async def show_default_quotas(call: Call) -> Answer:
-    """Show the default quotas, which apply to projects without limits of their own."""
+    """Show the default quotas, which apply to projects without limits of their own.
+
+    Raises:
+        HttpError: 403 when the caller may not see the project's quotas.
+    """
     project = call.key("project_id")
     check_project(call, project)
     limits = _shown(await _defaults(call), call.version)
@@ -69,7 +77,11 @@ async def show_default_quotas(call: Call) -> Answer:
 
 
 async def show_quota_usages(call: Call) -> Answer:
-    """Show the quotas of a project and their usage."""
+    """Show the quotas of a project and their usage.
+
+    Raises:
+        HttpError: 403 when the caller may not see the project's quotas.
+    """
     project = call.key("project_id")
     check_project(call, project)
     limits = _shown(await call.parts.quotas.of_project(project), call.version)
@@ -87,7 +99,13 @@ async def show_quota_usages(call: Call) -> Answer:
 
 
 async def change_quotas(call: Call) -> Answer:
-    """Update limits of a project; limits that the body does not name stay as they are."""
+    """Update limits of a project; limits that the body does not name stay as they are.
+
+    Raises:
+        InvalidInputError: a limit is out of range or, without `force`, below the project's usage;
+            or a field does not exist in this microversion or has a fixed limit.
+        ConflictError: every attempt lost a race against another change.
+    """
     _refuse_users(call)
     asked = call.body(NewQuotaBody).quota_set
     limits = await call.parts.quotas.change(
@@ -99,7 +117,11 @@ async def change_quotas(call: Call) -> Answer:
 
 
 async def reset_quotas(call: Call) -> Answer:
-    """Delete a project's own limits, so that the defaults apply again."""
+    """Delete a project's own limits, so that the defaults apply again.
+
+    Raises:
+        ConflictError: every attempt lost a race against another change.
+    """
     _refuse_users(call)
     await call.parts.quotas.reset(call.key("project_id"))
     return Answer()
@@ -214,7 +236,11 @@ _IMAGES_GONE: Version = (2, 39)
 
 
 async def show_limits(call: Call) -> Answer:
-    """Show the limits of a project and its usage."""
+    """Show the limits of a project and its usage.
+
+    Raises:
+        HttpError: 403 when the caller may not see the project's quotas.
+    """
     project = call.query(LimitsQuery).tenant_id or call.identity.project_id
     check_project(call, project)
     limits = await call.parts.quotas.of_project(project)

@@ -38,7 +38,14 @@ async def list_server_groups(call: Call) -> Answer:
 
 
 async def create_server_group(call: Call) -> Answer:
-    """Create a server group."""
+    """Create a server group.
+
+    Raises:
+        InvalidInputError: a field is invalid, missing, or does not exist in this microversion; the
+            error names it.
+        QuotaExceededError: the quota of the project does not allow another group.
+        ConflictError: every attempt lost a race against another change.
+    """
     new = call.body(NewServerGroupBody).server_group
     check_edges(new.name, "server_group.name")
     policy = _policy(new, call.version)
@@ -55,13 +62,22 @@ async def create_server_group(call: Call) -> Answer:
 
 
 async def show_server_group(call: Call) -> Answer:
-    """Show a server group."""
+    """Show a server group.
+
+    Raises:
+        NotFoundError: there is no such group, or it belongs to another project.
+    """
     group = await call.parts.server_groups.get(call.key("group_id"), call.project_id)
     return Answer(ServerGroupAnswer(server_group=await _view(call, group)))
 
 
 async def delete_server_group(call: Call) -> Answer:
-    """Delete a server group, but not its servers."""
+    """Delete a server group, but not its servers.
+
+    Raises:
+        NotFoundError: there is no such group, or it belongs to another project.
+        ConflictError: the group was removed at the same time.
+    """
     await call.parts.server_groups.delete(call.key("group_id"), call.project_id)
     return Answer()
 

@@ -66,7 +66,13 @@ async def update_service(call: Call) -> Answer:
 
 
 async def delete_service(call: Call) -> Answer:
-    """Delete a service and its host, with the host's keys and its memberships in aggregates."""
+    """Delete a service and its host, with the host's keys and its memberships in aggregates.
+
+    Raises:
+        NotFoundError: there is no such service.
+        ConflictError: the host has instances, another host's provider is under its own, or every
+            attempt lost a race against another change.
+    """
     service = await _find(call)
     await call.parts.hosts.remove(service.host)
     return Answer()

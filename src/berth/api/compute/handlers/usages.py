@@ -57,7 +57,11 @@ class _Period(NamedTuple):
 
 
 async def list_usages(call: Call) -> Answer:
-    """Show the usage of all projects in a period."""
+    """Show the usage of all projects in a period.
+
+    Raises:
+        InvalidInputError: a time is malformed, or the period ends before it starts.
+    """
     query = call.query(UsageQuery)
     period = _period(call, query)
     found, links = await _page(call, query, period, None)
@@ -72,7 +76,12 @@ async def list_usages(call: Call) -> Answer:
 
 
 async def show_usage(call: Call) -> Answer:
-    """Show the usage of one project in a period, with its servers."""
+    """Show the usage of one project in a period, with its servers.
+
+    Raises:
+        HttpError: 403 when the caller may not see the project's usage.
+        InvalidInputError: a time is malformed, or the period ends before it starts.
+    """
     project = call.key("project_id")
     check_project(call, project)
     query = call.query(UsageQuery)
@@ -83,12 +92,20 @@ async def show_usage(call: Call) -> Answer:
 
 
 async def show_audit_logs(call: Call) -> Answer:
-    """Show the last monthly usage audit; no host has made it, as Berth has no such audits."""
+    """Show the last monthly usage audit; no host has made it, as Berth has no such audits.
+
+    Raises:
+        InvalidInputError: the time is too early.
+    """
     return Answer(AuditLogsAnswer(instance_usage_audit_logs=await _audit(call, None)))
 
 
 async def show_audit_log(call: Call) -> Answer:
-    """Show the last monthly usage audit before a time; see `show_audit_logs`."""
+    """Show the last monthly usage audit before a time; see `show_audit_logs`.
+
+    Raises:
+        InvalidInputError: the time is malformed or too early.
+    """
     text = call.key("before")
     before = _parsed(text, _AUDIT_TIMES)
     if before is None:

@@ -17,7 +17,13 @@ _SLACK_S = 0.5
 
 
 async def select_offers(call: Call) -> Answer:
-    """Return sealed offers for a parent's request, best first; their capacity is held."""
+    """Return sealed offers for a parent's request, best first; their capacity is held.
+
+    Raises:
+        HttpError: 403 when the caller is not a parent, or the order is not for the tenant of its
+            assertion; 501 when this deployment is not a zone.
+        InvalidInputError: a field is invalid; the error names it.
+    """
     # This only checks that the deployment is a zone, before the body is decoded.
     zone_parts(call.parts)
     order = await select_order(call)
@@ -27,7 +33,14 @@ async def select_offers(call: Call) -> Answer:
 
 
 async def count_capacity(call: Call) -> Answer:
-    """Return how many instances of a parent's request fit in this zone and the zones below it."""
+    """Return how many instances of a parent's request fit in this zone and the zones below it.
+
+    Raises:
+        HttpError: 403 when the caller is not a parent, or the order is not for the tenant of its
+            assertion; 501 when this deployment is not a zone.
+        InvalidInputError: a field, or a spec of the flavor or the image, is invalid; the error
+            names it.
+    """
     parts = zone_parts(call.parts)
     order = await select_order(call)
     await call.parts.follower.catch_up()
@@ -35,7 +48,13 @@ async def count_capacity(call: Call) -> Answer:
 
 
 async def build_by_offers(call: Call) -> Answer:
-    """Build a parent's instances on the offers in the request; return the outcome of each."""
+    """Build a parent's instances on the offers in the request; return the outcome of each.
+
+    Raises:
+        HttpError: 403 when the caller is not a parent, or the order is not for the tenant of its
+            assertion; 501 when this deployment is not a zone.
+        InvalidInputError: a field is invalid; the error names it.
+    """
     timeout_s = zone_parts(call.parts).build_timeout_s
     order = await build_order(call)
     built = await call.parts.bus.call(BUILD, order, timeout_s=timeout_s)
@@ -44,7 +63,13 @@ async def build_by_offers(call: Call) -> Answer:
 
 
 async def release_offers(call: Call) -> Answer:
-    """Release offers and withdraw instances; return the uuids of the instances that stay."""
+    """Release offers and withdraw instances; return the uuids of the instances that stay.
+
+    Raises:
+        HttpError: 403 when the caller is not a parent, or the order names instances although its
+            assertion names no project; 501 when this deployment is not a zone.
+        InvalidInputError: a field is invalid; the error names it.
+    """
     timeout_s = zone_parts(call.parts).build_timeout_s
     released = await call.parts.bus.call(RELEASE, release_order(call), timeout_s=timeout_s)
     return Answer(KeptMessage(tuple(sorted(released.kept))))

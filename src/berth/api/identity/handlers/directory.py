@@ -32,7 +32,11 @@ ROLES = ("admin", "member", "reader")
 
 
 async def list_users(call: Call) -> Answer:
-    """List all users, or the one with the given name; only for administrators."""
+    """List all users, or the one with the given name; only for administrators.
+
+    Raises:
+        HttpError: 403 when the caller is not an administrator.
+    """
     only_admins(call)
     wanted = call.query(NameQuery).name
     if wanted is None:
@@ -44,18 +48,32 @@ async def list_users(call: Call) -> Answer:
 
 
 async def show_user(call: Call) -> Answer:
-    """Show a user; callers other than administrators can show only themselves."""
+    """Show a user; callers other than administrators can show only themselves.
+
+    Raises:
+        HttpError: 403 when the caller is not an administrator.
+        NotFoundError: there is no such user.
+    """
     return Answer(UserAnswer(user=_user(call, _person(call))))
 
 
 async def list_user_projects(call: Call) -> Answer:
-    """List the projects for which a user can get a token; non-administrators see only their own."""
+    """List the projects for which a user can get a token; non-administrators see only their own.
+
+    Raises:
+        HttpError: 403 when the caller is not an administrator.
+        NotFoundError: there is no such user.
+    """
     projects = projects_of(call.parts.directory, _person(call))
     return _projects_answer(call, list(projects))
 
 
 async def list_projects(call: Call) -> Answer:
-    """List all projects, or the one with the given name; only for administrators."""
+    """List all projects, or the one with the given name; only for administrators.
+
+    Raises:
+        HttpError: 403 when the caller is not an administrator.
+    """
     only_admins(call)
     wanted = call.query(NameQuery).name
     directory = call.parts.directory

@@ -34,7 +34,14 @@ _WHERE = "auth.identity"
 
 
 async def create_token(call: Call) -> Answer:
-    """Create a token in exchange for a user name and password, or for another token."""
+    """Create a token in exchange for a user name and password, or for another token.
+
+    Raises:
+        HttpError: 401 when the name, the password, the token or the scope is not accepted; 403 when
+            this server issues no tokens; 429 after too many failed attempts; 503 when too many
+            logins are in progress.
+        InvalidInputError: the body is malformed, or names neither a name nor an id.
+    """
     tokens = _tokens(call)
     wanted = call.body(LoginBody).auth
     person, before = await _who(call, tokens, wanted.identity)
@@ -45,7 +52,13 @@ async def create_token(call: Call) -> Answer:
 
 
 async def show_token(call: Call) -> Answer:
-    """Show the token in X-Subject-Token: the caller's own, or any for administrators."""
+    """Show the token in X-Subject-Token: the caller's own, or any for administrators.
+
+    Raises:
+        InvalidInputError: the header X-Subject-Token is missing.
+        HttpError: 403 when this server issues no tokens, or the token belongs to another user and
+            the caller is not an administrator; 404 when the token is not valid.
+    """
     return _answer(call, _subject(call))
 
 
@@ -53,6 +66,12 @@ async def revoke_token(call: Call) -> Answer:
     """Revoke the token in X-Subject-Token, and those issued for it.
 
     Users may revoke their own tokens, and administrators any.
+
+    Raises:
+        InvalidInputError: the header X-Subject-Token is missing.
+        HttpError: 403 when this server issues or revokes no tokens, or the token belongs to another
+            user and the caller is not an administrator; 404 when the token is not valid; 503 when
+            too many tokens are revoked.
     """
     _tokens(call).revoke(_subject(call))
     return Answer()

@@ -94,12 +94,12 @@ class ChildOrders:
         return zones
 
     def tell(self, name: str, parent: str) -> None:
-        """Report an event about a parent's orders, at most once in `_TELL_AGAIN_S`."""
+        """Report an event about a parent, at most once a minute for each name and parent."""
         if self._is_due(name, parent):
             self._telemetry.event(name, parent=parent)
 
     def tell_failure(self, name: str, error: Exception, child: str) -> None:
-        """Report the failure of a child, at most once in `_TELL_AGAIN_S`."""
+        """Report the failure of a child, at most once a minute for each name and child."""
         if self._is_due(name, child):
             self._telemetry.failure(name, error, zone=child)
 

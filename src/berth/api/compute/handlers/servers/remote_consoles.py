@@ -48,7 +48,15 @@ async def show_vnc_console(call: Call, instance: Instance, args: object) -> Answ
 
 
 async def create_remote_console(call: Call) -> Answer:
-    """Return the URL of a console of a server."""
+    """Return the URL of a console of a server.
+
+    Raises:
+        HttpError: 400 when the server has no such console; 409 when its guest is not running; 501
+            when a parent zone asks.
+        NotFoundError: the server does not exist, is deleted, or belongs to a project that the
+            caller may not see.
+        InstanceStateError: the server has no host.
+    """
     asked = call.body(RemoteConsoleBody).remote_console
     instance = await server_of(call)
     url = await console_url(call, instance, asked.protocol, asked.type)
@@ -57,7 +65,12 @@ async def create_remote_console(call: Call) -> Answer:
 
 
 async def show_console_token(call: Call) -> Answer:
-    """Return the server whose console a token opens."""
+    """Return the server whose console a token opens.
+
+    Raises:
+        HttpError: 400 when the console is a VNC console and the microversion is older than 2.31.
+        NotFoundError: the token is not valid.
+    """
     if call.version < _TOKENS_SINCE:
         raise HttpError(400, "Tokens of VNC consoles are shown from microversion 2.31 on.")
     token = ConsoleToken.parse(call.key("console_token"))

@@ -33,7 +33,9 @@ async def show_diagnostics(call: Call) -> Answer:
     try:
         found = await read_diagnostics(call.parts.bus, instance)
     except UnsupportedFeatureError as error:
-        raise HttpError(501, "The driver of the server's host has no diagnostics.") from error
+        raise HttpError(
+            501, "The driver of the server's host does not support diagnostics."
+        ) from error
     except DriverError as error:
         text = f"Instance {instance.uuid} has no diagnostics now, because its guest is not running."
         raise HttpError(409, text) from error

@@ -42,7 +42,13 @@ _SHOWN = frozenset(
 
 
 async def list_servers(call: Call) -> Answer:
-    """List servers with id, name and links, sorted as requested; those of child zones are last."""
+    """List servers with id, name and links, sorted as requested; those of child zones are last.
+
+    Raises:
+        HttpError: 403 when the caller asks for all projects or for deleted servers and is not an
+            administrator.
+        InvalidInputError: a parameter is invalid; the error names it.
+    """
     page = await _page(call)
     writer = ServerWriter(call)
     lines = [writer.line(instance) for instance in page.own]
@@ -51,7 +57,13 @@ async def list_servers(call: Call) -> Answer:
 
 
 async def list_servers_in_detail(call: Call) -> Answer:
-    """List servers with all fields, sorted as requested; those of child zones are last."""
+    """List servers with all fields, sorted as requested; those of child zones are last.
+
+    Raises:
+        HttpError: 403 when the caller asks for all projects or for deleted servers and is not an
+            administrator.
+        InvalidInputError: a parameter is invalid; the error names it.
+    """
     page = await _page(call)
     writer = ServerWriter(call)
     views = [writer.view(instance) for instance in page.own]

@@ -15,19 +15,38 @@ from berth.services.requests.permissions import check_lock
 
 
 async def list_metadata(call: Call) -> Answer:
-    """List the metadata of a server."""
+    """List the metadata of a server.
+
+    Raises:
+        NotFoundError: the server does not exist, is deleted, or belongs to a project that the
+            caller may not see.
+    """
     return Answer(MetadataAnswer(metadata=(await server_of(call)).metadata))
 
 
 async def add_metadata(call: Call) -> Answer:
-    """Create or overwrite metadata items of a server."""
+    """Create or overwrite metadata items of a server.
+
+    Raises:
+        NotFoundError: the server does not exist, or the caller may not see it.
+        HttpError: 403 when the server would have more metadata than is allowed.
+        InstanceLockedError: the server is locked, and the caller is not an administrator.
+        ConflictError: other writers changed the record during every attempt.
+    """
     given = call.body(MetadataBody).metadata
     instance = await changed(call, lambda old: _with(call, old, {**old.metadata, **given}))
     return Answer(MetadataAnswer(metadata=instance.metadata))
 
 
 async def replace_metadata(call: Call) -> Answer:
-    """Replace all metadata of a server."""
+    """Replace all metadata of a server.
+
+    Raises:
+        NotFoundError: the server does not exist, or the caller may not see it.
+        HttpError: 403 when the server would have more metadata than is allowed.
+        InstanceLockedError: the server is locked, and the caller is not an administrator.
+        ConflictError: other writers changed the record during every attempt.
+    """
     given = call.body(MetadataBody).metadata
     instance = await changed(call, lambda old: _with(call, old, given))
     return Answer(MetadataAnswer(metadata=instance.metadata))
@@ -64,7 +83,13 @@ async def update_metadata_item(call: Call) -> Answer:
 
 
 async def delete_metadata_item(call: Call) -> Answer:
-    """Delete one metadata item of a server."""
+    """Delete one metadata item of a server.
+
+    Raises:
+        NotFoundError: the server does not exist, the caller may not see it, or it has no such item.
+        InstanceLockedError: the server is locked, and the caller is not an administrator.
+        ConflictError: other writers changed the record during every attempt.
+    """
     key = call.key("key")
 
     # The check is part of the change, which runs again after each conflict, because another request

@@ -17,31 +17,58 @@ _LENGTH_MAX = 60
 
 
 async def list_tags(call: Call) -> Answer:
-    """List the tags of a server."""
+    """List the tags of a server.
+
+    Raises:
+        NotFoundError: the server does not exist, is deleted, or belongs to a project that the
+            caller may not see.
+    """
     return Answer(TagsAnswer(tags=_tags(await server_of(call))))
 
 
 async def replace_tags(call: Call) -> Answer:
-    """Replace all tags of a server."""
+    """Replace all tags of a server.
+
+    Raises:
+        NotFoundError: the server does not exist, or the caller may not see it.
+        HttpError: 400 when the server would have too many tags.
+        ConflictError: other writers changed the record during every attempt.
+    """
     given = list(dict.fromkeys(call.body(TagsBody).tags))
     await changed(call, lambda old: _with(old, given))
     return Answer(TagsAnswer(tags=given))
 
 
 async def delete_tags(call: Call) -> Answer:
-    """Delete all tags of a server."""
+    """Delete all tags of a server.
+
+    Raises:
+        NotFoundError: the server does not exist, or the caller may not see it.
+        ConflictError: other writers changed the record during every attempt.
+    """
     await changed(call, lambda old: _with(old, []))
     return Answer()
 
 
 async def check_tag(call: Call) -> Answer:
-    """Respond with 204 if a server has a tag, otherwise with 404."""
+    """Respond with 204 if a server has a tag, otherwise with 404.
+
+    Raises:
+        NotFoundError: the server does not have the tag, or the caller may not see the server.
+    """
     _check_has(await server_of(call), call.key("tag"))
     return Answer()
 
 
 async def add_tag(call: Call) -> Answer:
-    """Add a tag to a server; respond with 201, or with 204 if the server already has the tag."""
+    """Add a tag to a server; respond with 201, or with 204 if the server already has the tag.
+
+    Raises:
+        NotFoundError: the server does not exist, or the caller may not see it.
+        InvalidInputError: the tag is invalid.
+        HttpError: 400 when the server would have too many tags.
+        ConflictError: other writers changed the record during every attempt.
+    """
     tag = call.key("tag")
     _check_form(tag)
     had = tag in _tags(await server_of(call))
@@ -54,7 +81,12 @@ async def add_tag(call: Call) -> Answer:
 
 
 async def delete_tag(call: Call) -> Answer:
-    """Delete a tag of a server; respond with 404 if the server does not have the tag."""
+    """Delete a tag of a server; respond with 404 if the server does not have the tag.
+
+    Raises:
+        NotFoundError: the server does not have the tag, or the caller may not see the server.
+        ConflictError: other writers changed the record during every attempt.
+    """
     tag = call.key("tag")
 
     # The check is part of the change, which runs again after each conflict.

@@ -52,6 +52,14 @@ async def create_servers(call: Call) -> Answer:
 
     If no host has room, the request still succeeds, and the servers get the status ERROR and a
     fault with the reason. A parent zone sends instances with their offers instead.
+
+    Raises:
+        InvalidInputError: a field is invalid; the error names it.
+        HttpError: 403 when the order contains a field that only administrators may use, or comes
+            from a parent zone without a valid assertion; 501 when a parent zone asks a deployment
+            that is not a zone.
+        ConflictError: the request id or the Idempotency-Key was used for another order.
+        QuotaExceededError: the project would exceed its quota; nothing was stored.
     """
     if call.identity.parent is not None:
         return await build_by_offers(call)
@@ -85,7 +93,12 @@ async def create_servers(call: Call) -> Answer:
 
 
 async def show_server(call: Call) -> Answer:
-    """Show a server."""
+    """Show a server.
+
+    Raises:
+        NotFoundError: the server does not exist, is deleted, or belongs to a project that the
+            caller may not see.
+    """
     instance = await server_of(call)
     if instance.group_uuid is not None:
         await call.parts.follower.catch_up()  # the group may be new or deleted
@@ -93,7 +106,15 @@ async def show_server(call: Call) -> Answer:
 
 
 async def update_server(call: Call) -> Answer:
-    """Update the name, description, host name, addresses or disk configuration of a server."""
+    """Update the name, description, host name, addresses or disk configuration of a server.
+
+    Raises:
+        NotFoundError: the server does not exist, or the caller may not see it.
+        InvalidInputError: a field is invalid, or does not exist in this microversion; the error
+            names it.
+        ConflictError: the server cannot be pinned to the zone, or other writers changed the record
+            during every attempt.
+    """
     change = call.body(ServerChangeBody).server
     _check_version(call, change)
     check_values(change, "server", call.version)
@@ -103,7 +124,15 @@ async def update_server(call: Call) -> Answer:
 
 
 async def delete_server(call: Call) -> Answer:
-    """Delete a server and free its resources, or soft-delete it if the settings say so."""
+    """Delete a server and free its resources, or soft-delete it if the settings say so.
+
+    Raises:
+        NotFoundError: the server does not exist, is deleted, or belongs to a project that the
+            caller may not see.
+        InstanceLockedError: the server is locked, and the caller is not an administrator.
+        InstanceStateError: the status or the task of the server does not allow a soft deletion.
+        ConflictError: the server keeps changing, or this version of Berth does not know its move.
+    """
     instance = await server_of(call)
     if not _is_kept(call, instance):
         return await force_delete_server(call)
@@ -114,7 +143,14 @@ async def delete_server(call: Call) -> Answer:
 
 
 async def force_delete_server(call: Call) -> Answer:
-    """Delete a server and free its resources, even if the settings say to soft-delete servers."""
+    """Delete a server and free its resources, even if the settings say to soft-delete servers.
+
+    Raises:
+        NotFoundError: the server does not exist, is deleted, or belongs to a project that the
+            caller may not see.
+        InstanceLockedError: the server is locked, and the caller is not an administrator.
+        ConflictError: the server keeps changing, or this version of Berth does not know its move.
+    """
     instance = await server_of(call)
     caller, down_s = caller_of(call), call.parts.service_down_time_s
     check_lock(instance, caller)
