@@ -136,7 +136,7 @@ class KeystoneTokens:
         self._lock = Lock()
         self._session: Session | None = None
 
-    async def validate(self, token: str) -> ValidToken | None:
+    async def validate(self, token: str, *, allow_expired: bool = False) -> ValidToken | None:
         """See `TokenValidator.validate`."""
         loop = asyncio.get_running_loop()
         timeout_s = self._access.timeout_s
@@ -144,7 +144,7 @@ class KeystoneTokens:
 
         def validate() -> ValidToken | None:
             began_s.append(time.monotonic())
-            return self._validate(token)
+            return self._validate(token, allow_expired=allow_expired)
 
         try:
             # A validation that still waits for a thread is cancelled; a running one cannot be.
@@ -163,14 +163,14 @@ class KeystoneTokens:
         """Let the threads end after their current validations."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _validate(self, token: str) -> ValidToken | None:
+    def _validate(self, token: str, *, allow_expired: bool) -> ValidToken | None:
         try:
             session = self._current_session()
         except InvalidInputError as error:
             raise TokenServiceDownError(f"cannot log in at Keystone: {error}") from error
         ask = partial(
             session.get,
-            self._url,
+            f"{self._url}&allow_expired=1" if allow_expired else self._url,
             headers={"X-Subject-Token": token, "Accept": "application/json"},
             raise_exc=False,
             redirect=False,  # a redirect would send the tokens in the headers to another server

@@ -51,11 +51,12 @@ class ValidToken:
 class TokenValidator(Protocol):
     """Validates tokens by asking the identity service."""
 
-    async def validate(self, token: str) -> ValidToken | None:
+    async def validate(self, token: str, *, allow_expired: bool = False) -> ValidToken | None:
         """Return the user, roles and scope of a token, or None if the service rejects the token.
 
         Args:
             token: printable ASCII characters without spaces.
+            allow_expired: whether the service may accept a token that has expired recently.
 
         Raises:
             TokenServiceError: the service gave no usable answer.

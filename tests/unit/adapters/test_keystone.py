@@ -55,6 +55,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Validate a token."""
         self.server.asked.append(self.headers["X-Subject-Token"])
+        self.server.paths.append(self.path)
         assert self.headers["X-Auth-Token"] == ADMIN_TOKEN
         self.server.respond(self)
 
@@ -78,6 +79,7 @@ class FakeKeystone(ThreadingHTTPServer):
     Attributes:
         logins: the bodies of logins.
         asked: the validated tokens.
+        paths: the paths and queries of the validations.
         respond: answers a validation.
     """
 
@@ -87,6 +89,7 @@ class FakeKeystone(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.logins: list[dict[str, Any]] = []
         self.asked: list[str] = []
+        self.paths: list[str] = []
         self.respond: Respond = lambda handler: handler.send(200, {"token": TOKEN})
 
     @property
@@ -330,3 +333,16 @@ async def test_certificates_are_read_at_the_start(tmp_path: Path) -> None:
     access = KeystoneAccess("https://127.0.0.1:1", lambda: SECRET, ca_file=tmp_path / "none.pem")
     with pytest.raises(InvalidInputError, match=r"keystone\.ca_file"):
         KeystoneTokens(access)
+
+
+async def test_keystone_accepts_expired_tokens_on_request(keystone: FakeKeystone) -> None:
+    """Only the validation that asks for it has the parameter."""
+    tokens = KeystoneTokens(keystone.access)
+    await tokens.validate(NEW)
+    found = await tokens.validate(NEW, allow_expired=True)
+    assert found is not None
+    assert keystone.paths == [
+        "/v3/auth/tokens?nocatalog",
+        "/v3/auth/tokens?nocatalog&allow_expired=1",
+    ]
+    tokens.close()

@@ -56,7 +56,7 @@ class Credentials(NamedTuple):
     """The credentials in a request, and the address of its client, which is empty if unknown.
 
     `roles`, `project` and `system_scope` come from headers that any client can send. Only
-    `NoAuth2`, which trusts every client, reads them.
+    `NoAuth2`, which trusts every client, reads them. Only `KeystoneAuth` reads `service_token`.
     """
 
     authorization: str | None
@@ -65,6 +65,7 @@ class Credentials(NamedTuple):
     roles: str | None = None
     project: str | None = None
     system_scope: str | None = None
+    service_token: str | None = None
 
 
 class Auth(Protocol):
@@ -478,4 +479,5 @@ def credentials_of(scope: Scope) -> Credentials:
         authorization=header_of(scope, b"authorization"),
         token=header_of(scope, b"x-auth-token"),
         address=client[0] if client else "",
+        service_token=header_of(scope, b"x-service-token"),
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import math
 from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ _TOKEN_MAX: Final = 2_048
 # become valid, for example when a user is enabled again.
 _REFUSED_S: Final = 30.0
 _REFUSED_MAX: Final = 10_000
+_SERVICE: Final = "service"
+_EXPIRED: Final = b"allows expired"
 _BUSY: Final = "Too many tokens are being validated. Try again in 1 s."
 
 
@@ -67,8 +70,19 @@ class _Known(NamedTuple):
     grace_until_ns: int
 
 
+class _Asked(NamedTuple):
+    """A token in a request, its MAC, and whether a service vouches for it if it has expired."""
+
+    token: str
+    digest: bytes
+    allows_expired: bool
+
+
 class KeystoneAuth:
     """Authenticates by `X-Auth-Token`, which Keystone validates; see `Auth`.
+
+    A token that has expired is accepted together with a valid `X-Service-Token` of a service, for
+    as long as Keystone allows (its option `allow_expired_window`), as by keystonemiddleware.
 
     The cache holds MACs of tokens under a key of this process, never the tokens. Concurrent
     requests with one token share one validation. Tokens that were validated recently stay valid for
@@ -128,15 +142,36 @@ class KeystoneAuth:
             HttpError: the token is missing, malformed or invalid (401), or Keystone does not answer
                 or too many tokens are being validated (503).
         """
-        token = credentials.token
+        token, address = credentials.token, credentials.address
         if not token:
             return await self._parent_zone(credentials)
+        asked = self._asked(token, "X-Auth-Token")
+        if credentials.service_token:
+            # A service acts for a user whose request takes longer than the token of the user lives,
+            # and proves with a token of its own that it is a service.
+            service = self._asked(credentials.service_token, "X-Service-Token")
+            identity = await self._identify(service, address)
+            if _SERVICE in (identity.roles or ()):
+                asked = self._asked(token, "X-Auth-Token", allows_expired=True)
+        return await self._identify(asked, address)
+
+    def _asked(self, token: str, header: str, *, allows_expired: bool = False) -> "_Asked":
         if len(token) > _TOKEN_MAX or not (token.isascii() and token.isprintable()) or " " in token:
             raise self._unauthorized(
-                f"X-Auth-Token must have 1 to {_TOKEN_MAX:,} printable characters and no spaces."
+                f"{header} must have 1 to {_TOKEN_MAX:,} printable characters and no spaces."
             )
-        # Lookups compare MACs, so their timing reveals nothing about the tokens.
-        digest = hashlib.blake2b(token.encode(), digest_size=_DIGEST_BYTES, key=self._key).digest()
+        # Lookups compare MACs, so their timing reveals nothing about the tokens. The person keeps a
+        # token that may have expired apart from the same token in requests without a service.
+        digest = hashlib.blake2b(
+            token.encode(),
+            digest_size=_DIGEST_BYTES,
+            key=self._key,
+            person=_EXPIRED if allows_expired else b"",
+        ).digest()
+        return _Asked(token, digest, allows_expired)
+
+    async def _identify(self, asked: "_Asked", address: str) -> Identity:
+        digest = asked.digest
         known = self._recall(digest)
         if known is not None and self._clock.ticks_ns() < known.fresh_until_ns:
             self._count("cached")
@@ -148,10 +183,10 @@ class KeystoneAuth:
             # The probe runs in the background, because this request does not need its result.
             number = None if digest in self._validating else self._breaker.admit()
             if number is not None:
-                self._begin(digest, token, number)
+                self._begin(asked, number)
             self._count("grace")
             return known.identity
-        return await self._ask(digest, token, known, credentials.address)
+        return await self._ask(asked, known, address)
 
     def read(self) -> Sequence[Reading]:
         """Return the gauge that is 1 while Keystone counts as up, and 0 during an outage."""
@@ -195,7 +230,8 @@ class KeystoneAuth:
         del self._refused_until_ns[digest]
         return False
 
-    async def _ask(self, digest: bytes, token: str, known: _Known | None, address: str) -> Identity:
+    async def _ask(self, asked: "_Asked", known: _Known | None, address: str) -> Identity:
+        digest = asked.digest
         task = self._validating.get(digest)
         if task is None and known is not None and self._renewals >= self._caching.renewals_max:
             self._count("grace")
@@ -204,7 +240,7 @@ class KeystoneAuth:
         # through and refuses the others at once.
         if task is None or self._breaker.is_open:
             is_unknown = known is None
-            task = self._admit(digest, token, is_unknown=is_unknown, address=network_of(address))
+            task = self._admit(asked, is_unknown=is_unknown, address=network_of(address))
         try:
             # A client that disconnects must not cancel the validation for the others.
             identity = await asyncio.shield(task)
@@ -223,7 +259,7 @@ class KeystoneAuth:
         return identity
 
     def _admit(
-        self, digest: bytes, token: str, *, is_unknown: bool, address: str
+        self, asked: "_Asked", *, is_unknown: bool, address: str
     ) -> "asyncio.Task[Identity | None]":
         # The limits are checked first, because a refused request must not use up the probe.
         if is_unknown and (
@@ -235,7 +271,7 @@ class KeystoneAuth:
         if number is None:
             self._count("unavailable")
             raise self._unavailable()
-        task = self._begin(digest, token, number)
+        task = self._begin(asked, number)
         if is_unknown:
             self._unknown += 1
             self._unknown_by_address[address] += 1
@@ -254,10 +290,10 @@ class KeystoneAuth:
         if not self._unknown_by_address[address]:
             del self._unknown_by_address[address]
 
-    def _begin(self, digest: bytes, token: str, number: int) -> "asyncio.Task[Identity | None]":
-        task = asyncio.create_task(self._validate(digest, token, number))
-        self._validating[digest] = task
-        task.add_done_callback(lambda done: self._end(digest, done))
+    def _begin(self, asked: "_Asked", number: int) -> "asyncio.Task[Identity | None]":
+        task = asyncio.create_task(self._validate(asked, number))
+        self._validating[asked.digest] = task
+        task.add_done_callback(lambda done: self._end(asked.digest, done))
         return task
 
     def _end(self, digest: bytes, task: "asyncio.Task[Identity | None]") -> None:
@@ -267,13 +303,13 @@ class KeystoneAuth:
             # If all clients have disconnected, asyncio would log the exception as never retrieved.
             task.exception()
 
-    async def _validate(self, digest: bytes, token: str, number: int) -> Identity | None:
+    async def _validate(self, asked: "_Asked", number: int) -> Identity | None:
         """Validate a token at Keystone and cache the answer; return None for a refused token.
 
         `number` is the circuit breaker's number of the call.
         """
         try:
-            found = await self._validator.validate(token)
+            found = await self._validator.validate(asked.token, allow_expired=asked.allows_expired)
             identity = None if found is None else self._identity_of(found)
         except TokenServiceError as error:
             self._breaker.fail(error, number)
@@ -284,11 +320,15 @@ class KeystoneAuth:
             self._breaker.fail(interrupted, number)
             raise
         self._breaker.succeed()
-        if found is None or identity is None or self._clock.now_s() >= found.expires_at_s:
-            self._known.pop(digest, None)
-            self._refuse(digest)
+        expires_at_s = 0.0 if found is None else found.expires_at_s
+        if asked.allows_expired:
+            # Keystone decides how long after its expiry the token is accepted.
+            expires_at_s = math.inf
+        if found is None or identity is None or self._clock.now_s() >= expires_at_s:
+            self._known.pop(asked.digest, None)
+            self._refuse(asked.digest)
             return None
-        self._remember(digest, identity, found.expires_at_s)
+        self._remember(asked.digest, identity, expires_at_s)
         return identity
 
     def _identity_of(self, token: ValidToken) -> Identity:

@@ -276,6 +276,7 @@ async def caller_of(auth: Auth, scope: Scope) -> PlacementCaller:
             roles=header_of(scope, b"x-roles"),
             project=header_of(scope, b"x-project-id"),
             system_scope=header_of(scope, b"openstack-system-scope"),
+            service_token=header_of(scope, b"x-service-token"),
         )
     )
     roles = identity.roles

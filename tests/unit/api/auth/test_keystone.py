@@ -32,24 +32,26 @@ class FakeKeystone:
 
     Attributes:
         tokens: the valid tokens.
+        expired: the tokens that have expired recently.
         failure: raised in place of an answer, unless it is None.
         asked: the tokens in the order of the validations.
         gate: validations wait until it is set.
     """
 
     tokens: dict[str, ValidToken] = field(default_factory=lambda: {"good": ALICE})
+    expired: dict[str, ValidToken] = field(default_factory=dict[str, ValidToken])
     failure: Exception | None = None
     asked: list[str] = field(default_factory=list)
     gate: asyncio.Event | None = None
 
-    async def validate(self, token: str) -> ValidToken | None:
+    async def validate(self, token: str, *, allow_expired: bool = False) -> ValidToken | None:
         """See `TokenValidator.validate`."""
         self.asked.append(token)
         if self.gate is not None:
             await self.gate.wait()
         if self.failure is not None:
             raise self.failure
-        return self.tokens.get(token)
+        return self.tokens.get(token) or (self.expired.get(token) if allow_expired else None)
 
 
 class Counts(NoMetrics):
@@ -81,14 +83,18 @@ class Rig:
             caching=caching,
         )
 
-    async def ask(self, token: str | None = GOOD, address: str = "10.0.0.1") -> Identity:
-        """Return the identity of a request with a token."""
-        return await self.auth.identify(Credentials(None, token, address))
+    async def ask(
+        self, token: str | None = GOOD, address: str = "10.0.0.1", service: str | None = None
+    ) -> Identity:
+        """Return the identity of a request with a token, and perhaps that of a service."""
+        return await self.auth.identify(Credentials(None, token, address, service_token=service))
 
-    async def status(self, token: str | None = GOOD, address: str = "10.0.0.1") -> int:
+    async def status(
+        self, token: str | None = GOOD, address: str = "10.0.0.1", service: str | None = None
+    ) -> int:
         """Return 200 if a token is accepted, else the status of the error."""
         try:
-            await self.ask(token, address)
+            await self.ask(token, address, service)
         except HttpError as error:
             return error.status
         return 200
@@ -453,3 +459,33 @@ def _token(values: dict[str, object]) -> ValidToken:
         for name, value in values.items()
     }
     return replace(ALICE, **sets)  # type: ignore[arg-type]
+
+
+async def test_a_service_may_use_a_token_that_has_expired() -> None:
+    """The rights are those of the user, and the token alone is still refused afterwards."""
+    rig = Rig()
+    rig.keystone.expired["old"] = replace(ALICE, expires_at_s=NOW_S - 3600)
+    cinder = ValidToken("cinder-id", NOW_S + 3600, frozenset({"service", "admin"}), "service-id")
+    rig.keystone.tokens["cinder"] = cinder
+    assert await rig.status("old") == 401
+    identity = await rig.ask("old", service="cinder")
+    assert (identity.user_id, identity.is_admin) == ("alice-id", False)
+    asked = len(rig.keystone.asked)
+    assert await rig.status("old", service="cinder") == 200
+    assert len(rig.keystone.asked) == asked, "both tokens are cached"
+    assert await rig.status("old") == 401
+    assert await rig.status("none", service="cinder") == 401
+    del rig.keystone.expired["old"]
+    rig.clock.seconds += 61
+    assert await rig.status("old", service="cinder") == 401, "Keystone's window is over"
+
+
+async def test_only_a_valid_token_of_a_service_does_so() -> None:
+    """The token of a user vouches for nothing, and an invalid one is refused."""
+    rig = Rig()
+    rig.keystone.expired |= {"old": ALICE, "cinder": replace(ALICE, roles=frozenset({"service"}))}
+    assert await rig.status("old", service=GOOD) == 401
+    assert await rig.status(GOOD, service=GOOD) == 200
+    assert await rig.status("old", service="cinder") == 401, "it has expired itself"
+    assert await rig.status(GOOD, service="unknown") == 401
+    assert await rig.status(GOOD, service="two words") == 401
