@@ -227,7 +227,11 @@ def _check_zone(settings: Settings, policies: PolicySource) -> None:
 
 
 def common_loops(core: Core) -> list[Loop]:
-    """Return the background loops that every process with a `Core` runs."""
+    """Return the background loops that every process with a `Core` runs.
+
+    Raises:
+        InvalidInputError: the address for metrics is in use, or is not an address of this machine.
+    """
 
     async def watch_policy() -> None:
         await core.policies.watch(core.clock, core.settings.policy.watch_interval_s)

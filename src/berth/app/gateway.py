@@ -101,7 +101,12 @@ class AgentEndpoint:
 
 
 def open_agent_endpoint(core: Core, gateway: Gateway) -> AgentEndpoint:
-    """Return the parts that serve agents; the follower that they subscribe to must not run yet."""
+    """Return the parts that serve agents; the follower that they subscribe to must not run yet.
+
+    Raises:
+        InvalidInputError: the settings name no usable broker, or a file of keys cannot be read or
+            created.
+    """
     assignments = Assignments(core.ledger, core.replica)
     identities = HostIdentities(core.ledger, core.clock, os.urandom)
     bus = core.messaging.bus

@@ -59,7 +59,14 @@ class PlacementProcess(NamedTuple):
 
 
 def run_placement(settings: Settings) -> None:
-    """Run the Placement API alone, at the root path."""
+    """Run the Placement API alone, at the root path.
+
+    Raises:
+        InvalidInputError: a setting is invalid, or a file or an address that it names cannot be
+            used.
+        LedgerError: the ledger cannot be opened or migrated.
+        UnavailableError: the ledger cannot be reached.
+    """
 
     async def main() -> None:
         clock = SystemClock()

@@ -44,7 +44,15 @@ from berth.services.servers.server_groups import ServerGroups
 
 
 def run_up(settings: Settings) -> None:
-    """Run everything in one process: API, scheduler, bus, ledger and agents."""
+    """Run everything in one process: API, scheduler, bus, ledger and agents.
+
+    Raises:
+        InvalidInputError: a setting is invalid, or a file or an address that it names cannot be
+            used.
+        PolicyError: the policy file is invalid.
+        LedgerError: the ledger cannot be opened or migrated.
+        UnavailableError: the ledger cannot be reached.
+    """
 
     async def main() -> None:
         async with AsyncExitStack() as stack:
@@ -85,7 +93,15 @@ def run_up(settings: Settings) -> None:
 
 
 def run_api(settings: Settings) -> None:
-    """Run the HTTP API, which calls schedulers over the bus, or leaves requests pending."""
+    """Run the HTTP API, which calls schedulers over the bus, or leaves requests pending.
+
+    Raises:
+        InvalidInputError: a setting is invalid, or a file or an address that it names cannot be
+            used.
+        PolicyError: the policy file is invalid.
+        LedgerError: the ledger cannot be opened or migrated.
+        UnavailableError: the ledger cannot be reached.
+    """
 
     async def main() -> None:
         async with open_core(settings, "api") as core, open_zone(core) as zone:
@@ -103,7 +119,15 @@ def run_api(settings: Settings) -> None:
 
 
 def run_scheduler(settings: Settings) -> None:
-    """Run a scheduler that also places the pending requests of the ledger."""
+    """Run a scheduler that also places the pending requests of the ledger.
+
+    Raises:
+        InvalidInputError: a setting is invalid, or a file or an address that it names cannot be
+            used.
+        PolicyError: the policy file is invalid.
+        LedgerError: the ledger cannot be opened or migrated.
+        UnavailableError: the ledger cannot be reached.
+    """
 
     async def main() -> None:
         async with open_core(settings, "scheduler") as core, open_zone(core) as zone:
@@ -126,6 +150,13 @@ def run_agent(settings: Settings) -> None:
 
     With `agent.gateway_url`, the agents connect to the API or to the broker, and have no access to
     the ledger. Without it, this process opens the ledger itself.
+
+    Raises:
+        InvalidInputError: a setting is invalid, or a file or an address that it names cannot be
+            used.
+        PolicyError: the policy file is invalid.
+        LedgerError: the ledger cannot be opened or migrated.
+        UnavailableError: the ledger cannot be reached.
     """
     if settings.agent.gateway_url is not None:
         run_remote_agents(settings)

@@ -202,7 +202,12 @@ class RemoteAgent:
 
 
 def run_remote_agents(settings: Settings) -> None:
-    """Run the agents of one host, or of a simulated fleet, without access to the ledger."""
+    """Run the agents of one host, or of a simulated fleet, without access to the ledger.
+
+    Raises:
+        InvalidInputError: a setting is invalid, or a file or an address that it names cannot be
+            used.
+    """
 
     async def main() -> None:
         url = settings.agent.gateway_url or ""

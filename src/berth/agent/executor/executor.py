@@ -143,15 +143,30 @@ class HostExecutor:
             await gateway.report_cleared(self.host, latest.uuid)
 
     async def reconcile(self, instances: Sequence[Instance] | None = None) -> HostComparison:
-        """Compare the host with the ledger; see `reconciliation.reconcile`."""
+        """Compare the host with the ledger; see `reconciliation.reconcile`.
+
+        Raises:
+            DriverError: the driver cannot list the guests or files.
+            UnavailableError: the control plane cannot be reached.
+        """
         return await reconcile(self._context, instances)
 
     async def repair(self, anomaly: HostAnomaly) -> HostFinding | None:
-        """Repair an anomaly; see `reconciliation.repair`."""
+        """Repair an anomaly; see `reconciliation.repair`.
+
+        Raises:
+            DriverError: the repair failed.
+            UnavailableError: the control plane cannot be reached.
+        """
         return await repair(self._context, anomaly)
 
     async def stop_restarting(self, instance: Instance, rule: RestartRule) -> HostFinding | None:
-        """Stop restarting the guest of an instance; see `restarts.stop_restarting`."""
+        """Stop restarting the guest of an instance; see `restarts.stop_restarting`.
+
+        Raises:
+            InvalidInputError: the control plane does not accept the numbers of the rule.
+            UnavailableError: the control plane cannot be reached.
+        """
         return await stop_restarting(self._context, instance, rule)
 
     async def cancel_move(self, instance_uuid: str) -> None:

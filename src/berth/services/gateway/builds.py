@@ -101,7 +101,11 @@ def _retry_of(instance: Instance) -> Request:
 
 
 async def rebuild(context: StepContext, instance: Instance) -> StepWrites:
-    """Record a rebuild of the guest on its host."""
+    """Record a rebuild of the guest on its host.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
     event, now_s = context.event("compute_rebuild_instance"), context.now_s
     if context.has_failed:
         text = "The instance could not be rebuilt."
@@ -179,6 +183,9 @@ async def unshelve(context: StepContext, instance: Instance) -> StepWrites:
 
     The agent deletes the stored disks in a step of its own, `drop_disks`, after the ledger has
     recorded that the guest runs.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
     """
     event, now_s = context.event("compute_unshelve_instance"), context.now_s
     if not context.has_failed:

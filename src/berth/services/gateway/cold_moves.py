@@ -35,7 +35,11 @@ async def leave_source(
 async def build_at_destination(
     context: StepContext, instance: Instance, migration: Migration
 ) -> StepWrites:
-    """Record that the destination has the guest, or could not build or resize it."""
+    """Record that the destination has the guest, or could not build or resize it.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
     name, now_s = "compute_finish_resize", context.now_s
     if context.has_failed:
         result = _go_back(context, instance, migration, name)
@@ -55,7 +59,11 @@ async def build_at_destination(
 
 
 async def evacuate(context: StepContext, instance: Instance, migration: Migration) -> StepWrites:
-    """Record that the destination of an evacuation has rebuilt the guest, or could not."""
+    """Record that the destination of an evacuation has rebuilt the guest, or could not.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
+    """
     event, now_s = context.event("compute_rebuild_instance"), context.now_s
     if context.has_failed:
         fault = context.fault("The instance could not be rebuilt on another host.")

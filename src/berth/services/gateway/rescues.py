@@ -12,6 +12,9 @@ async def rescue(context: StepContext, instance: Instance) -> StepWrites:
     """Record that the guest runs from the rescue image.
 
     As in Nova, this is a launch, so `launched_at` is the time of the rescue.
+
+    Raises:
+        UnavailableError: the ledger cannot be reached.
     """
     if context.has_failed:
         return _failed(context, instance, RESCUE, "The instance could not be rescued.")

@@ -151,7 +151,10 @@ class BatchEncoder:
         if known is None:
             text = encode(part)
             if _NULL in text:
-                raise LedgerError("a part contains a null, which may stand for NaN or infinity")
+                raise LedgerError(
+                    f"cannot store a {type(part).__name__}, because it contains a null, which may "
+                    "stand for NaN or infinity"
+                )
             known = self._texts[id(part)] = msgspec.Raw(text)
             self._parts.append(part)
         return known

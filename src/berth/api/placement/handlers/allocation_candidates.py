@@ -12,7 +12,14 @@ from berth.tables.vocabulary import Vocabulary
 
 
 async def list_candidates(ask: PlacementCall) -> PlacementReply:
-    """List the allocations that would satisfy a request now, with summaries of the providers."""
+    """List the allocations that would satisfy a request now, with summaries of the providers.
+
+    Raises:
+        PlacementError: 400 when a parameter is missing or malformed, names an unknown class or
+            trait, or contradicts another.
+        TooManyWaysError: the search was stopped, because the providers can be combined in too many
+            ways.
+    """
     query = candidate_query(ask.query, ask.minor)
     table, vocabulary = await newest_of(ask)
     check_names(query, vocabulary)

@@ -46,14 +46,23 @@ _WOULD = "The requested amount would"
 
 
 async def show_allocations(ask: PlacementCall) -> PlacementReply:
-    """Show a consumer's allocations; an unknown consumer has none."""
+    """Show a consumer's allocations; an unknown consumer has none.
+
+    Raises:
+        PlacementError: 409 when other processes changed the allocations during every attempt to
+            read them.
+    """
     holding, seen = await _held(ask, consumer_key(ask.key("consumer_uuid")))
     modified_s = None if holding is None else holding.consumer.updated_at_s
     return json_reply(consumer_view(holding, seen, ask.minor), modified_s=modified_s or None)
 
 
 async def list_provider_allocations(ask: PlacementCall) -> PlacementReply:
-    """List the allocations against a provider, keyed by consumer."""
+    """List the allocations against a provider, keyed by consumer.
+
+    Raises:
+        PlacementError: 404 when the provider is unknown.
+    """
     uuid = ask.key("uuid")
     twice = no_provider_found(uuid)
     sentence = twice.message.rpartition(": ")[2]
@@ -84,7 +93,12 @@ async def update_allocations(ask: PlacementCall) -> PlacementReply:
 
 
 async def manage_allocations(ask: PlacementCall) -> PlacementReply:
-    """Replace the allocations of several consumers, all or none."""
+    """Replace the allocations of several consumers, all or none.
+
+    Raises:
+        PlacementError: 400 when a consumer occurs twice, or an allocation names an unknown provider
+            or class; 409 when a generation is outdated, or an amount does not fit.
+    """
     try:
         await ask.parts.allocation_service.put(shares_of(ask, ask.data))
     except AllocationRefusedError as error:
@@ -240,7 +254,13 @@ async def show_usages(ask: PlacementCall) -> PlacementReply:
 
 
 async def reshape(ask: PlacementCall) -> PlacementReply:
-    """Replace all inventories of providers and all allocations of consumers, or change nothing."""
+    """Replace all inventories of providers and all allocations of consumers, or change nothing.
+
+    Raises:
+        PlacementError: 400 when a consumer occurs twice, or an unknown provider or class is named;
+            409 when a generation is outdated, an amount does not fit, or a removed inventory is in
+            use.
+    """
     data: dict[str, Any] = ask.data
     inventories = {
         uuid: (one[_SEEN], {name: inventory_of(it) for name, it in one["inventories"].items()})

@@ -27,7 +27,11 @@ _FIELDS = ("total", "reserved", "min_unit", "step_size", "allocation_ratio")
 
 
 async def list_inventories(ask: PlacementCall) -> PlacementReply:
-    """Show all inventories of a provider."""
+    """Show all inventories of a provider.
+
+    Raises:
+        PlacementError: 404 when the provider is unknown.
+    """
     provider = await provider_of(ask, no_provider_found(ask.key("uuid"), " : "))
     return json_reply(inventories_view(provider), modified_s=changed_s(provider) or None)
 
@@ -46,7 +50,13 @@ async def show_inventory(ask: PlacementCall) -> PlacementReply:
 
 
 async def create_inventory(ask: PlacementCall) -> PlacementReply:
-    """Add an inventory of a resource class that the provider does not have yet."""
+    """Add an inventory of a resource class that the provider does not have yet.
+
+    Raises:
+        PlacementError: 404 when the provider is unknown; 400 when the class is unknown or too much
+            is reserved; 409 when the provider already has the inventory, or every attempt lost a
+            race against another change.
+    """
     uuid, name = (await provider_of(ask)).uuid, str(ask.data["resource_class"])
     unable = f"Unable to create inventory for resource provider {uuid}: "
     inventory = inventory_of(ask.data)
@@ -70,7 +80,12 @@ async def create_inventory(ask: PlacementCall) -> PlacementReply:
 
 
 async def update_inventories(ask: PlacementCall) -> PlacementReply:
-    """Replace all inventories of a provider."""
+    """Replace all inventories of a provider.
+
+    Raises:
+        PlacementError: 404 when the provider is unknown; 400 when a class is unknown or too much is
+            reserved; 409 when the generation is outdated or a removed inventory is in use.
+    """
     # The order of the checks is Placement's: provider, generation, capacity, then class names.
     seen = await _seen_provider(ask)
     uuid = seen.uuid
@@ -95,7 +110,12 @@ async def update_inventories(ask: PlacementCall) -> PlacementReply:
 
 
 async def update_inventory(ask: PlacementCall) -> PlacementReply:
-    """Replace the inventory of a resource class that the provider has."""
+    """Replace the inventory of a resource class that the provider has.
+
+    Raises:
+        PlacementError: 404 when the provider or the class is unknown; 400 when the provider has no
+            such inventory or too much is reserved; 409 when the generation is outdated.
+    """
     seen = await _seen_provider(ask)
     uuid, name = seen.uuid, ask.key("resource_class")
     inventory = inventory_of(ask.data)

@@ -75,7 +75,12 @@ async def rename_class(ask: PlacementCall) -> PlacementReply:
 
 
 async def ensure_class(ask: PlacementCall) -> PlacementReply:
-    """Create a resource class unless it exists, from microversion 1.7 on."""
+    """Create a resource class unless it exists, from microversion 1.7 on.
+
+    Raises:
+        PlacementError: 400 when the name is invalid; 409 when every attempt lost a race against
+            another change.
+    """
     # The route has no body; the name in the path is validated with the schema of POST.
     name = ask.key("name")
     check({"name": name}, CLASS_NAME)
@@ -87,7 +92,12 @@ async def ensure_class(ask: PlacementCall) -> PlacementReply:
 
 
 async def delete_class(ask: PlacementCall) -> PlacementReply:
-    """Remove a custom resource class that no inventory uses."""
+    """Remove a custom resource class that no inventory uses.
+
+    Raises:
+        PlacementError: 404 when there is no such class; 400 when it is a standard class; 409 when
+            an inventory uses it.
+    """
     name = ask.key("name")
     try:
         await ask.parts.names.remove_class(name)

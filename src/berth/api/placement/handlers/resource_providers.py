@@ -51,7 +51,11 @@ _REASONS = {
 
 
 async def list_providers(ask: PlacementCall) -> PlacementReply:
-    """List the providers that match all query parameters."""
+    """List the providers that match all query parameters.
+
+    Raises:
+        PlacementError: 400 when a parameter is malformed.
+    """
     query = provider_query(ask.query, ask.minor)
     table = (await newest_of(ask)).table
     try:
@@ -79,7 +83,11 @@ async def create_provider(ask: PlacementCall) -> PlacementReply:
 
 
 async def show_provider(ask: PlacementCall) -> PlacementReply:
-    """Show a provider."""
+    """Show a provider.
+
+    Raises:
+        PlacementError: 404 when the provider is unknown.
+    """
     return await _shown(ask, await provider_of(ask))
 
 
@@ -101,7 +109,12 @@ async def update_provider(ask: PlacementCall) -> PlacementReply:
 
 
 async def delete_provider(ask: PlacementCall) -> PlacementReply:
-    """Remove a provider and its inventories."""
+    """Remove a provider and its inventories.
+
+    Raises:
+        PlacementError: 404 when the provider is unknown; 409 when it has allocations or children.
+        ConflictError: the provider belongs to a host.
+    """
     uuid = ask.key("uuid")
     try:
         await ask.parts.providers.remove(uuid)
@@ -122,7 +135,11 @@ async def delete_provider(ask: PlacementCall) -> PlacementReply:
 
 
 async def show_provider_usages(ask: PlacementCall) -> PlacementReply:
-    """Show the used amount of every resource class of a provider."""
+    """Show the used amount of every resource class of a provider.
+
+    Raises:
+        PlacementError: 404 when the provider is unknown.
+    """
     provider = await provider_of(ask, no_provider_found(ask.key("uuid")))
     return json_reply(usages_view(provider.used, provider.generation))
 
@@ -180,12 +197,21 @@ def _reason(why: RefusalRule) -> str:
 
 
 async def list_aggregates(ask: PlacementCall) -> PlacementReply:
-    """List the aggregates of a provider."""
+    """List the aggregates of a provider.
+
+    Raises:
+        PlacementError: 404 when the provider is unknown.
+    """
     return _aggregates_reply(ask, await provider_of(ask))
 
 
 async def update_aggregates(ask: PlacementCall) -> PlacementReply:
-    """Replace a provider's aggregates; before microversion 1.19 no generation is checked."""
+    """Replace a provider's aggregates; before microversion 1.19 no generation is checked.
+
+    Raises:
+        PlacementError: 404 when the provider is unknown; 409 when the generation is outdated, or
+            every attempt lost a race against another change.
+    """
     data: Any = ask.data
     uuid = ask.key("uuid")
     counts = ask.minor >= _COUNTS_SINCE

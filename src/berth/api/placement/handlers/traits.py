@@ -19,7 +19,11 @@ _ASSOCIATED = {"true": True, "false": False}
 
 
 async def list_traits(ask: PlacementCall) -> PlacementReply:
-    """List the known traits that match the query."""
+    """List the known traits that match the query.
+
+    Raises:
+        PlacementError: 400 when a parameter is invalid.
+    """
     among, prefix = _names_asked(ask)
     associated = _association_asked(ask)
     vocabulary = (await newest_of(ask)).vocabulary
@@ -37,7 +41,12 @@ async def show_trait(ask: PlacementCall) -> PlacementReply:
 
 
 async def put_trait(ask: PlacementCall) -> PlacementReply:
-    """Create a trait unless it exists."""
+    """Create a trait unless it exists.
+
+    Raises:
+        PlacementError: 400 when the name is invalid.
+        ProviderRefusedError: every attempt lost a race against another change.
+    """
     name = ask.key("name")
     _check_name(name)
     is_made = await ask.parts.names.ensure_trait(name)
@@ -47,7 +56,12 @@ async def put_trait(ask: PlacementCall) -> PlacementReply:
 
 
 async def delete_trait(ask: PlacementCall) -> PlacementReply:
-    """Remove a custom trait that no provider has."""
+    """Remove a custom trait that no provider has.
+
+    Raises:
+        PlacementError: 404 when there is no such trait; 400 when it is a standard trait; 409 when a
+            provider has it.
+    """
     name = ask.key("name")
     try:
         await ask.parts.names.remove_trait(name)
@@ -68,12 +82,21 @@ async def delete_trait(ask: PlacementCall) -> PlacementReply:
 
 
 async def list_provider_traits(ask: PlacementCall) -> PlacementReply:
-    """List the traits of a provider."""
+    """List the traits of a provider.
+
+    Raises:
+        PlacementError: 404 when the provider is unknown.
+    """
     return _shown(ask, await provider_of(ask, no_provider_found(ask.key("uuid"))))
 
 
 async def update_provider_traits(ask: PlacementCall) -> PlacementReply:
-    """Replace the traits of a provider."""
+    """Replace the traits of a provider.
+
+    Raises:
+        PlacementError: 404 when the provider is unknown; 400 when a trait is unknown; 409 when the
+            generation is outdated.
+    """
     data: dict[str, Any] = ask.data
     try:
         provider = await ask.parts.associations.set_traits(
@@ -88,7 +111,12 @@ async def update_provider_traits(ask: PlacementCall) -> PlacementReply:
 
 
 async def delete_provider_traits(ask: PlacementCall) -> PlacementReply:
-    """Remove all traits from a provider."""
+    """Remove all traits from a provider.
+
+    Raises:
+        PlacementError: 404 when the provider is unknown; 409 when every attempt lost a race against
+            another change.
+    """
     # The request has no generation, so the service itself retries lost races.
     try:
         await ask.parts.associations.set_traits(ask.key("uuid"), (), None)

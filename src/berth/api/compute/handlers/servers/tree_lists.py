@@ -201,7 +201,7 @@ async def _read_on(call: Call, below: Below, zone: Zone, first: "_Asked") -> _An
         asked = _Asked(_READ_ON, page.last)
     raise UnavailableError(
         f"cannot list the servers of zone {zone.name}: the first {_PAGES_MAX} pages of its list "
-        "contain only servers that this zone did not send there"
+        "contain only servers that this zone did not send there; list them in that zone"
     )
 
 
