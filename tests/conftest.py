@@ -73,17 +73,29 @@ settings.register_profile(
 settings.load_profile("fuzz" if "BERTH_FUZZ_EXAMPLES" in os.environ else "default")
 
 
-_MINUTES = {"test_a_minute", "test_candidates", "test_openb_replay", "test_suite"}
+_MINUTES = {
+    "test_a_minute",
+    "test_candidates",
+    "test_openb_replay",
+    "test_real_guests",
+    "test_suite",
+}
 _LONG = {
     "e2e",
+    "simulation",
+    "test_actions",
     "test_api_openapi",
+    "test_bench_peer",
     "test_driver",
     "test_ledger",
     "test_libvirt_driver",
     "test_nova",
+    "test_packing_quality",
     "test_placement_openapi",
     "test_qemu_agent_deaths",
+    "test_sessions",
     "test_writes",
+    "test_zone_leaks",
 }
 """Folders and files whose tests take about twenty seconds; those in `_MINUTES` take longer."""
 
