@@ -112,8 +112,8 @@ async def test_pages_of_servers_came_with_2_40(stack: Stack) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "",
         "start=2027-01-15T04:00:00&end=2027-01-15T04:00:00",
+        "start=2027-01-15T09:00:00",
         "start=2027-01-15T05:00:00&end=2027-01-15T04:00:00",
         "start=2027-01-15",
         "start=yesterday",
@@ -164,3 +164,16 @@ async def test_a_server_has_no_password(stack: Stack) -> None:
     assert (await stack.ask("DELETE", path, token="alice:web")).status == 204
     assert (await stack.ask("GET", path, token="bob:shop")).status == 404
     assert (await stack.ask("DELETE", path, token="bob:shop")).status == 404
+
+
+async def test_without_times_the_usage_is_that_of_the_present(stack: Stack) -> None:
+    """The servers that exist now are listed, and no hours are charged, as in Nova."""
+    uuid = await stack.server(token="alice:web")
+    await stack.activate(uuid)
+    stack.clock.seconds += 3600
+    answer = await stack.ask("GET", f"{PATH}/web")
+    assert answer.status == 200
+    found = answer.body["tenant_usage"]
+    assert [one["instance_id"] for one in found["server_usages"]] == [uuid]
+    assert found["total_hours"] == 0
+    assert (await stack.ask("GET", PATH)).status == 200

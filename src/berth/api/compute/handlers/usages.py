@@ -121,7 +121,9 @@ def _period(call: Call, query: UsageQuery) -> _Period:
     """
     now_s = call.parts.clock.now_s()
     start_s, stop_s = _moment(query.start, "start", now_s), _moment(query.end, "end", now_s)
-    if not start_s < stop_s:
+    # As in Nova, a request without times is about the present, and charges no hours.
+    is_present = not query.start and not query.end
+    if not start_s < stop_s and not is_present:
         raise InvalidInputError("start", "must be before the end of the period; give both")
     return _Period(start_s, min(stop_s, now_s), now_s)
 
