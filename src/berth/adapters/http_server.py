@@ -102,6 +102,9 @@ async def serve_beside(app: ASGIApp, listener: socket.socket) -> None:
     Args:
         app: the application.
         listener: a listening socket, which is closed at the end; see `listening`.
+
+    Raises:
+        InvalidInputError: the certificate or its key cannot be used.
     """
     with listener:
         await HttpServer(config_of(app)).serve(sockets=[listener])
@@ -113,7 +116,11 @@ def config_of(
     sockets: type[asyncio.Protocol] | None = None,
     connections: ConnectionPolicy = _DEFAULT_POLICY,
 ) -> HttpConfig:
-    """Return uvicorn's configuration for one of Berth's applications; see `serve_http`."""
+    """Return uvicorn's configuration for one of Berth's applications; see `serve_http`.
+
+    Raises:
+        InvalidInputError: the certificate or its key cannot be used.
+    """
     limit = ConnectionLimit() if connections.limit is None else connections.limit
     protocol = partial(LimitedProtocol, connections=limit)
     config = HttpConfig(

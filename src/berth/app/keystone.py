@@ -17,7 +17,7 @@ from berth.domain.errors import InvalidInputError
 from berth.ports.telemetry import Metrics
 
 _KEY_BYTES: Final = 32
-# With more renewals in the queue for each connection, unknown tokens would hardly be validated.
+# With more renewals in the queue for each connection, unknown tokens would rarely be validated.
 _RENEWALS_PER_CONNECTION: Final = 4
 
 

@@ -30,7 +30,7 @@ class GuestFolder:
 
     def __init__(self, state_dir: Path, instance_uuid: str, *, is_local: bool = True) -> None:
         # The uuid comes from outside this process. A path in its place would lead out of the
-        # folder, and the deletion of the guest would delete what is there.
+        # folder, and the deletion of the guest would delete the files at that path.
         if not is_uuid(instance_uuid):
             raise DriverError(f"{instance_uuid[:80]!r} is not the UUID of an instance")
         self._is_local = is_local

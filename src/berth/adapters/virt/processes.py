@@ -129,7 +129,7 @@ def _words_of(pid: int) -> list[str]:
     for _ in range(_STARTING_LOOKS):
         try:
             text = (_PROC / str(pid) / "cmdline").read_bytes()
-            # During execve a process has no command line for a moment, so it is read again. Kernel
+            # During execve a process briefly has no command line, so it is read again. Kernel
             # threads and zombies never have one; their `exe` links lead nowhere.
             if text or not (_PROC / str(pid) / "exe").exists():
                 return text.decode(errors="replace").split("\0") if text else []

@@ -133,7 +133,7 @@ def rotate_control_keys(*, path: Path) -> None:
     """Use the next key from now on, and create the one after it.
 
     Hosts know the next key already. They learn of the new one in their next session, so restart the
-    APIs, and wait until all hosts are back, before you rotate again.
+    APIs, and wait until all hosts are connected again before you rotate again.
     """
     from berth.config.control_keys import rotate as rotate_keys  # noqa: PLC0415 - not for --help
 

@@ -94,7 +94,8 @@ class AttestationService:
         rows = hosts.alive_rows()
         until_s = hosts.attestations.until_s(rows)
         soon = until_s < self._clock.now_s() + self._attester.valid_s / 2
-        # The earliest expiry comes first, in case the attestation service fails half-way.
+        # The earliest expiry comes first, in case the attestation service fails before the last
+        # host.
         order = np.argsort(until_s[soon], kind="stable")
         found: list[int] = rows[soon][order].tolist()
         return [(hosts.name(row), hosts.node(row)) for row in found]

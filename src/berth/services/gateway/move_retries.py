@@ -54,8 +54,8 @@ async def moves_to_alternates(
     units: list[Unit] = []
     for one in await context.alternates.of(request, failed.destination.assignment):
         placement = replace(one.placement, alternates=instance.alternates)
-        # This copy of the decision is not stored: the instance goes on referring to the record of
-        # the decision that named the alternates.
+        # This copy of the decision is not stored: the instance still refers to the record of the
+        # decision that named the alternates.
         decision = replace(
             decided,
             placements=(placement,),

@@ -284,7 +284,7 @@ class Instances:
         now_s = self._clock.now_s()
         history: list[Write] = []
         begun: list[Write] = []
-        # A second delete goes on with the action of the first.
+        # A second delete continues the action of the first.
         if caller is not None and instance.task is not Task.DELETING:
             action = deletion_by(instance, caller, now_s)
             history, begun = end_by_deletion(instance, now_s), [Put(action)]

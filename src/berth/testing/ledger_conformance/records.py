@@ -196,7 +196,7 @@ class RecordTests(LedgerFixtures):
     async def test_used_is_the_ledgers_own(self, ledger: Ledger) -> None:
         """A reported `used` is ignored; the stored one names every class."""
         await commit(ledger, (Put(replace(make_provider(1), used={VCPU: 5})),), (make_take(1),))
-        # An agent's report knows nothing of claims.
+        # An agent's report contains no claims.
         await commit(ledger, (Put(replace(make_provider(1), used={})),))
         provider = await ledger.get(Provider, make_uuid("host", 1))
         assert provider is not None

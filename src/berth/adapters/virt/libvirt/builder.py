@@ -80,7 +80,7 @@ class LibvirtBuilder:
 
         Args:
             instance: the guest's instance.
-            waits: whether it is the target of a live migration, which fills its disks.
+            waits: whether the guest is the target of a live migration, which fills its disks.
             disks_at: addresses to copy the disks from, by name.
 
         Raises:

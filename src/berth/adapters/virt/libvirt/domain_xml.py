@@ -45,6 +45,13 @@ def domain_xml(
 
     libvirt chooses the addresses of devices. The same devices in the same order get the same
     addresses.
+
+    Args:
+        host: the host's settings.
+        accelerator: the accelerator of the guest.
+        record: the guest's record, which becomes the domain's metadata.
+        image: the image from which the guest boots.
+        floating: the host CPUs of unpinned guest CPUs.
     """
     folder = GuestFolder(host.state_dir, record.uuid)
     domain_type = "kvm" if accelerator is Accelerator.KVM else "qemu"

@@ -94,7 +94,7 @@ class QemuBuilder:
         Args:
             machine: the guest, whose folder has only its spec.
             instance: the guest's instance.
-            waits: whether it is the target of a live migration, which fills its disks.
+            waits: whether the guest is the target of a live migration, which fills its disks.
             disks_at: addresses to copy the disks from, by name; then the guest is not started.
 
         Returns:

@@ -357,13 +357,24 @@ class Machine:
         self.record(is_saving=False)
 
     async def end_saving(self) -> None:
-        """Record that a guest is suspended, and end its process."""
+        """Record that a guest is suspended, and end its process.
+
+        Raises:
+            SpecNotWrittenError: the spec cannot be written.
+            DriverError: the process does not end.
+        """
         self.record(is_saving=False, power=Power.SUSPENDED, reason="")
         self._publish(GuestEvent(self.spec.uuid, Power.SUSPENDED))
         await self.quit()
 
     async def settle_saving(self) -> None:
-        """Complete or undo the saving of memory that an agent began before it died."""
+        """Complete or undo the saving of memory that an agent began before it died.
+
+        Raises:
+            QmpError: the process exists but does not answer.
+            SpecNotWrittenError: the spec cannot be written.
+            DriverError: the process does not end.
+        """
         if not await self.status():
             self.give_up_saving()
             return

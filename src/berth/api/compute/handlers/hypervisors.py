@@ -96,7 +96,7 @@ async def show_uptime(call: Call) -> Answer:
     try:
         written.uptime = await read_uptime(call.parts.bus, name)
     except UnsupportedFeatureError as error:
-        raise HttpError(501, f"The driver of host {name} does not know its uptime.") from error
+        raise HttpError(501, f"The driver of host {name} does not report its uptime.") from error
     except (UnavailableError, DriverError) as error:
         # As in Nova, the status is 400 and not 503.
         text = f"The uptime of host {name} cannot be read; check its agent, and try again."
