@@ -266,7 +266,7 @@ def with_smaller_groups(request: Request, less: str, name: str, groups: str) -> 
 
 
 def with_fewer_listed_cpus(request: Request, less: str) -> Request:
-    """Return the request with the last CPUs dropped from the list of each NUMA cell."""
+    """Return the request without the last CPUs in the list of each NUMA cell."""
     specs = request.flavor.extra_specs
     lists = {
         key: sorted(parse_cpus(text, key)) for key, text in specs.items() if "numa_cpus" in key
@@ -278,11 +278,13 @@ def with_fewer_listed_cpus(request: Request, less: str) -> Request:
     return resized(request, vcpus=len(order) - request.flavor.vcpus)
 
 
-def with_less_listed_memory(request: Request, less: str) -> Request:
-    """Return the request with less memory in each NUMA cell."""
+def with_listed_memory(request: Request, number: str, more: str) -> Request:
+    """Return the request with more or less memory in each NUMA cell."""
     specs = request.flavor.extra_specs
     lists = {
-        key: max(int(text) - amount(less), 0) for key, text in specs.items() if "numa_mem" in key
+        key: max(int(text) + amount(number, more), 0)
+        for key, text in specs.items()
+        if "numa_mem" in key
     }
     for key, memory_mb in lists.items():
         request = with_spec(request, key, str(memory_mb))
@@ -335,8 +337,8 @@ OF_REQUESTS: Mapping[str, Follow] = {
         resized(with_less(r, key, -amount(n, more)), vcpus=amount(n, more))
     ),
     r"([\d,]+) VCPU less in each hw:numa_cpus.N and as many in the flavor": with_fewer_listed_cpus,
-    r"([\d,]+) MB less memory in each hw:numa_mem.N and as much in the flavor": (
-        with_less_listed_memory
+    r"([\d,]+) MB (less|more) memory in each hw:numa_mem.N and as much in the flavor": (
+        with_listed_memory
     ),
     r"([\d,]+) less in the extra spec (\S+)": lambda r, n, key: with_less(r, key, amount(n)),
     r"([\d,]+) (CUSTOM_\S+) less": lambda r, n, name: with_less(r, f"resources:{name}", amount(n)),
