@@ -37,6 +37,7 @@ _COST_MAX: Final = 8_000_000
 _EXACT_MAX: Final = 256
 _KB_PER_MB: Final = 1024
 
+_SEARCHED: Final = frozenset({"needs.groups", "needs.topology", "needs.devices"})
 _NONE: Final[frozenset[int]] = frozenset()
 
 
@@ -62,6 +63,7 @@ class RelaxationSearch:
         self._hosts = hosts
         self._filters = (*filters.filters, *filters.group_rules)
         self._allowed = np.flatnonzero(reduction.mask)
+        self._order: Sequence[int] = range(len(self._filters))
         self._cost = 0
         # The results of `_exact_times`, by the subject, the maximum, the step and the valid steps.
         self._exact: dict[tuple[str, int, int, int], list[int]] = {}
@@ -76,6 +78,10 @@ class RelaxationSearch:
         Args:
             query: the query of the instance.
         """
+        removed = [np.count_nonzero(~verdict) for verdict in self._verdicts(query)]
+        # Most changes do not affect the filters that remove the most hosts, so few hosts are left
+        # for the others. Filters for trees and hardware take the most time.
+        self._order = sorted(self._order, key=lambda n: (_is_slow(self._filters[n]), -removed[n]))
         return [one for one, _ in self._singles(query)]
 
     def _singles(self, query: Query) -> list[tuple[Relaxation, Request]]:
@@ -210,7 +216,10 @@ class RelaxationSearch:
         if key not in self._exact:
             least = query._replace(request=size.by(most).request)
             amounts = {
-                more for rule in self._filters for more in self._exact_of(rule, least, size, most)
+                more
+                for rule in self._filters
+                if not _is_slow(rule)
+                for more in self._exact_of(rule, least, size, most)
             }
             times = {most - more // size.step for more in amounts if more % size.step == 0}
             self._exact[key] = sorted(times - {0, most}, key=lambda one: (one < 0, abs(one)))
@@ -259,10 +268,11 @@ class RelaxationSearch:
     def _rows(self, query: Query, without: Collection[int] = _NONE) -> Rows:
         """Return the allowed hosts that pass all filters except for some."""
         rows = self._allowed
-        for index, rule in enumerate(self._filters):
+        for index in self._order:
             if not rows.size:
                 break
             if index not in without:
+                rule = self._filters[index]
                 self._cost += rows.size
                 verdict = rule.keep(self._hosts, query, rows)
                 rows = rows if verdict is None else rows[verdict]
@@ -435,6 +445,11 @@ class RelaxationSearch:
                     part = Relaxation("request", first.change.subject, first.change.text, 0)
                     if not concerns_request(first.query.request, second):
                         yield _pair(part, second), first.change.request
+
+
+def _is_slow(rule: Filter) -> bool:
+    """Return whether a filter searches trees of providers or NUMA cells of hosts."""
+    return not _SEARCHED.isdisjoint(rule.reads.request)
 
 
 def _changed(query: Query, request: Request) -> Query:
