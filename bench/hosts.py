@@ -250,8 +250,8 @@ class _Driver:
 @contextmanager
 def _driver(cloud: _Cloud, hosts: int) -> Iterator[_Driver]:
     asyncio.run(_enroll(cloud.url, hosts))
-    ca_file = "" if cloud.certificate is None else str(cloud.certificate)
-    plan = DriverPlan(loopback.HOST, cloud.port, ca_file, hosts, _BEAT_S)
+    tls = cloud.certificate is not None
+    plan = DriverPlan(loopback.HOST, cloud.port, tls, hosts, _BEAT_S)
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.host_driver", msgspec.json.encode(plan).decode()],
         cwd=ROOT,

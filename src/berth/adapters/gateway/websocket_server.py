@@ -226,11 +226,14 @@ class AgentSocket(asyncio.Protocol):
         if transport.get_write_buffer_size() > _BUFFERED_BYTES_MAX:
             transport.abort()
             return
-        for data in self._protocol.data_to_send():
-            if data:
-                transport.write(data)
-            else:
-                transport.close()
+        # Each write is a system call and a TLS record, so everything that is due is written at
+        # once. An empty piece, which is always the last one, ends the connection.
+        pieces = self._protocol.data_to_send()
+        data = b"".join(pieces)
+        if data:
+            transport.write(data)
+        if pieces and not pieces[-1]:
+            transport.close()
 
     def _disarm(self) -> None:
         if self._alarm is not None:

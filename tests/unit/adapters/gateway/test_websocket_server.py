@@ -27,6 +27,7 @@ class Transport:
 
     def __init__(self) -> None:
         self.sent = b""
+        self.writes = 0
         self.unread = 0
         self.is_closed = False
         self.is_aborted = False
@@ -34,6 +35,7 @@ class Transport:
     def write(self, data: bytes) -> None:
         """Record the data."""
         self.sent += data
+        self.writes += 1
 
     def get_write_buffer_size(self) -> int:
         """Return the number of bytes that the peer has not read."""
@@ -105,6 +107,13 @@ async def test_agents_connect_at_one_path(plane: Plane) -> None:
     client.flush()
     assert client.protocol.handshake_exc is not None
     assert "404" in str(client.protocol.handshake_exc)
+
+
+async def test_the_first_frame_comes_with_the_response(plane: Plane) -> None:
+    """The response to the upgrade and the first frame of the session are written together."""
+    client = Client(plane)
+    assert len(client.hello) == 1
+    assert client.transport.writes == 1
 
 
 async def test_a_stranger_can_send_little(plane: Plane) -> None:
