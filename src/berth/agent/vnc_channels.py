@@ -13,7 +13,7 @@ from berth.ports.virt import ByteStream, GuestDiagnostics, VirtDriver
 POLL_S: Final = 4.0
 """Seconds for which a RECEIVE waits for bytes; less than the timeout of a query."""
 IDLE_S_MAX: Final = 60.0
-"""Seconds without a step after which a channel is closed, because its API must have died."""
+"""Seconds without a step after which a channel is closed, because its API must have ended."""
 CHANNELS_MAX: Final = 64
 TOKENS_MAX: Final = 4_096
 _NS_PER_S: Final = 1_000_000_000
@@ -36,8 +36,9 @@ class _Channel:
 class HostConsoles:
     """Answers the queries about a host and its guests; see `HostQueries`.
 
-    It keeps the hashes of the tokens that open VNC consoles of its guests, and the open channels.
-    Both are lost when the agent stops; the browser's page then shows that the connection has ended.
+    The object keeps the hashes of the tokens that open the VNC consoles of these guests, and the
+    open channels. Both are lost when the agent stops; the browser's page then shows that the
+    connection has ended.
 
     Args:
         host: the name of the host.
@@ -148,7 +149,7 @@ class HostConsoles:
         return channel
 
     def _closed(self, request: VncRequest) -> NotFoundError:
-        """Close a channel that cannot go on, and return the error that says so."""
+        """Close a channel that cannot be used any more, and return the error for its user."""
         self._close((request.instance_uuid, request.channel))
         return NotFoundError("console", request.channel)
 

@@ -22,7 +22,7 @@ class ConsoleParts:
     """The settings of consoles.
 
     `token_lifetime_s` is the time in seconds for which a URL is valid. `novnc_url` is the page of
-    noVNC. `novnc_dir` has the files of noVNC, which the API serves itself; None serves none.
+    noVNC. `novnc_dir` is the folder of noVNC's files, which the API serves; None if it serves none.
     Browsers may connect from pages of `allowed_origins` (`https://HOST:PORT`), of the host of
     `novnc_url`, and of the API's own host.
     """

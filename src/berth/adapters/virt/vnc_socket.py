@@ -52,7 +52,7 @@ class SocketStream:
 
     @contextmanager
     def _in_use(self) -> Generator[None]:
-        """Keep the descriptor open: the event loop does not notice that one is closed."""
+        """Keep the descriptor open: the event loop would not notice that it is closed."""
         self._uses += 1
         try:
             yield

@@ -83,7 +83,7 @@ async def grant_console(
 
     Raises:
         DriverError: the guest is not running.
-        UnsupportedFeatureError: the guest has no VNC.
+        UnsupportedFeatureError: the guest has no VNC server.
         InstanceStateError: the instance has no host.
         UnavailableError: the agent of its host does not answer.
     """
@@ -143,7 +143,7 @@ class VncChannel:
         return opened
 
     async def send(self, data: bytes) -> None:
-        """Send bytes of any number to the VNC server.
+        """Send any number of bytes to the VNC server.
 
         Raises:
             NotFoundError: the channel is closed.
@@ -155,7 +155,7 @@ class VncChannel:
             await self._step(VncStep.SEND, number=self._sent, data=some)
 
     async def receive(self) -> bytes:
-        """Return the next bytes of the VNC server, or none if it has sent none for some seconds.
+        """Return the next bytes from the VNC server; empty if it sends none for some seconds.
 
         Raises:
             NotFoundError: the channel is closed.

@@ -27,7 +27,7 @@ NO_CONSOLE: Final = "This server has no graphical console."
 _NOVNC: Final = "novnc"
 # Microversion 2.6 replaces the actions by a resource of its own.
 _ACTIONS_UNTIL: Final = (2, 5)
-# As in Nova, older microversions know the tokens of RDP consoles only.
+# As in Nova, older microversions show only the tokens of RDP consoles.
 _TOKENS_SINCE: Final = (2, 31)
 
 
@@ -68,7 +68,7 @@ async def show_console_token(call: Call) -> Answer:
     """Return the server whose console a token opens.
 
     Raises:
-        HttpError: 400 when the console is a VNC console and the microversion is older than 2.31.
+        HttpError: 400 when the microversion is older than 2.31.
         NotFoundError: the token is not valid.
     """
     if call.version < _TOKENS_SINCE:
@@ -104,7 +104,7 @@ async def console_url(call: Call, instance: Instance, protocol: str, kind: str) 
     try:
         token = await grant_console(parts.bus, instance, parts.ids, lifetime_s=lifetime_s)
     except UnsupportedFeatureError as error:
-        text = f"Unavailable console type novnc: the guest of instance {instance.uuid} has no VNC."
+        text = f"Unavailable console type novnc: the guest of {instance.uuid} has no VNC server."
         raise HttpError(400, text) from error
     except DriverError as error:
         text = f"Instance {instance.uuid} is not ready: its guest does not run."
