@@ -95,9 +95,23 @@ def test_a_disk_may_name_the_kernel_that_boots_it(
     )
 
 
+@pytest.mark.parametrize("name", ["hw_rescue_device", "hw_rescue_bus"])
+def test_a_rescue_image_may_keep_disks_in_place(tmp_path: Path, name: str) -> None:
+    """Either property of the image is sufficient."""
+    file = tmp_path / "images.json"
+    value = {"hw_rescue_device": "disk", "hw_rescue_bus": "virtio"}[name]
+    file.write_text(
+        f'[{{"image_id": "d", "file": "d.raw", "properties": {{"{name}": "{value}"}}}}]'
+    )
+    assert read_image_files(file)["d"].rescues_in_place
+
+
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
+        ('"properties": {"hw_rescue_device": "cdrom"}', "hw_rescue_device: 'cdrom' .* 'disk'"),
+        ('"properties": {"hw_rescue_bus": "scsi"}', "hw_rescue_bus: 'scsi' .* 'virtio'"),
+        ('"properties": {"hw_rescue_bus": "virtio", "kernel_id": "k"}', "combined with kernel_id"),
         ('"properties": {"kernel_id": "r"}', "kernel_id: .*format kernel"),
         ('"properties": {"kernel_id": "none"}', "kernel_id: this list has no image 'none'"),
         ('"properties": {"kernel_id": "k", "ramdisk_id": "d"}', "ramdisk_id: .*format ramdisk"),

@@ -37,6 +37,7 @@ from berth.testing.driver_conformance.rig import (
 )
 from tests.conformance.libvirt_rig import Daemon, LibvirtRig, two_daemons
 from tests.conformance.qemu_rig import STUB
+from tests.integration.rescue_boots import boot_images, check_boots
 
 
 @pytest.fixture(scope="module")
@@ -428,3 +429,12 @@ async def test_a_report_says_what_libvirt_knows(driver: LibvirtDriver) -> None:
     models = host.cpu_info["usable_models"]
     assert isinstance(models, list)
     assert "qemu64" in models
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+async def test_a_rescued_guest_boots_from_the_rescue_disk(
+    rig: LibvirtRig, tmp_path: Path, *, in_place: bool
+) -> None:
+    """It does so in either order of the disks, and boots from its own disk afterwards."""
+    rig.images |= boot_images(tmp_path, in_place=in_place)
+    await check_boots(await rig.open())

@@ -38,6 +38,7 @@ from berth.testing.driver_conformance.rig import (
     wait_until_started,
 )
 from tests.conformance.qemu_rig import STUB, QemuRig, require_qemu
+from tests.integration.rescue_boots import boot_images, check_boots
 
 GB = 1024**3
 
@@ -398,3 +399,12 @@ async def test_a_host_under_another_name_does_nothing_with_the_guests(
     with pytest.raises(DriverError, match="holds the guests of host"):
         await renamed.destroy(instance.uuid)
     assert await powers(driver) == {instance.uuid: Power.RUNNING}
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+async def test_a_rescued_guest_boots_from_the_rescue_disk(
+    rig: QemuRig, tmp_path: Path, *, in_place: bool
+) -> None:
+    """It does so in either order of the disks, and boots from its own disk afterwards."""
+    rig.images |= boot_images(tmp_path, in_place=in_place)
+    await check_boots(await rig.open())

@@ -25,6 +25,8 @@ _IMAGE_NAMES = {"id": "image_id", "min_ram": "min_memory_mb", "min_disk": "min_d
 _KERNEL = "kernel_id"
 _RAMDISK = "ramdisk_id"
 _CMDLINE = "os_command_line"
+_RESCUE = {"hw_rescue_device": "disk", "hw_rescue_bus": "virtio"}
+"""The only value of each property that the drivers have."""
 _DISK_CMDLINE = "root=/dev/vda console=ttyS0"
 
 
@@ -126,8 +128,9 @@ def read_images(path: Path | None) -> dict[str, Image]:
 def read_image_files(path: Path | None) -> dict[str, ImageFile]:
     """Return the local files of the images in a list, by id; empty if `path` is None.
 
-    Images without a file are left out. The properties `kernel_id`, `ramdisk_id` and
-    `os_command_line` have Nova's meaning; the first two are ids of images in the same list.
+    Images without a file are left out. The properties `kernel_id`, `ramdisk_id`,
+    `os_command_line`, `hw_rescue_device` and `hw_rescue_bus` have Nova's meaning; the first two are
+    ids of images in the same list.
 
     Raises:
         InvalidInputError: the list cannot be read or is invalid, a named kernel or RAM disk is
@@ -180,4 +183,24 @@ def _image_file(
         None if initrd is None else folder / initrd,
         cmdline,
         None if kernel is None else folder / (kernel.file or ""),
+        _rescues_in_place(path, image),
     )
+
+
+def _rescues_in_place(path: Path, image: _ListedImage) -> bool:
+    """Return whether an image has one of the properties of rescues, and so keeps disks in place.
+
+    Raises:
+        InvalidInputError: the drivers do not have the device or the bus, or the image has a kernel,
+            which could not find the rescue disk.
+    """
+    named = _RESCUE.keys() & image.properties
+    for name in sorted(named):
+        where = f"{path}: {image.image_id}.properties.{name}"
+        if image.properties[name] != _RESCUE[name]:
+            value = image.properties[name][:80]
+            raise InvalidInputError(where, f"{value!r} is not available; use {_RESCUE[name]!r}")
+        if _KERNEL in image.properties:
+            reason = f"cannot be combined with {_KERNEL}; the kernel would not find the rescue disk"
+            raise InvalidInputError(where, reason)
+    return bool(named)

@@ -18,7 +18,7 @@ from berth.domain.errors import DriverError
 
 ROOT = "root"
 RESCUE = "rescue"
-"""The disk from which a rescued guest boots, before its own disks; it never leaves the host."""
+"""The disk from which a rescued guest boots; it never leaves the host."""
 _DISKS = (ROOT, disks.EPHEMERAL, disks.SWAP, CONFIG)
 
 
@@ -134,7 +134,9 @@ def disks_at_start(disks: tuple[str, ...], rescue_image: str, image: ImageFile) 
         rescue_image: the id of the rescue image; empty if the guest boots from its own disks.
         image: the image from which the guest boots; only a disk image has a rescue disk.
     """
-    return (RESCUE, *disks) if rescue_image and image.is_disk else disks
+    if not rescue_image or not image.is_disk:
+        return disks
+    return (*disks, RESCUE) if image.rescues_in_place else (RESCUE, *disks)
 
 
 async def copy_disks(folder: GuestFolder, sources: Mapping[str, str]) -> tuple[str, ...]:

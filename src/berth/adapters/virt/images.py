@@ -27,7 +27,9 @@ class ImageFile:
     """An image's file on this host, and how guests boot it.
 
     Image files are host settings and not in the ledger, since paths are valid on one machine only.
-    `kernel` boots a disk that has no boot loader; `initrd` and `cmdline` belong to the kernel.
+    `kernel` boots a disk that has no boot loader; `initrd` and `cmdline` belong to the kernel. A
+    guest that is rescued from an image with `rescues_in_place` sees its own disks where they were,
+    and the rescue disk after them.
     """
 
     image_id: str
@@ -36,6 +38,7 @@ class ImageFile:
     initrd: Path | None = None
     cmdline: str = ""
     kernel: Path | None = None
+    rescues_in_place: bool = False
 
     @property
     def direct_kernel(self) -> Path | None:

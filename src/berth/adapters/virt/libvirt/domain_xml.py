@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from berth.adapters.virt.accelerator import Accelerator
-from berth.adapters.virt.guest_disks import disks_at_start
+from berth.adapters.virt.guest_disks import RESCUE, disks_at_start
 from berth.adapters.virt.guest_folder import GuestFolder
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.libvirt.hardware import (
@@ -62,7 +62,8 @@ def domain_xml(
     _text(domain, "memory", str(record.size.memory_mb), unit="MiB")
     _text(domain, "vcpu", str(record.size.vcpus), placement="static")
     _set_cpus(domain, number_list(floating.everywhere))
-    domain.append(_boot(record.machine, image, accelerator))
+    names = disks_at_start(record.disks, record.rescue_image, image)
+    domain.append(_boot(record.machine, image, accelerator, is_rescued=RESCUE in names))
     features = ET.SubElement(domain, "features")
     for name in ("acpi", "apic"):
         ET.SubElement(features, name)
@@ -73,7 +74,6 @@ def domain_xml(
         _text(domain, f"on_{event}", action)
     devices = ET.SubElement(domain, "devices")
     _text(devices, "emulator", host.binary)
-    names = disks_at_start(record.disks, record.rescue_image, image)
     for name, letter in zip(names, "abcdefgh", strict=False):
         devices.append(_disk(folder.disk(name), name, f"vd{letter}"))
     ET.SubElement(devices, "controller", {"type": "usb", "model": "none"})
@@ -156,7 +156,9 @@ def _set_cpus(domain: ET.Element, cpus: str) -> None:
             vcpu.set("cpuset", cpus)
 
 
-def _boot(machine: str, image: ImageFile, accelerator: Accelerator) -> ET.Element:
+def _boot(
+    machine: str, image: ImageFile, accelerator: Accelerator, *, is_rescued: bool
+) -> ET.Element:
     boot = ET.Element("os")
     _text(boot, "type", "hvm", arch=_ARCH, machine=machine)
     if image.format is ImageFormat.FIRMWARE:
@@ -171,7 +173,7 @@ def _boot(machine: str, image: ImageFile, accelerator: Accelerator) -> ET.Elemen
             words.append(_NO_TIMER_CHECK)
         if words:
             _text(boot, "cmdline", " ".join(words))
-    else:
+    elif not is_rescued:  # the element of the rescue disk says that the guest boots from it
         ET.SubElement(boot, "boot", {"dev": "hd"})
     return boot
 
@@ -190,6 +192,9 @@ def _disk(path: Path, name: str, target: str) -> ET.Element:
     ET.SubElement(disk, "source", {"file": str(path)})
     ET.SubElement(disk, "target", {"dev": target, "bus": "virtio"})
     _text(disk, "serial", name)
+    if name == RESCUE:
+        # The firmware would boot the first disk, which is not always the rescue disk.
+        ET.SubElement(disk, "boot", {"order": "1"})
     return disk
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from berth.adapters.virt.accelerator import Accelerator
-from berth.adapters.virt.guest_disks import disks_at_start
+from berth.adapters.virt.guest_disks import RESCUE, disks_at_start
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.qemu.spec import GuestSpec, QemuFolder
 
@@ -140,11 +140,13 @@ def _disks(spec: GuestSpec, image: ImageFile) -> tuple[str, ...]:
 
 
 def _disk(path: Path, name: str) -> list[str]:
+    # The firmware would boot the first disk, which is not always the rescue disk.
+    first = ",bootindex=0" if name == RESCUE else ""
     file = f"driver=file,node-name={name}-file,filename={quoted(path)},discard=unmap"
     return [
         *("-blockdev", file),
         *("-blockdev", f"driver=qcow2,node-name={name},file={name}-file,discard=unmap"),
-        *("-device", f"virtio-blk-pci,id=disk-{name},drive={name},serial={name}"),
+        *("-device", f"virtio-blk-pci,id=disk-{name},drive={name},serial={name}{first}"),
     ]
 
 

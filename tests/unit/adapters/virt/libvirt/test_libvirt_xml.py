@@ -285,3 +285,18 @@ def test_a_rescue_disk_comes_before_the_own_disks() -> None:
     assert attributes(disks[0].find("target"))["dev"] == "vda"
     disks = described(rescued, KERNEL).findall("devices/disk")
     assert [disk.findtext("serial") for disk in disks] == ["root", "swap"]
+
+
+def test_disks_stay_in_place_if_the_rescue_image_says_so() -> None:
+    """The rescue disk is the last one, and the firmware boots it all the same."""
+    rescued = msgspec.structs.replace(RECORD, rescue_image="rescue")
+    for image, order in (
+        (DISK, ["rescue", "root", "swap"]),
+        (replace(DISK, rescues_in_place=True), ["root", "swap", "rescue"]),
+    ):
+        domain = described(rescued, image)
+        disks = domain.findall("devices/disk")
+        assert [disk.findtext("serial") for disk in disks] == order
+        booted = [disk.findtext("serial") for disk in disks if disk.find("boot") is not None]
+        assert booted == ["rescue"]
+        assert domain.find("os/boot") is None, "libvirt refuses both"

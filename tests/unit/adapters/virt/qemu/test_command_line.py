@@ -126,10 +126,19 @@ def test_a_rescue_disk_comes_before_the_own_disks() -> None:
         return [word.rpartition("serial=")[2] for word in words if word.startswith("virtio-blk")]
 
     assert disks(ImageFile("rescue", Path("/rescue.raw"), ImageFormat.RAW)) == [
-        "rescue",
+        "rescue,bootindex=0",
         "root",
         "swap",
     ]
     kernel = ImageFile("rescue", Path("/vmlinuz"), ImageFormat.KERNEL)
     assert disks(kernel) == ["root", "swap"]
     assert after(words_of(spec, kernel), "-kernel") == "/vmlinuz"
+
+
+def test_disks_stay_in_place_if_the_rescue_image_says_so() -> None:
+    """The rescue disk is the last one, and the firmware boots it all the same."""
+    spec = msgspec.structs.replace(SPEC, disks=("root", "swap"), rescue_image="rescue")
+    image = ImageFile("rescue", Path("/r.raw"), ImageFormat.RAW, rescues_in_place=True)
+    disks = [word for word in words_of(spec, image) if word.startswith("virtio-blk")]
+    ends = [word.rpartition("serial=")[2] for word in disks]
+    assert ends == ["root", "swap", "rescue,bootindex=0"]
