@@ -30,6 +30,10 @@ FAST_OPTIONS = -q -n $(WORKERS) -p no:schemathesis
 FAST := $(wildcard tests/unit tests/property tests/tidy)
 SLOW := $(wildcard tests/integration tests/conformance tests/differential tests/simulation tests/e2e)
 
+# Slow tests wait for processes, servers and guests a third of their time, so half as many workers
+# again as processors keep these busy.
+SLOW_WORKERS ?= $(if $(filter auto,$(WORKERS)),$(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2))),$(WORKERS))
+
 # What the slow tests need; whatever cannot be had is said, and they do without.
 PREPARED := kernel nova placement-peer clients keystone tempest rally guests
 
@@ -154,7 +158,7 @@ slow: $(PREPARED) ## all other tests: integration, conformance, differential, si
 
 slow-alone:
 	$(say) tests "$(SLOW)"
-	@$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(SLOW) $(PYTEST_ARGS)
+	@$(BIN)/pytest -q -n $(SLOW_WORKERS) --dist loadfile --no-loadscope-reorder $(SLOW) $(PYTEST_ARGS)
 
 outages: $(INSTALLED) kernel ## tests in which the ledger, the broker or a disk is away for a while; minutes each
 	$(say) tests "tests/e2e/outages"
