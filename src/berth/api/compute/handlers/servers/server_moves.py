@@ -49,7 +49,17 @@ _UNSHELVE_HOST: Final = (2, 91)
 
 
 async def resize(call: Call, instance: Instance, args: object) -> Answer:
-    """Resize a server to another flavor."""
+    """Resize a server to another flavor.
+
+    Raises:
+        InvalidInputError: an argument is invalid, the flavor does not exist or may not be used, the
+            server already has it, a disk would have to shrink, or the flavor is too small for the
+            image.
+        QuotaExceededError: the project would exceed its quota.
+        InstanceStateError: the status or the task of the server does not allow a resize.
+        InstanceLockedError: the server is locked, and the caller is not an administrator.
+        ConflictError: the host of the server is down, or the server keeps changing.
+    """
     # A parent zone sends the whole flavor; see `named_actions`.
     is_stated = call.identity.parent is not None
     flavor = stated_flavor(args) if is_stated else await flavor_called(call, args)
@@ -66,21 +76,41 @@ async def resize(call: Call, instance: Instance, args: object) -> Answer:
 
 
 async def confirm(call: Call, instance: Instance, _: object) -> Answer:
-    """Confirm a resize or cold migration, and free the resources on the source host."""
+    """Confirm a resize or cold migration, and free the resources on the source host.
+
+    Raises:
+        InstanceStateError: no move of the server waits for a confirmation.
+        InstanceLockedError: the server is locked, and the caller is not an administrator.
+        ConflictError: the server keeps changing.
+    """
     down_s = call.parts.service_down_time_s
     await call.parts.operations.confirm(instance.uuid, caller_of(call), service_down_time_s=down_s)
     return Answer(status=204)
 
 
 async def revert(call: Call, instance: Instance, _: object) -> Answer:
-    """Revert a resize or cold migration, and return the server to its source host."""
+    """Revert a resize or cold migration, and return the server to its source host.
+
+    Raises:
+        InstanceStateError: no move of the server waits for a confirmation.
+        InstanceLockedError: the server is locked, and the caller is not an administrator.
+        ConflictError: the source host is down, or the server keeps changing.
+    """
     down_s = call.parts.service_down_time_s
     await call.parts.operations.revert(instance.uuid, caller_of(call), service_down_time_s=down_s)
     return Answer()
 
 
 async def migrate(call: Call, instance: Instance, args: object) -> Answer:
-    """Migrate a server cold; it is stopped during the move."""
+    """Migrate a server cold; it is stopped during the move.
+
+    Raises:
+        InvalidInputError: an argument is invalid, the target host does not exist, or the server is
+            already on it.
+        InstanceStateError: the status or the task of the server does not allow a migration.
+        InstanceLockedError: the server is locked, and the caller is not an administrator.
+        ConflictError: the host of the server is down, or the server keeps changing.
+    """
     target = MoveTarget()
     # Nova accepts and ignores any arguments before 2.56.
     if call.version >= _COLD_HOST and args is not None:
@@ -180,7 +210,16 @@ def _is_on_shared_storage(arguments: Evacuate, version: Version) -> bool:
 
 
 async def unshelve(call: Call, instance: Instance, args: object) -> Answer:
-    """Unshelve a server on any host, in a named availability zone, or on a named host."""
+    """Unshelve a server on any host, in a named availability zone, or on a named host.
+
+    Raises:
+        InvalidInputError: an argument is invalid, or the zone or the host does not exist.
+        HttpError: 403 when the arguments name a host and the caller is not an administrator.
+        InstanceStateError: the status or the task of the server does not allow the action.
+        InstanceLockedError: the server is locked, and the caller is not an administrator.
+        ConflictError: the host is outside the zone of the server, or a target is named although the
+            server still has a host, or the server keeps changing.
+    """
     target = MoveTarget()
     # Nova accepts and ignores any arguments before 2.77.
     if call.version >= _UNSHELVE_ZONE and args is not None:
