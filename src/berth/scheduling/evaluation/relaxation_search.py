@@ -33,8 +33,12 @@ _PAIR: Final = 2
 # second. A refusal must not hold up other requests for longer.
 _COST_MAX: Final = 8_000_000
 
-# At most this many rounds look for the amounts that a filter requires exactly.
-_EXACT_MAX: Final = 256
+# What a trial costs in addition, as evaluations: the changed request is built and checked.
+_TRIAL_COST: Final = 1_000
+
+# At most this many rounds look for the amounts that a filter requires exactly. Hosts for which
+# flavors are exact are of a few kinds.
+_EXACT_MAX: Final = 64
 _KB_PER_MB: Final = 1024
 
 _SEARCHED: Final = frozenset({"needs.groups", "needs.topology", "needs.devices"})
@@ -258,6 +262,7 @@ class RelaxationSearch:
 
     def _try(self, query: Query, change: RequestChange, without: Collection[int] = _NONE) -> _Tried:
         """Return a change with the hosts that pass all filters after it."""
+        self._cost += _TRIAL_COST
         try:
             changed = _changed(query, change.request)
             return _Tried(change, changed, self._rows(changed, without))
@@ -400,6 +405,8 @@ class RelaxationSearch:
             most = _valid_times(one)
             tops = {ladder[-1] for ladder in self._ladders(one, most)}
             for times in sorted(tops | set(self._exact_times(query, one, most)), reverse=True):
+                if self._is_too_costly():
+                    return
                 first = self._try(query, one.by(times))
                 if first.query is None:
                     continue
