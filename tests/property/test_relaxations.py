@@ -17,6 +17,7 @@ from tests.property.relaxation_worlds import (
     with_devices,
     with_spec,
     without,
+    without_groups,
     without_hint,
     without_nodes,
 )
@@ -112,12 +113,9 @@ def _specs(request: Request) -> Iterator[Neighbour]:
 
 
 def _without_group(request: Request, suffix: str) -> Iterator[Neighbour]:
-    """Yield the request without a group of resources, with and without the policy of groups."""
-    keys = {f"resources{suffix}", f"trait{suffix}"}
-    mine = [key for key in request.flavor.extra_specs if key.partition(":")[0] in keys]
+    """Yield the request without a group of resources, and without a policy for no groups."""
     if suffix:
-        yield f"group {suffix}", without(request, *mine)
-        yield f"last group {suffix}", without(request, *mine, "group_policy")
+        yield f"group {suffix}", without_groups(request, [suffix])
 
 
 # A third of all requests is refused, and few of them are incurable; these once were said to be.
