@@ -15,6 +15,7 @@ CLIENTS := .venv-clients
 KEYSTONE := .venv-keystone
 TEMPEST := .venv-tempest
 RALLY := .venv-rally
+DIST := dist
 KERNEL_GUEST := .cache/kernel-guest
 INTERPRETER := $(VENV)/.interpreter
 DEPENDENCIES := $(VENV)/.dependencies
@@ -65,7 +66,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages openb nova placement-peer clients keystone tempest rally differential differential-placement \
+.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages openb dist nova placement-peer clients keystone tempest rally differential differential-placement \
 	conformance-placement fuzz demo demo-zones bench lock fmt clean virt-packages stub-guest kernel-guest guests FORCE
 
 help: ## list the targets
@@ -167,6 +168,19 @@ outages: $(INSTALLED) kernel ## tests in which the ledger, the broker or a disk 
 openb: $(INSTALLED) kernel ## replay the whole openb trace against a service; make test replays one request in eight
 	$(say) tests "tests/integration/test_openb_replay.py"
 	@BERTH_OPENB_ONE_IN=1 $(BIN)/pytest -q tests/integration/test_openb_replay.py $(PYTEST_ARGS)
+
+# The kernel's wheel is for this platform; the other two fit every platform.
+dist: $(INSTALLED) ## build what a release consists of, in dist/: source, wheel, and the wheels of both extras
+	$(say) dist "$(DIST)"
+	@rm -rf $(DIST) && mkdir -p $(DIST)
+	@$(BIN)/python -m hatchling build -d $(abspath $(DIST)) >&2
+	@cd packaging/testing && $(abspath $(BIN))/python -m hatchling build -t wheel -d $(abspath $(DIST)) >&2
+	@cp -R kernel $(DIST)/.kernel \
+		&& { $(BIN)/python -m pip --disable-pip-version-check wheel -qq --no-deps --no-build-isolation \
+			-w $(DIST) $(DIST)/.kernel \
+			|| echo "No wheel of the kernel, which needs a C compiler; see the error above." >&2; }; \
+		rm -rf $(DIST)/.kernel
+	@ls $(DIST)
 
 demo: $(INSTALLED) ## show Berth at work; TRACE=folder replays a trace
 	$(say) demo "berth demo$(if $(TRACE), --trace $(TRACE)) $(DEMO_ARGS)"
@@ -351,6 +365,8 @@ lock: ## write requirements/*.lock again from pyproject.toml; UPGRADE=1 takes th
 	@$(COMPILE) pyproject.toml -o requirements/runtime.lock
 	$(say) lock "requirements/dev.lock"
 	@$(COMPILE) --extra dev --extra keystone --extra rabbitmq --extra telemetry -c requirements/runtime.lock pyproject.toml -o requirements/dev.lock
+	$(say) lock "requirements/extras.lock"
+	@$(COMPILE) --extra keystone --extra rabbitmq --extra telemetry -c requirements/runtime.lock pyproject.toml -o requirements/extras.lock
 	$(say) lock "requirements/libvirt.lock"
 	@$(COMPILE) requirements/libvirt.in -o requirements/libvirt.lock
 

@@ -71,6 +71,6 @@ def test_without_the_extra_it_is_said_what_to_install(tmp_path: Path) -> None:
     words = [sys.executable, "-c", _WITHOUT_EXTRA, str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode != 0
-    assert "pip install 'berth[rabbitmq]'" in done.stderr
+    assert "pip install 'berth-scheduler[rabbitmq]'" in done.stderr
     assert "s3same" not in done.stderr
     assert "Traceback" not in done.stderr

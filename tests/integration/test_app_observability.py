@@ -67,7 +67,7 @@ def test_without_the_extra_the_error_says_what_to_install(
     words = [sys.executable, "-c", _WITHOUT_EXTRA, str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode != 0
-    assert "pip install 'berth[telemetry]'" in done.stderr
+    assert "pip install 'berth-scheduler[telemetry]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -63,7 +63,7 @@ def _broker_link(settings: Settings, url: str, host: str) -> HostLink:
     try:
         from berth.adapters.gateway.rabbitmq import broker_connector  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        reason = f"needs {error.name}, which is not installed; run pip install 'berth[rabbitmq]'"
+        reason = f"needs {error.name}, which is not installed; run pip install 'berth-scheduler[rabbitmq]'"
         raise InvalidInputError("agent.gateway_url", reason) from error
     key, pins = _files(settings, host)
     pins.required()

@@ -37,7 +37,7 @@ def keystone_auth(
         raise InvalidInputError(
             "auth.mode",
             f"keystone needs {error.name}, which is not installed; run pip install "
-            "'berth[keystone]'",
+            "'berth-scheduler[keystone]'",
         ) from error
     given, url = settings.keystone, settings.keystone.auth_url or ""
     given.read_secret()  # a missing file is an error at the start, not at the first request

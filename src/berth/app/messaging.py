@@ -106,7 +106,7 @@ def broker_of(settings: BusSettings) -> "RabbitBroker":
     try:
         from berth.adapters.bus.rabbitmq import RabbitBroker  # noqa: PLC0415 - see `connect`
     except ModuleNotFoundError as error:
-        reason = f"needs {error.name}, which is not installed; run pip install 'berth[rabbitmq]'"
+        reason = f"needs {error.name}, which is not installed; run pip install 'berth-scheduler[rabbitmq]'"
         raise InvalidInputError("bus.url", reason) from error
     broker = RabbitBroker(
         url=settings.url,

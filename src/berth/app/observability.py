@@ -181,7 +181,7 @@ def _tracer_of(settings: TracingSettings, part: str) -> tuple[Tracer | None, Cal
     try:
         from berth.adapters import tracing_otel  # noqa: PLC0415 - an extra that few need
     except ModuleNotFoundError as error:
-        reason = f"needs {error.name}, which is not installed; run pip install 'berth[telemetry]'"
+        reason = f"needs {error.name}, which is not installed; run pip install 'berth-scheduler[telemetry]'"
         raise InvalidInputError("tracing.endpoint", reason) from error
     exporter = tracing_otel.otlp_exporter(settings.endpoint)
     tracer = tracing_otel.OtelTracer(part, exporter, sample_ratio=settings.sample_ratio)

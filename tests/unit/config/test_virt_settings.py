@@ -106,13 +106,13 @@ async def test_without_the_binding_the_error_says_what_to_install(
     # The cached result of another test must remain, because libvirt's events have one thread.
     monkeypatch.setattr(binding, "load", binding._load.__wrapped__)
     monkeypatch.setattr("importlib.import_module", absent)
-    with pytest.raises(DriverError, match=r"berth\[libvirt\]"):
+    with pytest.raises(DriverError, match=r"berth-scheduler\[libvirt\]"):
         binding.load()
     settings = Settings(
         agent=AgentSettings(driver=AgentDriver.LIBVIRT, host="h"),
         virt=VirtSettings(state_dir=tmp_path),
     )
-    with pytest.raises(InvalidInputError, match=r"agent\.driver.*berth\[libvirt\]"):
+    with pytest.raises(InvalidInputError, match=r"agent\.driver.*berth-scheduler\[libvirt\]"):
         async with open_drivers(settings, SystemClock()):
             pass
 

@@ -1,4 +1,4 @@
-"""The bus and the notifier over RabbitMQ; both need the extra `berth[rabbitmq]`."""
+"""The bus and the notifier over RabbitMQ; both need the extra `berth-scheduler[rabbitmq]`."""
 
 from berth.adapters.bus.rabbitmq.broker import RabbitBroker
 from berth.adapters.bus.rabbitmq.bus import RabbitBus

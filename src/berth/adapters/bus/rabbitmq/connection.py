@@ -235,7 +235,7 @@ def _inner(channel: AbstractChannel) -> Channel:
     if not isinstance(channel, Channel):
         raise UnavailableError(
             "the installed version of aio-pika is incompatible, because its channels are not "
-            "aiormq channels; run pip install 'berth[rabbitmq]' to install the right one"
+            "aiormq channels; run pip install 'berth-scheduler[rabbitmq]' to install the right one"
         )
     return channel
 

@@ -1,4 +1,4 @@
-"""Sessions of agents over RabbitMQ; both ends need the extra `berth[rabbitmq]`."""
+"""Sessions of agents over RabbitMQ; both ends need the extra `berth-scheduler[rabbitmq]`."""
 
 from berth.adapters.gateway.rabbitmq.client import broker_connector
 from berth.adapters.gateway.rabbitmq.server import BrokerSessions, ControlSigner
