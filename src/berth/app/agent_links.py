@@ -12,6 +12,7 @@ from berth.adapters.gateway.control_pins import ControlPins, pins_path
 from berth.adapters.gateway.host_key import HostKeyFile
 from berth.adapters.gateway.remote import Connect
 from berth.adapters.gateway.websocket_client import LOOPBACK, connector
+from berth.app.extras import needs_extra
 from berth.config.settings import Settings
 from berth.config.watched_files import OTHERS_BITS, read_lines
 from berth.domain.errors import InvalidInputError
@@ -63,8 +64,7 @@ def _broker_link(settings: Settings, url: str, host: str) -> HostLink:
     try:
         from berth.adapters.gateway.rabbitmq import broker_connector  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
-        reason = f"needs {error.name}, which is not installed; run pip install 'berth-scheduler[rabbitmq]'"
-        raise InvalidInputError("agent.gateway_url", reason) from error
+        raise InvalidInputError("agent.gateway_url", needs_extra(error, "rabbitmq")) from error
     key, pins = _files(settings, host)
     pins.required()
     _broker(settings, url, host)  # reports wrong files at the start

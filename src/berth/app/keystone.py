@@ -10,6 +10,7 @@ from berth.api.auth.authentication import HttpBasic
 from berth.api.auth.circuit_breaker import CircuitBreaker
 from berth.api.auth.keystone import KeystoneAuth, TokenCaching
 from berth.api.auth.role_mapping import RoleMapping
+from berth.app.extras import needs_extra
 from berth.config.auth_file import AuthFile
 from berth.config.keystone_settings import KeystoneSettings
 from berth.config.settings import Address, Settings
@@ -36,8 +37,7 @@ def keystone_auth(
     except ModuleNotFoundError as error:
         raise InvalidInputError(
             "auth.mode",
-            f"keystone needs {error.name}, which is not installed; run pip install "
-            "'berth-scheduler[keystone]'",
+            f"keystone {needs_extra(error, 'keystone')}",
         ) from error
     given, url = settings.keystone, settings.keystone.auth_url or ""
     given.read_secret()  # a missing file is an error at the start, not at the first request

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from berth.adapters.bus.local import LocalBus
 from berth.adapters.bus.signing import MessageSigner
 from berth.adapters.system import LogTelemetry, RandomIds
+from berth.app.extras import needs_extra
 from berth.app.run import Loop
 from berth.config.settings import BusSettings
 from berth.domain.errors import InvalidInputError
@@ -106,8 +107,7 @@ def broker_of(settings: BusSettings) -> "RabbitBroker":
     try:
         from berth.adapters.bus.rabbitmq import RabbitBroker  # noqa: PLC0415 - see `connect`
     except ModuleNotFoundError as error:
-        reason = f"needs {error.name}, which is not installed; run pip install 'berth-scheduler[rabbitmq]'"
-        raise InvalidInputError("bus.url", reason) from error
+        raise InvalidInputError("bus.url", needs_extra(error, "rabbitmq")) from error
     broker = RabbitBroker(
         url=settings.url,
         ca_file=settings.ca_file,

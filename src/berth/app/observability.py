@@ -13,6 +13,7 @@ from berth.adapters.system import SystemClock, raise_file_limit
 from berth.api.auth.authentication import Auth
 from berth.api.observed import Measured
 from berth.api.probes import MetricsPage, Probes, nothing_else
+from berth.app.extras import needs_extra
 from berth.app.run import Loop
 from berth.config.settings import Address, ApiSettings, Settings, TracingSettings
 from berth.domain.errors import InvalidInputError
@@ -181,8 +182,7 @@ def _tracer_of(settings: TracingSettings, part: str) -> tuple[Tracer | None, Cal
     try:
         from berth.adapters import tracing_otel  # noqa: PLC0415 - an extra that few need
     except ModuleNotFoundError as error:
-        reason = f"needs {error.name}, which is not installed; run pip install 'berth-scheduler[telemetry]'"
-        raise InvalidInputError("tracing.endpoint", reason) from error
+        raise InvalidInputError("tracing.endpoint", needs_extra(error, "telemetry")) from error
     exporter = tracing_otel.otlp_exporter(settings.endpoint)
     tracer = tracing_otel.OtelTracer(part, exporter, sample_ratio=settings.sample_ratio)
     return tracer, tracer.close

@@ -67,7 +67,9 @@ def test_without_its_extra_the_process_says_what_to_install(
     """The error names the package and the extra."""
     monkeypatch.setitem(sys.modules, "keystoneauth1", None)
     monkeypatch.delitem(sys.modules, "berth.adapters.keystone", raising=False)
-    with pytest.raises(InvalidInputError, match=r"keystoneauth1.*pip install 'berth-scheduler\[keystone\]'"):
+    with pytest.raises(
+        InvalidInputError, match=r"keystoneauth1.*pip install 'berth-scheduler\[keystone\]'"
+    ):
         _open()
 
 

@@ -182,7 +182,8 @@ def _load() -> Binding:
     except ImportError as error:
         raise DriverError(
             f"the libvirt driver cannot import libvirt's Python binding ({error}); install "
-            "libvirt-dev, pkg-config and a compiler, then run pip install 'berth-scheduler[libvirt]'"
+            "libvirt-dev, pkg-config and a compiler, then run pip install "
+            "'berth-scheduler[libvirt]'"
         ) from error
     binding = cast("Binding", found)
     # By default the binding raises every error and also prints it to standard error.
