@@ -165,7 +165,8 @@ class LibvirtRig:
             found += [str(path) for path in one.state_dir.glob("[!.]*")]
             with self._connected(host) as connect:
                 found += [domain.name() for domain in connect.listAllDomains()]
-        found += [str(path) for path in (self.folder / "stored").glob("*-*-*-*-*")]
+        for pattern in ("*-*-*-*-*", "images/*"):
+            found += [str(path) for path in (self.folder / "stored").glob(pattern)]
         return [*found, *processes.find(self._offers)]
 
     async def close(self) -> None:

@@ -135,7 +135,8 @@ class QemuRig:
         """See `DriverRig`."""
         hosts = {one.name for one in self.hosts}
         folders = [path for one in self.hosts for path in one.state_dir.glob("[!.]*")]
-        stored = (self.folder / "stored").glob("*")
+        root = self.folder / "stored"
+        stored = [*root.glob("*-*-*-*-*"), *root.glob(".*/*/*"), *root.glob("images/*")]
         return [
             *(str(path) for path in (*folders, *stored)),
             *processes.find(lambda words: " ".join(words) if _is_of(words, hosts) else None),

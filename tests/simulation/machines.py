@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from berth.adapters.virt.fake import FakeDriver, FakeGuest, FakeHost, FakeNetwork
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
+from berth.domain.compute.server_image import ImageSize
 from berth.domain.errors import BerthError, DriverError, MigrationError
 from berth.ports.clock import Clock
 from berth.ports.virt import Power
@@ -158,6 +159,11 @@ class Machine(FakeDriver):
     async def store_disks(self, instance_uuid: str) -> str:
         """Store a guest's disks, and return their address."""
         return await self._do(instance_uuid, partial(super().store_disks, instance_uuid))
+
+    async def store_image(self, instance_uuid: str, image_id: str) -> ImageSize:
+        """Make an image of a guest's disk, and return its size."""
+        act = partial(super().store_image, instance_uuid, image_id)
+        return await self._do(instance_uuid, act)
 
     async def drop_stored(self, address: str) -> None:
         """Delete stored disks."""

@@ -13,6 +13,7 @@ from berth.agent.executor.restarts import RestartRule, Restarts
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration, Stage
+from berth.domain.compute.server_image import image_in_progress
 from berth.domain.compute.turns import has_leftover, has_turn
 from berth.domain.errors import BerthError
 from berth.domain.ledger.change import Change, Snapshot
@@ -327,6 +328,9 @@ class AgentPool:
         uuid, done = instance.uuid, self._done.get(instance.uuid, 0)
         if uuid in self._in_progress:
             self._in_progress[uuid] = instance.revision
+            # A deletion, for example, must not wait until a large disk is copied.
+            if not image_in_progress(instance) and instance.host in self._agents:
+                self._agents[instance.host].executor.cancel_image(uuid, instance.revision)
         if instance.revision < done:
             return
         self._done.pop(uuid, None)

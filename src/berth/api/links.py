@@ -47,6 +47,11 @@ def quoted(key: str) -> str:
     return key if _PLAIN.fullmatch(key) else quote(key, safe="")
 
 
+def image_link(call: Call, image_id: str) -> str:
+    """Return the URL of an image in the Image API."""
+    return f"{root_url(call.scope)}/image/v2/images/{quoted(image_id)}"
+
+
 def linker_of(call: Call) -> Linker:
     """Return the builder of the links in the response to a call."""
     return Linker(root_url(call.scope))

@@ -32,6 +32,7 @@ from berth.services.servers.instances import Instances
 from berth.services.servers.key_pairs import KeyPairs
 from berth.services.servers.operations import Operations
 from berth.services.servers.server_groups import ServerGroups
+from berth.services.servers.server_images import ServerImages
 from berth.services.zoning.children.capabilities import CapabilityReport
 from berth.services.zoning.children.zone_watch import ZoneWatch
 from berth.services.zoning.children.zones import Zones
@@ -127,6 +128,7 @@ class ApiParts:
     aggregates: Aggregates
     server_groups: ServerGroups
     key_pairs: KeyPairs
+    server_images: ServerImages
     quotas: Quotas
     hosts: Hosts
     decision_service: DecisionService

@@ -41,6 +41,7 @@ from berth.services.servers.instances import Instances
 from berth.services.servers.key_pairs import KeyPairs
 from berth.services.servers.operations import Operations
 from berth.services.servers.server_groups import ServerGroups
+from berth.services.servers.server_images import ServerImages
 
 
 def run_up(settings: Settings) -> None:
@@ -238,6 +239,7 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         flavors=Flavors(core.ledger),
         aggregates=_aggregates(core),
         server_groups=ServerGroups(core.ledger, quota_limits),
+        server_images=_server_images(core),
         key_pairs=KeyPairs(ledger=core.ledger, clock=core.clock, quota_limits=quota_limits),
         quotas=Quotas(ledger=core.ledger, follower=core.follower, quota_limits=quota_limits),
         hosts=core.hosts,
@@ -279,6 +281,12 @@ def _consoles(settings: ConsoleSettings) -> ConsoleParts:
         raise InvalidInputError("console.novnc_dir", reason)
     return ConsoleParts(
         settings.token_lifetime_s, settings.novnc_url, folder, settings.allowed_origins
+    )
+
+
+def _server_images(core: Core) -> ServerImages:
+    return ServerImages(
+        ledger=core.ledger, follower=core.follower, replica=core.replica, clock=core.clock
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from berth.domain.compute.host import Host
 from berth.domain.compute.instance import Instance
+from berth.domain.compute.server_image import ImageSize
 from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
@@ -18,6 +19,9 @@ if not TYPE_CHECKING:
         """Return the object that a former name of this module refers to."""
         return former_name(__name__, name)
 
+
+IMAGE_ADDRESS: Final = "image:"
+"""The start of the addresses of images in the storage; the id of the image follows."""
 
 _AMOUNT_MAX: Final = 2**63 - 1
 _TEXT_MAX: Final = 255
@@ -77,6 +81,8 @@ class DriverFeature(StrEnum):
     EVENTS = "events"
     DISKS = "disks"
     """Cold migrations and shelving can transfer the disks."""
+    IMAGES = "images"
+    """Images can be made of the root disks of guests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,8 @@ class OrphanFiles:
 
     If `address` is empty, the files lie where the instance's guest would have its own; a crash or a
     lost record left them behind, and `destroy` deletes them. Otherwise they are disks that this
-    host stored at the address, and `drop_stored` deletes them. `since_s` is the time of the last
+    host stored at the address, or an image there (`IMAGE_ADDRESS`), and `drop_stored` deletes them.
+    An image has its own id in place of the instance's. `since_s` is the time of the last
     write in Unix seconds; `size_bytes` is the space that the files occupy.
     """
 
@@ -386,7 +393,23 @@ class VirtDriver(Protocol):
         ...
 
     async def drop_stored(self, address: str) -> None:
-        """Delete disks stored by `store_disks`; succeed if they have already been deleted."""
+        """Delete disks stored by `store_disks`, or an image (`IMAGE_ADDRESS`).
+
+        If they have already been deleted, the method succeeds.
+        """
+        ...
+
+    async def store_image(self, instance_uuid: str, image_id: str) -> ImageSize:
+        """Copy the root disk of a guest, as of one moment, to storage that every host can reach.
+
+        The guest may be running, paused, suspended or stopped, and stays so. Guests on every host
+        can then boot from the image. If the image is already stored, nothing changes. When the call
+        is cancelled or fails, nothing of the image remains.
+
+        Raises:
+            DriverError: no such storage is configured, the guest has no root disk, or copying
+                failed.
+        """
         ...
 
     async def leftovers(self) -> Sequence[OrphanFiles]:

@@ -42,6 +42,7 @@ from berth.services.servers.instances import Instances
 from berth.services.servers.key_pairs import KeyPairs
 from berth.services.servers.operations import Operations
 from berth.services.servers.server_groups import ServerGroups
+from berth.services.servers.server_images import ServerImages
 from berth.testing.builders import make_uuid
 
 NOW_S = 1_800_000_000.0
@@ -184,6 +185,12 @@ class Stack:
                 ids=ids,
             ),
             server_groups=ServerGroups(self.ledger, quota_limits),
+            server_images=ServerImages(
+                ledger=self.ledger,
+                follower=self.follower,
+                replica=self.replica,
+                clock=self.clock,
+            ),
             key_pairs=KeyPairs(ledger=self.ledger, clock=self.clock, quota_limits=quota_limits),
             quotas=Quotas(ledger=self.ledger, follower=self.follower, quota_limits=quota_limits),
             hosts=self.hosts,

@@ -1,5 +1,6 @@
 """Operations with qemu-img on the disks of guests, which are qcow2 files."""
 
+import asyncio
 import struct
 from pathlib import Path
 from typing import Final
@@ -39,6 +40,8 @@ async def root_bytes(image: ImageFile, root_gb: int) -> int:
     wanted = root_gb * _BYTES_PER_GB
     if not image.is_disk:
         return wanted
+    if image.is_of_server:
+        await asyncio.to_thread(check_alone, image.file)
     needed = await virtual_bytes(str(image.file), image.format)
     if wanted and wanted < needed:
         reason = (
@@ -52,7 +55,8 @@ async def root_bytes(image: ImageFile, root_gb: int) -> int:
 async def make_root(path: Path, image: ImageFile, root_gb: int) -> bool:
     """Create the root disk of a guest; return False if the guest has none, and True otherwise.
 
-    A disk image becomes the backing file of the root disk. For any other image, the root disk is
+    A disk image becomes the backing file of the root disk, and the image of a server is copied,
+    because it may be deleted while the guest exists. For any other image, the root disk is
     empty, and a guest whose `root_gb` is 0 has none.
 
     Raises:
@@ -62,6 +66,10 @@ async def make_root(path: Path, image: ImageFile, root_gb: int) -> bool:
     size_bytes = await root_bytes(image, root_gb)
     if not image.is_disk:
         return await make_blank(path, size_bytes)
+    if image.is_of_server:
+        await copy(str(image.file), path)
+        await grow(path, size_bytes)
+        return True
     backing = ["-b", str(image.file.absolute()), "-F", image.format]
     await run(_PROGRAM, "create", "-q", "-f", "qcow2", *backing, str(path), str(size_bytes))
     return True

@@ -39,11 +39,24 @@ class ImageFile:
     cmdline: str = ""
     kernel: Path | None = None
     rescues_in_place: bool = False
+    firmware: Path | None = None
+    """The firmware that runs instead of the machine's own, for a disk that needs it."""
+    is_of_server: bool = False
+    """Whether the file is in the storage that hosts share. Guests get a copy, because the owner may
+    delete the image, and other hosts may write to the file."""
+    boots_with: str = ""
+    """The id of the image with the kernel or the firmware of such a file; empty if it has none."""
 
     @property
     def direct_kernel(self) -> Path | None:
         """The kernel that QEMU starts directly, or None when firmware boots from a disk."""
         return self.file if self.format is ImageFormat.KERNEL else self.kernel
+
+    @property
+    def is_needed_to_start(self) -> bool:
+        """Whether a guest needs files besides its own disks each time that it starts."""
+        parts = (self.direct_kernel, self.firmware)
+        return not self.is_disk or any(part is not None for part in parts)
 
     @property
     def is_disk(self) -> bool:

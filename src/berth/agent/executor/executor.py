@@ -4,7 +4,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from berth.agent.executor import builds, cold_moves, live_moves, rescues, soft_deletions
+from berth.agent.executor import (
+    builds,
+    cold_moves,
+    live_moves,
+    rescues,
+    server_images,
+    soft_deletions,
+)
 from berth.agent.executor.host_context import HostContext, StepEnd
 from berth.agent.executor.leftovers import HostFinding
 from berth.agent.executor.power import POWER_TASKS, change_power
@@ -41,6 +48,8 @@ _TASK_HANDLERS: Final[Mapping[Task, _TaskHandler]] = {
     Task.UNRESCUING: rescues.unrescue,
     Task.SOFT_DELETING: soft_deletions.soft_delete,
     Task.RESTORING: soft_deletions.restore,
+    Task.IMAGE_SNAPSHOT: server_images.create_image,
+    Task.IMAGE_BACKUP: server_images.create_image,
 }
 
 _STORING_TASKS: Final = frozenset({Task.SHELVING, Task.SHELVING_OFFLOADING})
@@ -173,6 +182,10 @@ class HostExecutor:
         """Cancel a live migration away from this host."""
         await self._context.driver.cancel_hand_over(instance_uuid)
 
+    def cancel_image(self, instance_uuid: str, revision: int) -> None:
+        """Cancel the making of an image; see `HostContext.cancel_image`."""
+        self._context.cancel_image(instance_uuid, revision)
+
     def _outcome(
         self, instance: Instance, migration: Migration | None, end: StepEnd, began_ns: int
     ) -> StepOutcome:
@@ -184,6 +197,7 @@ class HostExecutor:
             stage="" if migration is None else migration.stage,
             address=end.address,
             error=end.error,
+            image=end.image,
         )
 
     async def _drop_in_vain(self, end: StepEnd, standing: Standing) -> None:

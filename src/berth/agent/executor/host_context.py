@@ -1,13 +1,22 @@
 """The context in which steps run on one host, and the end of a step."""
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from berth.domain.compute.build_failure import BuildError, FailureCause
+from berth.domain.compute.server_image import ImageSize
 from berth.domain.compute.step import ERROR_TEXT_MAX, StepError, StepResult
 from berth.ports.clock import Clock
 from berth.ports.gateway import HostGateway
 from berth.ports.virt import VirtDriver
+
+
+class ImageCopy(NamedTuple):
+    """An image that is being made, and the revision of its instance."""
+
+    revision: int
+    work: "asyncio.Future[ImageSize]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,20 @@ class HostContext:
     clock: Clock
     stop_grace_s: float = 60.0
     offloads: bool = True
+    copies: dict[str, ImageCopy] = field(default_factory=dict[str, ImageCopy])
+    """The images that are being made, by instance."""
+
+    def cancel_image(self, instance_uuid: str, revision: int) -> None:
+        """Cancel the making of an image of an instance that has changed since it began.
+
+        Args:
+            instance_uuid: the instance.
+            revision: the instance's revision without the image.
+        """
+        copy = self.copies.get(instance_uuid)
+        # The agent may be ahead of the change feed, which then delivers an older revision.
+        if copy is not None and revision > copy.revision:
+            copy.work.cancel()
 
 
 class StepEnd(NamedTuple):
@@ -38,6 +61,7 @@ class StepEnd(NamedTuple):
     result: StepResult = StepResult.DONE
     address: str = ""
     error: StepError | None = None
+    image: ImageSize | None = None
 
 
 DONE = StepEnd()

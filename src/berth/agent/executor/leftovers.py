@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from berth.agent.executor.host_context import HostContext
 from berth.domain.compute.step import LeftoverUse
-from berth.ports.virt import OrphanFiles
+from berth.ports.virt import IMAGE_ADDRESS, OrphanFiles
 
 FILES: Final = "orphan_files"
 DISKS: Final = "orphan_disks"
@@ -38,13 +38,17 @@ async def clear_leftover(context: HostContext, leftover: OrphanFiles) -> HostFin
     verdict = await context.gateway.judge_leftover(context.host, uuid, address=address)
     if verdict.use is LeftoverUse.NEEDED:
         return None
-    what = _written("the disks" if address else "files", leftover)
+    is_image = address.startswith(IMAGE_ADDRESS)
+    what = _written("an image" if is_image else "the disks" if address else "files", leftover)
     if verdict.use is LeftoverUse.UNCLEAR:
         where = f"are stored at {address}" if address else "are on this host"
         text = f"{what} {where}, but {verdict.reason}"
         return HostFinding(DISKS if address else FILES, text, is_repaired=False)
     if address:
         await context.driver.drop_stored(address)
+        if is_image:
+            text = f"{what} was stored but {verdict.reason}; it was deleted"
+            return HostFinding(DISKS, text)
         return HostFinding(DISKS, f"{what} were stored but {verdict.reason}; they were deleted")
     await context.driver.destroy(uuid)
     return HostFinding(FILES, f"{what} were on this host, but {verdict.reason}; they were deleted")
@@ -52,4 +56,6 @@ async def clear_leftover(context: HostContext, leftover: OrphanFiles) -> HostFin
 
 def _written(what: str, leftover: OrphanFiles) -> str:
     size_mb = leftover.size_bytes // 1024**2
+    if leftover.address.startswith(IMAGE_ADDRESS):
+        return f"{what} with the id {leftover.instance_uuid} ({size_mb:,} MiB)"
     return f"{what} of instance {leftover.instance_uuid} ({size_mb:,} MiB)"

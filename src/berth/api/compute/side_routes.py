@@ -253,7 +253,7 @@ _IMAGES = (
         until=_IMAGES_UNTIL,
     ),
     ApiOperation("GET", _IMAGE, images.show_image, answers=ImageAnswer, until=_IMAGES_UNTIL),
-    ApiOperation("DELETE", _IMAGE, images.refuse_to_delete, 403, until=_IMAGES_UNTIL),
+    ApiOperation("DELETE", _IMAGE, images.remove_image, 204, until=_IMAGES_UNTIL),
     ApiOperation(
         "GET",
         f"{_IMAGE}/metadata",

@@ -1,20 +1,22 @@
-"""Handlers that list and show the images in the configuration."""
+"""Handlers that list, show and delete images."""
 
 from urllib.parse import urlencode
 
 from berth.api.errors import HttpError
 from berth.api.header_fields import root_url
+from berth.api.image_records import ShownImage, delete_image, image_of, images_of
 from berth.api.images.schemas import (
     ImagesAnswer,
     ImagesPageAnswer,
     ImagesQuery,
+    ImageTasksAnswer,
     ImageVersion,
     ImageVersionsAnswer,
 )
 from berth.api.links import Link, limit_of, page_of, quoted
 from berth.api.routing import Answer, Call
+from berth.api.values import isotime
 from berth.domain.compute.flavor import Image
-from berth.domain.errors import NotFoundError
 
 PREFIX = "/image"
 
@@ -46,8 +48,7 @@ async def list_images(call: Call) -> Answer:
         InvalidInputError: no item has the marker as its key.
     """
     asked = call.query(ImagesQuery)
-    images = sorted(call.parts.images.values(), key=lambda image: (image.name, image.image_id))
-    views = [view for view in map(_view, images) if _is_wanted(call, view)]
+    views = [view for view in map(_view, await images_of(call)) if _is_wanted(call, view)]
     limit = limit_of(call, asked.limit)
     # As in Glance, the links are paths, and repeat the filters of the request.
     page = page_of(views, [str(view["id"]) for view in views], asked.marker, limit)
@@ -63,13 +64,21 @@ async def show_image(call: Call) -> Answer:
     """Show an image.
 
     Raises:
-        NotFoundError: there is no such image.
+        NotFoundError: the caller sees no such image.
     """
-    key = call.key("image_id")
-    image = call.parts.images.get(key)
-    if image is None:
-        raise NotFoundError("image", key)
-    return Answer(_view(image))
+    return Answer(_view(await image_of(call)))
+
+
+async def remove_image(call: Call) -> Answer:
+    """Delete the image of a server.
+
+    Raises:
+        NotFoundError: the caller sees no such image.
+        HttpError: 403 for an image in the configuration.
+        ConflictError: see `ServerImages.delete`.
+    """
+    await delete_image(call)
+    return Answer()
 
 
 async def show_image_data(call: Call) -> Answer:
@@ -83,14 +92,26 @@ async def show_image_data(call: Call) -> Answer:
     )
 
 
+async def list_image_tasks(call: Call) -> Answer:
+    """List the tasks that import data into an image, of which there are none.
+
+    Raises:
+        NotFoundError: the caller sees no such image.
+    """
+    await image_of(call)
+    return Answer(ImageTasksAnswer(tasks=[]))
+
+
 async def refuse_image_change(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call
-    """Refuse to create, change or delete an image.
+    """Refuse to create or change an image.
 
     Raises:
         HttpError: 403 always.
     """
     raise HttpError(
-        403, "This API cannot change images; change the file that the setting api.images names."
+        403,
+        "This API cannot change images. Create images of servers with the action createImage, and "
+        "all others in the file that the setting api.images names.",
     )
 
 
@@ -107,29 +128,33 @@ async def show_images_schema(call: Call) -> Answer:  # noqa: ARG001 - every hand
     return Answer({"name": "images", "properties": properties})
 
 
-def _view(image: Image) -> View:
+def _view(shown: ShownImage) -> View:
     """Return an image with its properties and its own fields, which take precedence."""
+    image, record = shown.image, shown.record
     # A property may replace only the two defaults that precede the properties.
     return {
-        "disk_format": "raw",
+        "disk_format": "raw" if record is None else "qcow2",
         "container_format": "bare",
         **image.properties,
         "id": image.image_id,
-        "name": image.name or image.image_id,
-        "status": "active",
-        "visibility": "public",
-        "protected": True,
+        "name": shown.name,
+        "status": "active" if record is None else record.status.value,
+        "visibility": "public" if record is None else "private",
+        "protected": record is None,
         "os_hidden": False,
-        "owner": None,
+        "owner": None if record is None else record.project_id,
         "tags": [],
         "min_ram": image.min_memory_mb,
         "min_disk": image.min_disk_gb,
-        "size": None,
-        "virtual_size": None,
+        "size": None if record is None else record.size_bytes or None,
+        "virtual_size": None if record is None else record.virtual_bytes or None,
         "checksum": None,
         "self": f"{_PATH}/{quoted(image.image_id)}",
         "file": f"{_PATH}/{quoted(image.image_id)}/file",
         "schema": _SCHEMA,
+        # The configuration has no times.
+        "created_at": isotime(0.0 if record is None else record.created_at_s),
+        "updated_at": isotime(0.0 if record is None else record.updated_at_s),
     }
 
 
@@ -170,6 +195,6 @@ def _schema() -> View:
         type(None): {"type": ["null", "string", "integer"]},
     }
     # The schema is derived from an example, so that it cannot differ from the response.
-    known = _view(Image("id", min_memory_mb=0))
+    known = _view(ShownImage(Image("id")))
     properties = {name: kinds[type(value)] for name, value in known.items()}
     return {"name": "image", "properties": properties, "additionalProperties": {"type": "string"}}

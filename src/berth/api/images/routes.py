@@ -2,7 +2,12 @@
 
 from berth.api.images import handlers
 from berth.api.images.handlers import PREFIX
-from berth.api.images.schemas import ImagesAnswer, ImagesQuery, ImageVersionsAnswer
+from berth.api.images.schemas import (
+    ImagesAnswer,
+    ImagesQuery,
+    ImageTasksAnswer,
+    ImageVersionsAnswer,
+)
 from berth.api.routing import ApiOperation, Role
 
 __all__ = ["MIRRORED", "OPERATIONS", "PREFIX"]
@@ -21,11 +26,11 @@ def _reading(images: str) -> tuple[ApiOperation, ...]:
 
 
 def _refusing(images: str) -> tuple[ApiOperation, ...]:
-    """Return the operations that change or download images, which are all refused."""
+    """Return the operations that create, change or download images, which are all refused."""
     change = handlers.refuse_image_change
     return (
         ApiOperation("POST", images, change, 403),
-        *(ApiOperation(method, images + _IMAGE, change, 403) for method in ("PATCH", "DELETE")),
+        ApiOperation("PATCH", images + _IMAGE, change, 403),
         ApiOperation("GET", images + _IMAGE + "/file", handlers.show_image_data, 403),
         ApiOperation("PUT", images + _IMAGE + "/file", change, 403),
     )
@@ -47,6 +52,13 @@ _VERSIONS = tuple(
 OPERATIONS = (
     *_VERSIONS,
     *_reading(f"{_V2}/images"),
+    ApiOperation("DELETE", f"{_V2}/images{_IMAGE}", handlers.remove_image, 204),
+    ApiOperation(
+        "GET",
+        f"{_V2}/images{_IMAGE}/tasks",
+        handlers.list_image_tasks,
+        answers=ImageTasksAnswer,
+    ),
     *_refusing(f"{_V2}/images"),
     ApiOperation("GET", f"{_V2}/schemas/image", handlers.show_image_schema, answers=_JSON),
     ApiOperation("GET", f"{_V2}/schemas/images", handlers.show_images_schema, answers=_JSON),

@@ -40,6 +40,12 @@ class ImageVersionsAnswer(View):
     versions: list[ImageVersion]
 
 
+class ImageTasksAnswer(View):
+    """The response with the tasks of an image."""
+
+    tasks: list[dict[str, object]]
+
+
 class ImagesAnswer(View):
     """The response with the last page of images; `first` is the path of the first page."""
 

@@ -71,6 +71,8 @@ class Task(OpenName):
     UNRESCUING = "unrescuing"
     SOFT_DELETING = "soft-deleting"
     RESTORING = "restoring"
+    IMAGE_SNAPSHOT = "image_snapshot"
+    IMAGE_BACKUP = "image_backup"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ _OFF_OR_ON: Final = frozenset({Status.ACTIVE, Status.SHUTOFF})
 _HARD_REBOOT: Final = frozenset(
     {Status.ACTIVE, Status.SHUTOFF, Status.PAUSED, Status.SUSPENDED, Status.ERROR}
 )
-_SHELVABLE: Final = frozenset({Status.ACTIVE, Status.SHUTOFF, Status.PAUSED, Status.SUSPENDED})
+_WITH_GUEST: Final = frozenset({Status.ACTIVE, Status.SHUTOFF, Status.PAUSED, Status.SUSPENDED})
 
 
 class Transition(NamedTuple):
@@ -52,7 +52,7 @@ LIVE_MIGRATE: Final = Transition(
     "live-migration", frozenset({Status.ACTIVE, Status.PAUSED}), Task.MIGRATING
 )
 EVACUATE: Final = Transition("evacuate", _OFF_OR_ON | {Status.ERROR}, Task.REBUILDING)
-SHELVE: Final = Transition("shelve", _SHELVABLE, Task.SHELVING, Status.SHELVED)
+SHELVE: Final = Transition("shelve", _WITH_GUEST, Task.SHELVING, Status.SHELVED)
 SHELVE_OFFLOAD: Final = Transition(
     "shelveOffload",
     frozenset({Status.SHELVED}),
@@ -77,6 +77,11 @@ SOFT_DELETE: Final = Transition(
 RESTORE: Final = Transition(
     "restore", frozenset({Status.SOFT_DELETED}), Task.RESTORING, Status.ACTIVE
 )
+CREATE_IMAGE: Final = Transition("createImage", _WITH_GUEST, Task.IMAGE_SNAPSHOT)
+CREATE_BACKUP: Final = Transition("createBackup", _WITH_GUEST, Task.IMAGE_BACKUP)
+
+IGNORING_LOCKS: Final = frozenset({CREATE_IMAGE, CREATE_BACKUP})
+"""The actions that a lock does not prevent; as in Nova, because they do not change the server."""
 
 LOADING_TASKS: Final = frozenset(
     {
@@ -103,6 +108,8 @@ HOST_TASKS: Final = frozenset(
         Task.UNRESCUING,
         Task.SOFT_DELETING,
         Task.RESTORING,
+        Task.IMAGE_SNAPSHOT,
+        Task.IMAGE_BACKUP,
         Task.DELETING,
     }
 )

@@ -11,6 +11,7 @@ from typing import Final
 from berth.domain.compute.build_failure import FailureCause
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration
+from berth.domain.compute.server_image import ImageSize
 from berth.domain.errors import InvalidInputError
 from berth.domain.uuids import is_uuid
 
@@ -64,7 +65,7 @@ class StepOutcome:
     `revision` is that of the instance on which the agent acted, and `stage` the stage of its move,
     empty if it has none; a report about an older state is rejected. `seconds` is the duration of
     the step. `address` tells where the disks, or the guest that waits for a live migration, can be
-    reached.
+    reached. `image` is the size of the image that the step has made.
     """
 
     instance_uuid: str
@@ -74,6 +75,7 @@ class StepOutcome:
     stage: str = ""
     address: str = ""
     error: StepError | None = None
+    image: ImageSize | None = None
 
     def __post_init__(self) -> None:
         """Reject values that a correct agent never reports.

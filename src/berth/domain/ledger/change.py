@@ -11,6 +11,7 @@ from berth.domain.compute.instance import Instance
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Quota
 from berth.domain.compute.server_group import ServerGroup
+from berth.domain.compute.server_image import ServerImage
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import ResourceClass, Trait
 from berth.domain.ledger.record import Kind, PendingRequest, Record
@@ -88,5 +89,6 @@ class Snapshot:
     quotas: tuple[Quota, ...] = ()
     zones: tuple[Zone, ...] = ()
     host_identities: tuple[HostIdentity, ...] = ()
+    server_images: tuple[ServerImage, ...] = ()
     # State files carry the format so that a later format is rejected rather than misread.
     format: str = field(default="berth-state/1")

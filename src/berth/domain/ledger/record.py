@@ -22,6 +22,7 @@ from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Quota
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import ServerGroup
+from berth.domain.compute.server_image import ServerImage
 from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import ResourceClass, Trait
@@ -69,6 +70,7 @@ Record = (
     | HostIdentity
     | KeyRing
     | FlavorAccess
+    | ServerImage
 )
 """Any record of the ledger."""
 
@@ -100,6 +102,7 @@ class Kind(StrEnum):
     HOST_IDENTITY = "host_identity"
     KEY_RING = "key_ring"
     FLAVOR_ACCESS = "flavor_access"
+    SERVER_IMAGE = "server_image"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +203,7 @@ RECORD_SPECS: Final[Mapping[Kind, RecordSpec]] = {
         RecordSpec(Kind.HOST_IDENTITY, HostIdentity, "host_identities", "host"),
         RecordSpec(Kind.KEY_RING, KeyRing, "key_rings", "user_id", in_feed=False),
         RecordSpec(Kind.FLAVOR_ACCESS, FlavorAccess, "flavor_accesses", "flavor_id", in_feed=False),
+        RecordSpec(Kind.SERVER_IMAGE, ServerImage, "server_images", "image_id"),
     )
 }
 

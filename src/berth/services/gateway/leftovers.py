@@ -3,7 +3,8 @@
 A leftover may be deleted when the ledger rules out that it is needed. Files are not needed if the
 instance was deleted, or is not on the host and has neither a task nor a move that involves the
 host. Stored disks are not needed if the instance was deleted, or has neither an address of stored
-disks nor a task that stores or fetches them.
+disks nor a task that stores or fetches them. An image is not needed if it
+was deleted, or if its server no longer makes it.
 
 Leftovers of an unknown instance, and files of an instance that is on this host, are left to the
 operator, because they may be the only copy.
@@ -13,9 +14,12 @@ from typing import Final
 
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration
+from berth.domain.compute.server_image import ServerImage
 from berth.domain.compute.step import LEFTOVER_AGE_S, LeftoverUse, LeftoverVerdict
 from berth.ports.clock import Clock
 from berth.ports.ledger import RecordReader
+from berth.ports.virt import IMAGE_ADDRESS
+from berth.services.servers.server_images import exists
 
 _STORING: Final = frozenset({Task.SHELVING, Task.SHELVING_OFFLOADING, Task.UNSHELVING})
 
@@ -39,12 +43,28 @@ async def judge_leftover(
     Raises:
         UnavailableError: the ledger cannot be reached.
     """
+    if address.startswith(IMAGE_ADDRESS):
+        return await _judge_image(reader, clock, address.removeprefix(IMAGE_ADDRESS))
     instance = await reader.get(Instance, instance_uuid)
     if instance is not None and clock.now_s() - instance.updated_at_s <= LEFTOVER_AGE_S:
         return _NEEDED
     if address:
         return _judge_stored(instance)
     return await _judge_files(reader, host, instance)
+
+
+async def _judge_image(reader: RecordReader, clock: Clock, image_id: str) -> LeftoverVerdict:
+    """Return whether an image in the storage is needed.
+
+    Every image has a record before its data, and the ids of images are never used again. Another
+    deployment may use the same storage, so data without a record is left to the operator.
+    """
+    image = await reader.get(ServerImage, image_id)
+    if image is None:
+        return LeftoverVerdict(LeftoverUse.UNCLEAR, "the image is unknown; inspect it")
+    if clock.now_s() - image.updated_at_s <= LEFTOVER_AGE_S or await exists(reader, image):
+        return _NEEDED
+    return LeftoverVerdict(LeftoverUse.UNNEEDED, "no longer needed")
 
 
 def _judge_stored(instance: Instance | None) -> LeftoverVerdict:

@@ -6,6 +6,7 @@ from typing import Final
 from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, MoveKind, Stage
+from berth.domain.compute.server_image import IMAGE_TASKS
 from berth.domain.compute.step import (
     DELETED,
     NO_HOST,
@@ -21,7 +22,14 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.write import Committed, Unit
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger
-from berth.services.gateway import builds, cold_moves, live_moves, rescues, soft_deletions
+from berth.services.gateway import (
+    builds,
+    cold_moves,
+    live_moves,
+    rescues,
+    server_images,
+    soft_deletions,
+)
 from berth.services.gateway.alternates import Alternates
 from berth.services.gateway.in_progress import InstancesInProgress
 from berth.services.gateway.power import POWER_TRANSITIONS, change_power
@@ -52,6 +60,8 @@ _TASKS: Final[Mapping[Task, _TaskRecorder]] = {
     Task.UNRESCUING: rescues.unrescue,
     Task.SOFT_DELETING: soft_deletions.soft_delete,
     Task.RESTORING: soft_deletions.restore,
+    Task.IMAGE_SNAPSHOT: server_images.create_image,
+    Task.IMAGE_BACKUP: server_images.create_image,
 }
 _USUAL: Final = frozenset({StepResult.DONE, StepResult.FAILED})
 # Further results that the step of a task or stage may have. The unusual ones change what is
@@ -228,6 +238,10 @@ def _check_result(outcome: StepOutcome, step: str) -> None:
         raise InvalidInputError("result", f"{reason}, not {outcome.result}")
     if outcome.result is StepResult.STORED and not outcome.address:
         raise InvalidInputError("address", "is missing; name where the disks are stored")
+    is_image = step in IMAGE_TASKS and outcome.result is StepResult.DONE
+    if is_image != (outcome.image is not None):
+        reason = "is missing; report the size of the image" if is_image else "must be absent"
+        raise InvalidInputError("image", reason)
 
 
 def _standing(host: str, instance: Instance | None, migration: Migration | None) -> Standing:

@@ -10,6 +10,7 @@ from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Quota
+from berth.domain.compute.server_image import ServerImage
 from berth.domain.inventory.provider import Provider
 from berth.domain.ledger.change import Change, Event, RecordRemoved, Snapshot, Usage
 from berth.domain.ledger.record import Kind, PendingRequest
@@ -68,7 +69,7 @@ class _Held:
 
 
 class Replica:
-    """A subscriber of the feed that keeps the host table, flavors, quotas and pending requests.
+    """A subscriber of the feed that keeps the host table, small records and pending requests.
 
     A hold makes a decision visible to the next one immediately. It ends when the feed reports the
     claim, in the same step, so that usage is never counted twice or missed; it also ends when the
@@ -79,6 +80,7 @@ class Replica:
         self.hosts = HostTable()
         self.flavors: dict[str, Flavor] = {}
         self.quotas: dict[str, Quota] = {}
+        self.server_images: dict[str, ServerImage] = {}
         self.pending: dict[str, PendingRequest] = {}
         # The event is set when a pending request arrives; the waiter clears it.
         self.pending_arrived = asyncio.Event()
@@ -110,6 +112,7 @@ class Replica:
         self._found.clear()
         self.flavors = {flavor.flavor_id: flavor for flavor in snapshot.flavors}
         self.quotas = {quota.project_id: quota for quota in snapshot.quotas}
+        self.server_images = {image.image_id: image for image in snapshot.server_images}
         self.pending = {one.request.request_id: one for one in snapshot.pending_requests}
         self.pending_arrived.set()
         placed = {one.uuid for one in snapshot.instances if one.host is not None}
@@ -179,20 +182,14 @@ class Replica:
             self.release(uuid)
 
     def _apply_other(self, event: Event) -> None:
+        if self._apply_small(event):
+            return
         match event:
             case PendingRequest():
                 self.pending[event.request.request_id] = event
                 self.pending_arrived.set()
             case RecordRemoved(Kind.PENDING_REQUEST, key):
                 self.pending.pop(key, None)
-            case Flavor():
-                self.flavors[event.flavor_id] = event
-            case RecordRemoved(Kind.FLAVOR, key):
-                self.flavors.pop(key, None)
-            case Quota():
-                self.quotas[event.project_id] = event
-            case RecordRemoved(Kind.QUOTA, key):
-                self.quotas.pop(key, None)
             case Migration():
                 held = self._held.pop(event.uuid, None)
                 if held is not None:
@@ -209,6 +206,25 @@ class Replica:
                 apply_event(self.hosts, event)
             case _:
                 apply_event(self.hosts, event)
+
+    def _apply_small(self, event: Event) -> bool:
+        """Apply an event about a flavor, a quota or an image; return whether it is about one."""
+        match event:
+            case Flavor():
+                self.flavors[event.flavor_id] = event
+            case RecordRemoved(Kind.FLAVOR, key):
+                self.flavors.pop(key, None)
+            case Quota():
+                self.quotas[event.project_id] = event
+            case RecordRemoved(Kind.QUOTA, key):
+                self.quotas.pop(key, None)
+            case ServerImage():
+                self.server_images[event.image_id] = event
+            case RecordRemoved(Kind.SERVER_IMAGE, key):
+                self.server_images.pop(key, None)
+            case _:
+                return False
+        return True
 
     def note_alive(self, hosts: Iterable[str], at_s: float) -> None:
         """Note heartbeats of hosts at `at_s` Unix seconds, which are not in any ledger version."""

@@ -15,6 +15,7 @@ from berth.domain.compute.lifecycle import Transition
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.compute.request import Operation
 from berth.domain.compute.rescue import with_rescue_image
+from berth.domain.compute.server_image import ServerImage, of_instance, with_image_in_progress
 from berth.domain.compute.soft_deletion import is_soft_deleted, soft_deleted_at
 from berth.domain.errors import (
     ConflictError,
@@ -157,6 +158,24 @@ class Operations:
             return [Put(fast_replace(instance, task=Task.RESCUING, extra=extra))]
 
         return await self._begin(uuid, lifecycle.RESCUE, caller, change)
+
+    async def create_image(self, uuid: str, image: ServerImage, caller: Caller) -> Instance:
+        """Have an image made of the root disk of an instance.
+
+        Args:
+            uuid: the instance.
+            image: the image's record. The properties that its guests inherit from the instance's
+                own image, and the smallest disk and memory, are added here.
+            caller: the caller of the operation.
+        """
+        step = lifecycle.CREATE_IMAGE if image.rotation is None else lifecycle.CREATE_BACKUP
+
+        async def change(instance: Instance) -> Sequence[Write]:
+            extra = with_image_in_progress(instance, image.image_id)
+            made = of_instance(image, instance, self._clock.now_s())
+            return [Put(fast_replace(instance, task=step.task, extra=extra)), Add(made)]
+
+        return await self._begin(uuid, step, caller, change)
 
     async def resize(
         self,

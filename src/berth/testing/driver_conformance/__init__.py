@@ -25,6 +25,7 @@ from berth.testing.driver_conformance.crashing import CrashTests
 from berth.testing.driver_conformance.disks import DiskTests
 from berth.testing.driver_conformance.failing import FailingDriverConformance
 from berth.testing.driver_conformance.hints import HintTests
+from berth.testing.driver_conformance.images import ImageTests
 from berth.testing.driver_conformance.moving import MovingTests
 from berth.testing.driver_conformance.power import PowerTests
 from berth.testing.driver_conformance.queries import QueryTests
@@ -61,6 +62,7 @@ class DriverConformance(
     MovingTests,
     DiskTests,
     RescueTests,
+    ImageTests,
     HintTests,
     QueryTests,
 ):

@@ -16,6 +16,7 @@ from berth.domain.compute.host_identity import HostIdentity, HostKey
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.key_pair import KeyPair, KeyRing, KeyType
 from berth.domain.compute.quota import Quota
+from berth.domain.compute.server_image import ServerImage
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import (
     DISK_GB,
@@ -63,6 +64,7 @@ PLAIN: list[Record] = [
     Quota("project-1", instances=3),
     HostIdentity("host-1", (HostKey("A" * 43 + "=", 1.0),), revoked_at_s=2.0),
     FlavorAccess("flavor-1", ("shop", "web")),
+    ServerImage("image-1", "n", "p", "u", make_uuid("instance", 1), {"a": "b"}, rotation=2),
     KeyRing("user-1", (KeyPair("mine", KeyType.SSH, "ssh-rsa AAAA", "00:11", 1.0),)),
     Zone(1, "west", "http://west"),
     RemoteInstance(

@@ -9,7 +9,7 @@ from berth.services.servers.consoles import serve_console
 from tests.unit.api.cloud import Json, Stack
 
 
-@pytest.mark.parametrize("action", ["createImage", "addFloatingIp", "os-getSPICEConsole"])
+@pytest.mark.parametrize("action", ["changePassword", "addFloatingIp", "os-getSPICEConsole"])
 async def test_what_nova_has_and_berth_has_not_is_501(stack: Stack, action: str) -> None:
     """An action of Nova that Berth lacks gets 501 with the reason."""
     body: Json = {action: None}

@@ -7,6 +7,7 @@ from berth.domain.compute.host_identity import HostIdentity, HostKey
 from berth.domain.compute.key_pair import KeyRing
 from berth.domain.compute.quota import Quota
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.compute.server_image import ServerImage
 from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.resources import ResourceClass, Trait
 from berth.domain.ledger.record import (
@@ -40,6 +41,7 @@ RECORDS: dict[Kind, tuple[Record, str]] = {
     Kind.QUOTA: (Quota("p", instances=3), "p"),
     Kind.HOST_IDENTITY: (HostIdentity("host-1", (HostKey("A" * 43 + "=", 1.0),)), "host-1"),
     Kind.FLAVOR_ACCESS: (FlavorAccess("42"), "42"),
+    Kind.SERVER_IMAGE: (ServerImage("m", "n", "p", "u", "i"), "m"),
     Kind.KEY_RING: (KeyRing("u"), "u"),
     Kind.ZONE: (Zone(7, "west", "http://west"), "7"),
     Kind.REMOTE_INSTANCE: (

@@ -14,9 +14,11 @@ from berth.adapters.virt.refusals import IS_RESCUED, IS_TARGET
 from berth.domain.compute.build_failure import BuildError, FailureCause
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.rescue import rescue_image_of
+from berth.domain.compute.server_image import ImageSize
 from berth.domain.errors import DriverError, MigrationError, UnsupportedFeatureError
 from berth.ports.clock import Clock
 from berth.ports.virt import (
+    IMAGE_ADDRESS,
     ByteStream,
     DiskCounters,
     DriverFeature,
@@ -109,7 +111,8 @@ class FakeDriver:
         # The guest is read again, since it may have been destroyed or stopped meanwhile.
         guest = self.machine.guests.get(instance.uuid)
         if guest is None:
-            self._make(instance, Power.RUNNING)
+            disk = self._disk_of(instance)
+            self._make(instance, Power.RUNNING).disk = disk
         elif guest.power is Power.SUSPENDED:
             self.machine.set_power(instance.uuid, Power.RUNNING)
         elif guest.power not in _LIVE:
@@ -306,17 +309,33 @@ class FakeDriver:
     async def drop_stored(self, address: str) -> None:
         """See `VirtDriver.drop_stored`."""
         await self._act("drop_stored")
-        self._network.drop(address)
+        if address.startswith(IMAGE_ADDRESS):
+            self._network.drop_image(address.removeprefix(IMAGE_ADDRESS))
+        else:
+            self._network.drop(address)
+
+    async def store_image(self, instance_uuid: str, image_id: str) -> ImageSize:
+        """See `VirtDriver.store_image`. The image is as large as the flavor's root disk."""
+        guest = await self._begin(DriverFeature.IMAGES, instance_uuid, act="store_image")
+        self._network.store_image(self.machine, image_id, guest.disk, self._clock.now_s())
+        virtual_bytes = guest.flavor.root_gb * 1024**3
+        return ImageSize(virtual_bytes // 8, virtual_bytes)
 
     async def leftovers(self) -> Sequence[OrphanFiles]:
         """See `VirtDriver.leftovers`. Only tests leave files without a guest."""
         files = sorted((self.machine.files or {}).items())
         found = [OrphanFiles(uuid, at_s) for uuid, at_s in files]
-        return [*found, *self._network.stored_by(self.machine)]
+        machine, network = self.machine, self._network
+        return [*found, *network.stored_by(machine), *network.images_by(machine)]
 
     def events(self) -> AsyncIterator[GuestEvent]:
         """See `VirtDriver.events`."""
         return self.machine.events.subscribe()
+
+    def _disk_of(self, instance: Instance) -> str:
+        """Return the content of the root disk of a new guest; all unknown images are empty."""
+        image = None if instance.image is None else self._network.image(instance.image.image_id)
+        return "" if image is None else image.disk
 
     def _make(self, instance: Instance, power: Power, reason: str = "") -> FakeGuest:
         guest = FakeGuest(instance.flavor, instance.flavor, power, reason)

@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from berth.adapters.virt.fake.machine import FakeGuest, FakeMachine
-from berth.adapters.virt.fake.network import FakeNetwork, not_waiting
+from berth.adapters.virt.fake.network import FakeImage, FakeNetwork, not_waiting
 from berth.domain.errors import DriverError, InvalidInputError
-from berth.ports.virt import OrphanFiles, Power
+from berth.ports.virt import IMAGE_ADDRESS, OrphanFiles, Power
 
 T = TypeVar("T")
 
@@ -20,6 +20,7 @@ _SCHEME: Final = "fake+folder:///"
 _WAITING: Final = "migrate"
 _ARRIVED: Final = "arrived"
 _DISKS: Final = "disks"
+_IMAGE: Final = "image"
 _MODE: Final = 0o700
 # Addresses come from other hosts, so neither part of a path may be `..` or contain a slash.
 _FOLDER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
@@ -167,6 +168,34 @@ class FolderNetwork(FakeNetwork):
         if _STORED_ADDRESS.fullmatch(address) is not None:
             self._remove(address.removeprefix(_SCHEME))
 
+    def store_image(self, machine: FakeMachine, image_id: str, disk: str, at_s: float) -> None:
+        """See `FakeNetwork.store_image`."""
+        if self.image(image_id) is None:
+            self._write(_name("stored", _IMAGE, image_id), FakeImage(disk, machine.name, at_s))
+
+    def image(self, image_id: str) -> FakeImage | None:
+        """See `FakeNetwork.image`."""
+        # Guests may also boot from images whose ids are no file names.
+        if _KEY.fullmatch(image_id) is None:
+            return None
+        return self._read(_name("stored", _IMAGE, image_id), FakeImage)
+
+    def images_by(self, machine: FakeMachine) -> Sequence[OrphanFiles]:
+        """See `FakeNetwork.images_by`."""
+        found: list[OrphanFiles] = []
+        for path in sorted((self._folder / "stored").glob(f"{_IMAGE}-*.json")):
+            image_id = path.stem.removeprefix(f"{_IMAGE}-")
+            image = self.image(image_id)
+            if image is not None and image.host == machine.name:
+                found.append(
+                    OrphanFiles(image_id, image.at_s, address=f"{IMAGE_ADDRESS}{image_id}")
+                )
+        return found
+
+    def drop_image(self, image_id: str) -> None:
+        """See `FakeNetwork.drop_image`."""
+        self._remove(_name("stored", _IMAGE, image_id))
+
     def forget(self, machine: FakeMachine, instance_uuid: str) -> None:
         """See `FakeNetwork.forget`."""
         home = _home_of(machine.name)
@@ -187,7 +216,7 @@ class FolderNetwork(FakeNetwork):
         except (OSError, msgspec.MsgspecError) as error:
             raise DriverError(f"cannot read {path} ({error}); check the file") from error
 
-    def _write(self, name: str, content: msgspec.Struct) -> None:
+    def _write(self, name: str, content: msgspec.Struct | FakeImage) -> None:
         """Write a file so that it appears complete.
 
         Raises:

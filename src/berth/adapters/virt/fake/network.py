@@ -1,12 +1,13 @@
 """The network between the fake machines of one process."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 from weakref import WeakValueDictionary
 
 from berth.adapters.virt.fake.machine import FakeGuest, FakeMachine
 from berth.domain.errors import DriverError
-from berth.ports.virt import OrphanFiles
+from berth.ports.virt import IMAGE_ADDRESS, OrphanFiles
 
 _STORED = "fake+stored:///"
 
@@ -14,6 +15,14 @@ _STORED = "fake+stored:///"
 def not_waiting(address: str) -> DriverError:
     """Return the error of a live migration to an address where no guest waits."""
     return DriverError(f"no guest waits for a live migration at {address!r}")
+
+
+class FakeImage(NamedTuple):
+    """An image in the shared storage: the content of its disk, the host that made it, and when."""
+
+    disk: str
+    host: str
+    at_s: float
 
 
 class FakeNetwork:
@@ -28,6 +37,7 @@ class FakeNetwork:
         self.machines: WeakValueDictionary[str, FakeMachine] = WeakValueDictionary()
         self.stored: dict[str, str] = {}
         """The content of stored disks, by address."""
+        self.images: dict[str, FakeImage] = {}
 
     def take_in(self, machine: FakeMachine, instance_uuid: str) -> str:
         """Announce a guest that waits for a live migration, and return the address."""
@@ -88,6 +98,27 @@ class FakeNetwork:
     def drop(self, address: str) -> None:
         """Delete the stored disk at an address, if there is one."""
         self.stored.pop(address, None)
+
+    def store_image(self, machine: FakeMachine, image_id: str, disk: str, at_s: float) -> None:
+        """Put an image into the shared storage, unless it is there."""
+        self.images.setdefault(image_id, FakeImage(disk, machine.name, at_s))
+
+    def image(self, image_id: str) -> FakeImage | None:
+        """Return an image in the shared storage, or None if there is no such image."""
+        return self.images.get(image_id)
+
+    def images_by(self, machine: FakeMachine) -> Sequence[OrphanFiles]:
+        """Return the images that a machine has put into the shared storage."""
+        found = sorted(self.images.items())
+        return [
+            OrphanFiles(uuid, one.at_s, address=f"{IMAGE_ADDRESS}{uuid}")
+            for uuid, one in found
+            if one.host == machine.name
+        ]
+
+    def drop_image(self, image_id: str) -> None:
+        """Delete an image from the shared storage, if it is there."""
+        self.images.pop(image_id, None)
 
     def forget(self, machine: FakeMachine, instance_uuid: str) -> None:
         """End all offers and announcements of a guest."""

@@ -29,6 +29,8 @@ OPEN_GRAPHICS_SKIPAUTH = 1
 XML_INACTIVE = 2
 XML_MIGRATABLE = 8
 DOMAIN_PERSISTENT = 1
+JOB_COMPLETED = 1
+"""Flag: the statistics of the last job that has ended, instead of the current one."""
 
 FROM_RPC = 7
 """Error domain: the RPC layer between libvirt's client and its daemon."""
@@ -120,6 +122,8 @@ class Domain(Protocol):
     def managedSaveRemove(self) -> int: ...  # noqa: D102
     def migrateToURI3(self, dconnuri: str, params: Mapping[str, object], flags: int) -> int: ...  # noqa: D102
     def jobInfo(self) -> list[int]: ...  # noqa: D102
+    def backupBegin(self, backupXML: str, checkpointXML: str | None, flags: int) -> int: ...  # noqa: D102
+    def jobStats(self, flags: int) -> dict[str, object]: ...  # noqa: D102
     def abortJob(self) -> int: ...  # noqa: D102
 
 

@@ -103,13 +103,13 @@ class LibvirtBuilder:
         made = GuestRecord(
             instance.uuid,
             self._host.name,
-            image.image_id,
+            image.boots_with or image.image_id,
             self._host.machine,
             size,
             size,
             disks=names,
             power=Power.STOPPED,
-            needs_image=not image.is_disk or image.direct_kernel is not None,
+            needs_image=image.is_needed_to_start,
             waits=waits,
             cells=check_hardware(instance),
         )

@@ -163,6 +163,8 @@ def _boot(
     _text(boot, "type", "hvm", arch=_ARCH, machine=machine)
     if image.format is ImageFormat.FIRMWARE:
         _text(boot, "loader", str(image.file), readonly="yes", type="rom")
+    elif image.firmware is not None:
+        _text(boot, "loader", str(image.firmware), readonly="yes", type="rom")
     elif image.direct_kernel is not None:
         _text(boot, "kernel", str(image.direct_kernel))
         if image.initrd is not None:

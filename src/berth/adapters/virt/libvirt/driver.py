@@ -3,22 +3,25 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from berth.adapters.virt import nbd_export
+from berth.adapters.virt import disks, nbd_export
 from berth.adapters.virt.disk_storage import SharedDiskStorage
-from berth.adapters.virt.guest_disks import GuestSize
+from berth.adapters.virt.guest_disks import ROOT, GuestSize
 from berth.adapters.virt.guest_events import GuestEventHub
 from berth.adapters.virt.guest_folder import leftover_folders, os_errors_as_driver_errors, tail
+from berth.adapters.virt.image_storage import ServerImages
 from berth.adapters.virt.images import Images
 from berth.adapters.virt.inventory import InventorySettings, report_of
 from berth.adapters.virt.libvirt import binding, hardware, states
 from berth.adapters.virt.libvirt.builder import LibvirtBuilder
 from berth.adapters.virt.libvirt.connection import LibvirtConnection
 from berth.adapters.virt.libvirt.diagnostics import diagnostics_of
+from berth.adapters.virt.libvirt.disk_backup import back_up_disk
 from berth.adapters.virt.libvirt.guest_registry import LibvirtGuestRegistry, ObservedGuest
 from berth.adapters.virt.libvirt.host import LibvirtHost, hypervisor_of
 from berth.adapters.virt.libvirt.migration import LibvirtMigration, abort_job
@@ -31,6 +34,7 @@ from berth.adapters.virt.vnc_socket import SocketStream
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.rescue import rescue_image_of
+from berth.domain.compute.server_image import ImageSize
 from berth.domain.errors import (
     DriverError,
     MigrationError,
@@ -39,6 +43,7 @@ from berth.domain.errors import (
 )
 from berth.ports.clock import Clock
 from berth.ports.virt import (
+    IMAGE_ADDRESS,
     ByteStream,
     DriverFeature,
     Guest,
@@ -79,7 +84,8 @@ class LibvirtDriver:
             host.uri, host.calls_max, self._events.publish, self._on_return
         )
         self._registry = LibvirtGuestRegistry(host, self._connection)
-        self._builder = LibvirtBuilder(host, images, self._connection, self._registry)
+        self._images = ServerImages(host.storage_dir, host.name, images)
+        self._builder = LibvirtBuilder(host, self._images, self._connection, self._registry)
         self._storage = SharedDiskStorage(host.storage_dir, host.name, host.move_networks)
         self._stock = stock
         self._clock = clock
@@ -346,13 +352,37 @@ class LibvirtDriver:
 
     async def drop_stored(self, address: str) -> None:
         """See `VirtDriver.drop_stored`."""
-        await self._storage.drop(address)
+        is_image = address.startswith(IMAGE_ADDRESS)
+        await (self._images if is_image else self._storage).drop(address)
+
+    async def store_image(self, instance_uuid: str, image_id: str) -> ImageSize:
+        """See `VirtDriver.store_image`. A running guest is not interrupted."""
+        async with self._locked_guest(instance_uuid) as (seen, known):
+            if ROOT not in known.disks:
+                raise DriverError(f"guest {instance_uuid} has no root disk to make an image of")
+            folder = self._registry.folder(instance_uuid)
+
+            async def copy(target: Path) -> None:
+                if seen.power[0] not in _LIVE:
+                    await disks.copy(str(folder.disk(ROOT)), target)
+                    return
+                # libvirt's QEMU may have no access to the storage, but it has to the guest's
+                # folder.
+                own = folder.disk("image")
+                own.unlink(missing_ok=True)  # an agent that died may have left a part of it
+                try:
+                    await back_up_disk(self._connection, self._clock, known, own)
+                    await disks.copy(str(own), target)
+                finally:
+                    own.unlink(missing_ok=True)
+
+            return await self._images.store(image_id, known.image_id, copy)
 
     async def leftovers(self) -> Sequence[OrphanFiles]:
         """See `VirtDriver.leftovers`. Leftover folders have no domain."""
         known = {one.uuid for one in await self._registry.all()}
         found = await asyncio.to_thread(leftover_folders, self._host.state_dir, known)
-        return [*found, *await self._storage.mine()]
+        return [*found, *await self._storage.mine(), *await self._images.leftovers()]
 
     def events(self) -> AsyncIterator[GuestEvent]:
         """See `VirtDriver.events`."""

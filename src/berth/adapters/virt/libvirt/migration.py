@@ -68,7 +68,7 @@ def address_of(
     host: LibvirtHost, uuid: str, image: ImageFile, floating: FloatingCpus = ANYWHERE
 ) -> str:
     """Return the address of a guest that waits for its migration to this host."""
-    boots = image.direct_kernel or image.file
+    boots = image.direct_kernel or image.firmware or image.file
     given = {
         "host": host.name,
         "uri": host.peer_uri or f"qemu+tls://{_bracketed(host.move_address)}/system",

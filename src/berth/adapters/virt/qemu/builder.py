@@ -73,12 +73,12 @@ class QemuBuilder:
         size = GuestSize.of(instance.flavor)
         return GuestSpec(
             instance.uuid,
-            image.image_id,
+            image.boots_with or image.image_id,
             self._host.machine,
             size,
             size,
             power=Power.STOPPED,
-            needs_image=not image.is_disk or image.direct_kernel is not None,
+            needs_image=image.is_needed_to_start,
         )
 
     async def build(

@@ -124,6 +124,8 @@ def _serial(fd: int, console: Path) -> str:
 def _boot(image: ImageFile, accelerator: Accelerator) -> list[str]:
     if image.format is ImageFormat.FIRMWARE:
         return ["-bios", str(image.file)]
+    if image.firmware is not None:
+        return ["-bios", str(image.firmware)]
     if image.direct_kernel is None:
         return []
     initrd = [] if image.initrd is None else ["-initrd", str(image.initrd)]

@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from weakref import WeakValueDictionary
 
-from berth.adapters.virt import nbd_export
+from berth.adapters.virt import disks, nbd_export
 from berth.adapters.virt.disk_storage import SharedDiskStorage
-from berth.adapters.virt.guest_disks import GuestSize
+from berth.adapters.virt.guest_disks import ROOT, GuestSize
 from berth.adapters.virt.guest_events import GuestEventHub
 from berth.adapters.virt.guest_folder import leftover_folders, os_errors_as_driver_errors, tail
+from berth.adapters.virt.image_storage import ServerImages
 from berth.adapters.virt.images import Images
 from berth.adapters.virt.inventory import InventorySettings, report_of
 from berth.adapters.virt.machine_facts import Linux
@@ -17,6 +19,7 @@ from berth.adapters.virt.qemu import migration
 from berth.adapters.virt.qemu.builder import QemuBuilder
 from berth.adapters.virt.qemu.command_line import QemuHost
 from berth.adapters.virt.qemu.diagnostics import diagnostics_of
+from berth.adapters.virt.qemu.disk_backup import back_up_disk
 from berth.adapters.virt.qemu.guest_registry import QemuGuestRegistry
 from berth.adapters.virt.qemu.machine import ARRIVED, Machine
 from berth.adapters.virt.qemu.spec import SpecNotWrittenError
@@ -25,6 +28,7 @@ from berth.adapters.virt.vnc_socket import SocketStream
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.rescue import rescue_image_of
+from berth.domain.compute.server_image import ImageSize
 from berth.domain.errors import (
     DriverError,
     MigrationError,
@@ -33,6 +37,7 @@ from berth.domain.errors import (
 )
 from berth.ports.clock import Clock
 from berth.ports.virt import (
+    IMAGE_ADDRESS,
     ByteStream,
     DriverFeature,
     Guest,
@@ -73,7 +78,8 @@ class QemuDriver:
         self._host = host
         self._events = GuestEventHub()
         self._registry = QemuGuestRegistry(host, clock, self._on_event)
-        self._builder = QemuBuilder(host, images, clock)
+        self._images = ServerImages(host.storage_dir, host.name, images)
+        self._builder = QemuBuilder(host, self._images, clock)
         self._storage = SharedDiskStorage(host.storage_dir, host.name, host.move_networks)
         self._stock = stock
         self._clock = clock
@@ -306,14 +312,30 @@ class QemuDriver:
 
     async def drop_stored(self, address: str) -> None:
         """See `VirtDriver.drop_stored`."""
-        await self._storage.drop(address)
+        is_image = address.startswith(IMAGE_ADDRESS)
+        await (self._images if is_image else self._storage).drop(address)
+
+    async def store_image(self, instance_uuid: str, image_id: str) -> ImageSize:
+        """See `VirtDriver.store_image`. A running guest is not interrupted."""
+        async with self._locked_guest(instance_uuid) as machine:
+
+            async def copy(target: Path) -> None:
+                # A guest without a process has nothing that could change its disk meanwhile.
+                if await machine.status():
+                    await back_up_disk(machine, ROOT, target, self._clock)
+                else:
+                    await disks.copy(str(machine.folder.disk(ROOT)), target)
+
+            if ROOT not in machine.spec.disks:
+                raise DriverError(f"guest {instance_uuid} has no root disk to make an image of")
+            return await self._images.store(image_id, machine.spec.image_id, copy)
 
     async def leftovers(self) -> Sequence[OrphanFiles]:
         """See `VirtDriver.leftovers`. Leftover folders have neither a spec nor a process."""
         known = {machine.spec.uuid for machine in await self._registry.machines()}
         running = await self._registry.orphans()
         found = await asyncio.to_thread(leftover_folders, self._host.state_dir, {*known, *running})
-        return [*found, *await self._storage.mine()]
+        return [*found, *await self._storage.mine(), *await self._images.leftovers()]
 
     def events(self) -> AsyncIterator[GuestEvent]:
         """See `VirtDriver.events`."""

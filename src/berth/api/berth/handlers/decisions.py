@@ -62,7 +62,7 @@ async def show_capacity(call: Call) -> Answer:
         flavor_id=query.flavor,
         project_id=call.identity.project_id,
         user_id=call.identity.user_id,
-        image=image_called(call, query.image, "image") if query.image else None,
+        image=await image_called(call, query.image, "image") if query.image else None,
         zone=query.availability_zone or None,
     )
     try:

@@ -1,4 +1,4 @@
-"""Handlers of the image proxy: the images in the configuration, in the compute API's own form.
+"""Handlers of the image proxy, which shows images in the compute API's own form.
 
 Nova passes these requests on to Glance. Microversion 2.36 removes them, and 2.39 those on metadata.
 """
@@ -15,31 +15,38 @@ from berth.api.compute.schemas.images import (
     ImageMetadataAnswer,
     ImageMetadataItemAnswer,
     ImagesAnswer,
+    ImageServer,
     ImagesQuery,
     ImageView,
 )
-from berth.api.errors import HttpError
-from berth.api.links import Link, limit_of, linker_of, next_page, page_of, quoted
+from berth.api.image_records import ShownImage, delete_image, image_of, images_of
+from berth.api.links import Link, image_link, limit_of, linker_of, next_page, page_of
 from berth.api.routing import Answer, Call
+from berth.api.values import isotime
 from berth.domain.compute.flavor import Image
+from berth.domain.compute.server_image import IMAGE_TYPE, ImageStatus, ServerImage
 from berth.domain.errors import NotFoundError
 
 _PROPERTY = "property-"
-_ACTIVE = "active"
+# As in Nova, the progress follows from the status.
+_PROGRESS = {"SAVING": 25, "ACTIVE": 100}
 _TYPE = "application/vnd.openstack.image"
 _DISK_CONFIG = "auto_disk_config"
 
 
 async def list_images(call: Call) -> Answer:
     """List the id, name and links of the images that match the filters, sorted by name."""
-    page, links = _page(call)
-    lines = [ImageLine(id=one.image_id, name=_name(one), links=_links(call, one)) for one in page]
+    page, links = await _page(call)
+    lines = [
+        ImageLine(id=one.image.image_id, name=one.name, links=_links(call, one.image))
+        for one in page
+    ]
     return Answer(ImageLinesAnswer(images=lines, images_links=links))
 
 
 async def list_images_in_detail(call: Call) -> Answer:
     """List all fields of the images that match the filters, sorted by name."""
-    page, links = _page(call)
+    page, links = await _page(call)
     return Answer(ImagesAnswer(images=[_view(call, one) for one in page], images_links=links))
 
 
@@ -47,67 +54,59 @@ async def show_image(call: Call) -> Answer:
     """Show an image.
 
     Raises:
-        NotFoundError: there is no such image.
+        NotFoundError: the caller sees no such image.
     """
-    return Answer(ImageAnswer(image=_view(call, _image(call))))
+    return Answer(ImageAnswer(image=_view(call, await image_of(call))))
 
 
-async def refuse_to_delete(call: Call) -> Answer:
-    """Refuse to delete an image.
+async def remove_image(call: Call) -> Answer:
+    """Delete the image of a server.
 
     Raises:
-        NotFoundError: there is no such image.
-        HttpError: 403 otherwise.
+        NotFoundError: the caller sees no such image.
+        HttpError: 403 for an image in the configuration.
+        ConflictError: see `ServerImages.delete`.
     """
-    key = _image(call).image_id
-    raise HttpError(
-        403, f"Image {key} cannot be deleted here; change the file that api.images names."
-    )
+    await delete_image(call)
+    return Answer()
 
 
 async def list_image_metadata(call: Call) -> Answer:
     """List the properties of an image.
 
     Raises:
-        NotFoundError: there is no such image.
+        NotFoundError: the caller sees no such image.
     """
-    return Answer(ImageMetadataAnswer(metadata=_image(call).properties))
+    return Answer(ImageMetadataAnswer(metadata=(await image_of(call)).image.properties))
 
 
 async def show_image_metadata_item(call: Call) -> Answer:
     """Show one property of an image.
 
     Raises:
-        NotFoundError: there is no such image, or it does not have the property.
+        NotFoundError: the caller sees no such image, or it does not have the property.
     """
-    key, properties = call.key("key"), _image(call).properties
+    key, properties = call.key("key"), (await image_of(call)).image.properties
     if key not in properties:
         raise NotFoundError("metadata item", key)
     return Answer(ImageMetadataItemAnswer(meta={key: properties[key]}))
 
 
-def _image(call: Call) -> Image:
-    key = call.key("image_id")
-    image = call.parts.images.get(key)
-    if image is None:
-        raise NotFoundError("image", key)
-    return image
-
-
-def _page(call: Call) -> tuple[Sequence[Image], tuple[Link, ...] | UnsetType]:
+async def _page(call: Call) -> tuple[Sequence[ShownImage], tuple[Link, ...] | UnsetType]:
     asked = call.query(ImagesQuery)
-    images = sorted(call.parts.images.values(), key=lambda image: (image.name, image.image_id))
-    found = [image for image in images if all(_tests(call, asked, image))]
+    found = [image for image in await images_of(call) if all(_tests(call, asked, image))]
     limit = limit_of(call, asked.limit)
-    page = page_of(found, [image.image_id for image in found], asked.marker, limit)
+    page = page_of(found, [one.image.image_id for one in found], asked.marker, limit)
     has_more = bool(page) and page[-1] is not found[-1]
-    return page, next_page(call, page[-1].image_id, limit) if has_more else UNSET
+    return page, next_page(call, page[-1].image.image_id, limit) if has_more else UNSET
 
 
-def _tests(call: Call, asked: ImagesQuery, image: Image) -> Iterator[bool]:
-    """Yield whether an image passes each filter; all images are active."""
-    yield asked.name is None or asked.name == _name(image)
-    yield asked.status is None or asked.status.lower() == _ACTIVE
+def _tests(call: Call, asked: ImagesQuery, shown: ShownImage) -> Iterator[bool]:
+    """Yield whether an image passes each filter."""
+    image = shown.image
+    yield asked.name is None or asked.name == shown.name
+    yield asked.status is None or asked.status.upper() == _status(shown)
+    yield asked.kind is None or asked.kind == image.properties.get(IMAGE_TYPE)
     yield asked.min_memory_mb is None or asked.min_memory_mb == str(image.min_memory_mb)
     yield asked.min_disk_gb is None or asked.min_disk_gb == str(image.min_disk_gb)
     for name, value in call.query_items():
@@ -115,25 +114,40 @@ def _tests(call: Call, asked: ImagesQuery, image: Image) -> Iterator[bool]:
             yield image.properties.get(name.removeprefix(_PROPERTY)) == value
 
 
-def _name(image: Image) -> str:
-    return image.name or image.image_id
+def _status(shown: ShownImage) -> str:
+    """Return the status of an image; as in Nova, one that is not complete is being saved."""
+    is_saving = shown.record is not None and shown.record.status is ImageStatus.QUEUED
+    return "SAVING" if is_saving else "ACTIVE"
 
 
 def _links(call: Call, image: Image) -> tuple[ImageLink, ...]:
     linker = linker_of(call)
     own = [ImageLink(rel=one.rel, href=one.href) for one in linker.of("images", image.image_id)]
-    href = f"{linker.root}/image/v2/images/{quoted(image.image_id)}"
+    href = image_link(call, image.image_id)
     return (*own, ImageLink(rel="alternate", href=href, type=_TYPE))
 
 
-def _view(call: Call, image: Image) -> ImageView:
+def _view(call: Call, shown: ShownImage) -> ImageView:
+    image, record = shown.image, shown.record
     chosen = "AUTO" if is_partitioned(image) else "MANUAL"
+    status = _status(shown)
     return ImageView(
         id=image.image_id,
-        name=_name(image),
+        name=shown.name,
         links=_links(call, image),
+        created=isotime(0.0 if record is None else record.created_at_s),
+        updated=isotime(0.0 if record is None else record.updated_at_s),
+        status=status,
+        progress=_PROGRESS[status],
+        size_bytes=0 if record is None else record.size_bytes,
+        server=UNSET if record is None else _server(call, record),
         metadata=image.properties,
         min_memory_mb=image.min_memory_mb,
         min_disk_gb=image.min_disk_gb,
         disk_config=chosen if _DISK_CONFIG in image.properties else UNSET,
     )
+
+
+def _server(call: Call, record: ServerImage) -> ImageServer:
+    uuid = record.instance_uuid
+    return ImageServer(id=uuid, links=linker_of(call).of("servers", uuid))

@@ -35,6 +35,13 @@ class ImageLine(View):
     links: tuple[ImageLink, ...]
 
 
+class ImageServer(View):
+    """The server of which an image was made."""
+
+    id: str
+    links: tuple[Link, ...]
+
+
 class ImageView(
     ImageLine,
     rename={
@@ -49,12 +56,13 @@ class ImageView(
     metadata: Mapping[str, str]
     min_memory_mb: int
     min_disk_gb: int
-    # The configuration of images has neither times nor sizes.
-    created: str = "1970-01-01T00:00:00Z"
-    updated: str = "1970-01-01T00:00:00Z"
-    status: str = "ACTIVE"
-    progress: int = 100
-    size_bytes: int = 0
+    # The configuration of images has neither times nor sizes, so both are 0 there.
+    created: str
+    updated: str
+    status: str
+    progress: int
+    size_bytes: int
+    server: ImageServer | UnsetType = UNSET
     disk_config: str | UnsetType = UNSET
 
 

@@ -34,6 +34,28 @@ class Reboot(Model):
     type: Literal["HARD", "Hard", "hard", "SOFT", "Soft", "soft"]
 
 
+class CreateImage(Model):
+    """Arguments of `createImage`."""
+
+    name: Name
+    metadata: Metadata | UnsetType = UNSET
+
+
+class CreateBackup(Model):
+    """Arguments of `createBackup`: the image's name, its type, and how many of the type to keep."""
+
+    name: Name
+    backup_type: ShortText
+    rotation: Annotated[int, Meta(ge=0)] | Annotated[str, Meta(pattern="^[0-9]{1,10}$")]
+    metadata: Metadata | UnsetType = UNSET
+
+
+class ImageIdAnswer(View):
+    """The response to `createImage` and `createBackup` from microversion 2.45 on."""
+
+    image_id: str
+
+
 class Resize(Model, rename={"flavor_ref": "flavorRef", "disk_config": "OS-DCF:diskConfig"}):
     """Arguments of `resize`."""
 

@@ -16,7 +16,9 @@ from berth.api.compute.handlers.servers.server_orders import image_called
 from berth.api.compute.offers.orders import FLAVOR_ID, NAME, check_form
 from berth.api.compute.schemas.server_actions import Rebuild, Rescue, Resize
 from berth.api.compute.schemas.servers import ServerAction
+from berth.api.errors import HttpError
 from berth.api.routing import Call
+from berth.domain.compute import lifecycle
 from berth.domain.compute.flavor import (
     Flavor,
     Image,
@@ -134,10 +136,14 @@ async def body_below(call: Call) -> bytes:
         InvalidInputError: the arguments are malformed; the flavor or image does not exist, or the
             flavor is private and the caller has no access; or the flavor selects hosts by
             an attribute that names them.
+        HttpError: 501 if the action makes an image.
     """
     name, args = _action(call)
     if name is None:
         return call.raw_body
+    if name in {lifecycle.CREATE_IMAGE.action, lifecycle.CREATE_BACKUP.action}:
+        # The image would be in the child's storage, and no zone above could show or boot it.
+        raise HttpError(501, f"The action {name} is not supported for servers in child zones.")
     # A parent has already replaced the id. This zone checks the body as well, so that it forwards
     # nothing that it would refuse for its own servers.
     if call.identity.parent is not None:
@@ -154,7 +160,7 @@ async def body_below(call: Call) -> bytes:
         return _body(name, args, "flavorRef", _FLAVOR, flavor)
     if name == _REBUILD:
         arguments = read(args, Rebuild, name)
-        image = image_called(call, arguments.image_ref, "rebuild.imageRef")
+        image = await image_called(call, arguments.image_ref, "rebuild.imageRef")
         if isinstance(arguments.key_name, str):
             key = await key_called(call, arguments.key_name, "rebuild.key_name")
             args = {**cast("dict[str, object]", args), STATED_KEY: key}
@@ -162,7 +168,7 @@ async def body_below(call: Call) -> bytes:
     if name == _RESCUE and args is not None:
         named = read(args, Rescue, name).rescue_image_ref
         if isinstance(named, str):
-            image = image_called(call, named, "rescue.rescue_image_ref")
+            image = await image_called(call, named, "rescue.rescue_image_ref")
             return _body(name, args, _RESCUE_IMAGE, _IMAGE, image)
     return call.raw_body
 

@@ -7,6 +7,7 @@ from berth.api.codec import Meta, Model
 from berth.api.compute.handlers.servers import server_moves
 from berth.api.compute.handlers.servers.action_arguments import caller_of, check_admin, read
 from berth.api.compute.handlers.servers.remote_consoles import show_vnc_console
+from berth.api.compute.handlers.servers.server_images import create_backup, create_image
 from berth.api.compute.handlers.servers.server_rebuilds import rebuild
 from berth.api.compute.handlers.servers.server_rescues import rescue
 from berth.api.compute.handlers.servers.servers import force_delete_server, server_of
@@ -160,6 +161,8 @@ ACTIONS: Final[Mapping[str, ActionHandler]] = {
     "rebuild": ActionHandler(rebuild),
     "rescue": ActionHandler(rescue),
     "unrescue": ActionHandler(_step(lifecycle.UNRESCUE)),
+    "createImage": ActionHandler(create_image),
+    "createBackup": ActionHandler(create_backup),
     "shelve": ActionHandler(_step(lifecycle.SHELVE)),
     "shelveOffload": ActionHandler(_step(lifecycle.SHELVE_OFFLOAD), is_admins=True),
     "unshelve": ActionHandler(server_moves.unshelve),
@@ -174,7 +177,6 @@ ACTIONS: Final[Mapping[str, ActionHandler]] = {
 """The supported actions, by their names in the body."""
 
 _NO_NETWORK: Final = "Berth has no networks"
-_NO_IMAGES: Final = "Berth creates no images; they are declared in its configuration"
 _NO_GUEST: Final = "Berth does not access guests"
 _NO_CONSOLE: Final = "Berth has no consoles other than VNC"
 # Nova's actions that Berth does not have, and the reasons. The response is 501, so that clients can
@@ -184,8 +186,6 @@ _ABSENT: Final[Mapping[str, str]] = {
     "addFloatingIp": _NO_NETWORK,
     "addSecurityGroup": _NO_NETWORK,
     "changePassword": _NO_GUEST,
-    "createBackup": _NO_IMAGES,
-    "createImage": _NO_IMAGES,
     "injectNetworkInfo": _NO_NETWORK,
     "os-getRDPConsole": _NO_CONSOLE,
     "os-getSPICEConsole": _NO_CONSOLE,

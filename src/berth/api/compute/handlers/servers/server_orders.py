@@ -26,6 +26,7 @@ from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import COUNT_MAX, HIDDEN_ID, Destination
 from berth.domain.errors import InvalidInputError, NotFoundError
+from berth.domain.uuids import is_uuid
 from berth.domain.zones.zone import RemoteInstance
 from berth.services.servers.instances import CreateOrder
 
@@ -112,7 +113,7 @@ async def read_order(
     await _check_group(call, hints, hint_fields)
     await _hide_foreign(call, hints)
     groups = () if server.security_groups is UNSET else server.security_groups
-    image = _image(call, server)
+    image = await _image(call, server)
     check_disk_config(server.disk_config, image, "server.OS-DCF:diskConfig")
     order = CreateOrder(
         request_id=request_id,
@@ -143,19 +144,27 @@ async def read_order(
     )
 
 
-def image_called(call: Call, image_id: str, field: str) -> Image:
-    """Return the configured image with an id; if no images are configured, any id is accepted.
+async def image_called(call: Call, image_id: str, field: str) -> Image:
+    """Return the configured image or the image of a server with an id.
+
+    If no images are configured, any id is accepted that is not of another project's server.
 
     Raises:
-        InvalidInputError: images are configured, but none has this id.
+        InvalidInputError: images are configured, but none has this id; or the image of a server
+            is not complete, or belongs to another project.
     """
-    images = call.parts.images
-    image = images.get(image_id)
-    if image is None:
-        if images:
-            raise InvalidInputError(field, f"image {image_id[:80]!r} could not be found")
-        return Image(image_id)
-    return image
+    images, of_servers = call.parts.images, call.parts.server_images
+    if (image := images.get(image_id)) is not None:
+        return image
+    found = of_servers.bootable(image_id, call.project_id)
+    if found is None and is_uuid(image_id):
+        await call.parts.follower.catch_up()  # the image may be new
+        found = of_servers.bootable(image_id, call.project_id)
+    if found is not None:
+        return found.image
+    if images or of_servers.is_known(image_id):
+        raise InvalidInputError(field, f"image {image_id[:80]!r} could not be found")
+    return Image(image_id)
 
 
 def _check_version(server: NewServer, version: Version) -> None:
@@ -233,10 +242,10 @@ def _count(server: NewServer) -> int:
     return count
 
 
-def _image(call: Call, server: NewServer) -> Image | None:
+async def _image(call: Call, server: NewServer) -> Image | None:
     ref = "" if server.image_ref is UNSET else server.image_ref
     if ref:
-        return image_called(call, ref.rstrip("/").rpartition("/")[2], "server.imageRef")
+        return await image_called(call, ref.rstrip("/").rpartition("/")[2], "server.imageRef")
     # A client that boots from an image through a block device names the image in that device.
     devices = () if server.block_device_mapping_v2 is UNSET else server.block_device_mapping_v2
     for index, device in enumerate(devices):
@@ -244,7 +253,7 @@ def _image(call: Call, server: NewServer) -> Image | None:
         if _is_boot(device) and device.source_type == "image" and image_id:
             field = "image_id" if device.image_id else "uuid"
             where = f"server.block_device_mapping_v2[{index}].{field}"
-            return image_called(call, image_id, where)
+            return await image_called(call, image_id, where)
     return None
 
 

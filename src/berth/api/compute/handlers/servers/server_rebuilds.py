@@ -79,7 +79,7 @@ async def rebuild(call: Call, instance: Instance, args: object) -> Answer:
     files = files_of(call, instance.project_id, arguments.personality, "rebuild.personality")
     if arguments.preserve_ephemeral is not UNSET:
         flag(arguments.preserve_ephemeral, "rebuild.preserve_ephemeral")
-    image = stated or image_called(call, arguments.image_ref, "rebuild.imageRef")
+    image = stated or await image_called(call, arguments.image_ref, "rebuild.imageRef")
     check_disk_config(arguments.disk_config, image, "rebuild.OS-DCF:diskConfig")
     _check_image(call, instance, image)
     if key is None and isinstance(arguments.key_name, str):

@@ -21,7 +21,7 @@ async def rescue(call: Call, instance: Instance, args: object) -> Answer:
         image, args = stated_rescue_image(args)
     arguments = Rescue() if args is None else read(args, Rescue, "rescue")
     if arguments.rescue_image_ref is not UNSET and image is None:
-        image = image_called(call, arguments.rescue_image_ref, "rescue.rescue_image_ref")
+        image = await image_called(call, arguments.rescue_image_ref, "rescue.rescue_image_ref")
     await call.parts.operations.rescue(instance.uuid, image, caller_of(call))
     # As in Nova, `rescue` returns 200, while most actions return 202.
     password = password_of(call, arguments.admin_pass)

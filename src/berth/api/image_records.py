@@ -1,0 +1,56 @@
+"""The images that a caller sees: those in the configuration, and those of its project's servers."""
+
+from typing import NamedTuple
+
+from berth.api.errors import HttpError
+from berth.api.routing import Call
+from berth.domain.compute.flavor import Image
+from berth.domain.compute.server_image import ServerImage
+
+
+class ShownImage(NamedTuple):
+    """An image, with its record if it was made of a server."""
+
+    image: Image
+    record: ServerImage | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the image, or its id if it has no name."""
+        return self.image.name or self.image.image_id
+
+
+async def images_of(call: Call) -> list[ShownImage]:
+    """Return all images that the caller sees, sorted by name and id."""
+    found = [ShownImage(one) for one in call.parts.images.values()]
+    of_servers = await call.parts.server_images.visible(call.project_id)
+    found += [ShownImage(one.image, one) for one in of_servers]
+    return sorted(found, key=lambda one: (one.image.name, one.image.image_id))
+
+
+async def image_of(call: Call) -> ShownImage:
+    """Return the image that the path names.
+
+    Raises:
+        NotFoundError: the caller sees no such image.
+    """
+    key = call.key("image_id")
+    if (image := call.parts.images.get(key)) is not None:
+        return ShownImage(image)
+    record = await call.parts.server_images.get(key, call.project_id)
+    return ShownImage(record.image, record)
+
+
+async def delete_image(call: Call) -> None:
+    """Delete the image that the path names.
+
+    Raises:
+        NotFoundError: the caller sees no such image.
+        HttpError: 403 when the image is in the configuration.
+    """
+    key = call.key("image_id")
+    if key in call.parts.images:
+        raise HttpError(
+            403, f"Image {key} cannot be deleted here; change the file that api.images names."
+        )
+    await call.parts.server_images.delete(key, call.project_id)

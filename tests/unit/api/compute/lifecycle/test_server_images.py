@@ -1,0 +1,294 @@
+"""Images of servers over HTTP: the actions, the images that they make, and who sees those."""
+
+from dataclasses import replace
+
+import pytest
+
+from berth.adapters.virt.fake import DriverFaults, FakeDriver
+from berth.api.app import build_app
+from berth.domain.compute.flavor import Image
+from berth.domain.compute.instance import Instance
+from berth.domain.compute.server_image import DELETED_KEPT_S, ServerImage
+from berth.domain.compute.step import LEFTOVER_AGE_S
+from berth.domain.errors import DriverError
+from berth.domain.ledger.write import Put
+from tests.unit.api.cloud import Json
+from tests.unit.api.compute.lifecycle.conftest import MakeStaffed
+from tests.unit.api.compute.lifecycle.staffed import OTHER, OWNER, Staffed
+
+IMAGE = "/image/v2/images"
+PROXY = "/v2.1/images"
+BASE = Image("debian", properties={"hw_disk_bus": "scsi", "img_signature": "x"}, min_memory_mb=64)
+
+
+async def with_base(cloud: Staffed) -> str:
+    """Configure an image, and return the id of a server that was created from it."""
+    cloud.parts = replace(cloud.parts, images={"debian": BASE})
+    cloud.app = build_app(cloud.parts)
+    return await cloud.built(imageRef="debian")
+
+
+async def imaged(cloud: Staffed, uuid: str, name: str = "copy", **more: object) -> str:
+    """Create an image of a server, wait until it is complete, and return its id."""
+    answer = await cloud.act(uuid, "createImage", {"name": name, **more}, token=OWNER)
+    assert answer.status == 202, answer.body
+    await cloud.work()
+    return str(answer.body["image_id"])
+
+
+async def backed_up(cloud: Staffed, uuid: str, name: str, kind: str, rotation: object) -> Json:
+    """Create a backup of a server, wait until it is complete, and return the response's body."""
+    args = {"name": name, "backup_type": kind, "rotation": rotation}
+    answer = await cloud.act(uuid, "createBackup", args, token=OWNER)
+    assert answer.status == 202, answer.body
+    await cloud.work()
+    body: Json = answer.body
+    return body
+
+
+async def names(cloud: Staffed, *, token: str = OWNER) -> list[str]:
+    """Return the names of the images that a caller sees, without those in the configuration."""
+    found = (await cloud.ask("GET", IMAGE, token=token)).body["images"]
+    return [one["name"] for one in found if not one["protected"]]
+
+
+async def test_an_image_of_a_server_is_made_and_shown(cloud: Staffed) -> None:
+    """The image inherits the properties of the server's image; both APIs show it and its status."""
+    uuid = await with_base(cloud)
+    args = {"name": "copy", "metadata": {"kind": "golden"}}
+    answer = await cloud.act(uuid, "createImage", args, token=OWNER, version="2.44")
+    assert (answer.status, answer.body) == (202, None)
+    location = answer.headers["location"]
+    path = location[location.index(IMAGE) :]
+    key = path.rpartition("/")[2]
+    assert await cloud.states(uuid) == ("ACTIVE", "active", 1, "image_snapshot")
+    assert (await cloud.ask("GET", path, token=OWNER)).body["status"] == "queued"
+    saving = await cloud.ask("GET", f"{PROXY}/{key}", token=OWNER, version="2.1")
+    assert (saving.body["image"]["status"], saving.body["image"]["progress"]) == ("SAVING", 25)
+    assert (await cloud.act(uuid, "createImage", args, token=OWNER)).status == 409
+    refused = {"flavorRef": "small", "imageRef": key, "name": "x", "networks": "none"}
+    body = {"server": refused}
+    assert (await cloud.ask("POST", "/v2.1/servers", body, token=OWNER)).status == 400
+    await cloud.work()
+    assert await cloud.states(uuid) == ("ACTIVE", "active", 1, None)
+    shown = (await cloud.ask("GET", path, token=OWNER)).body
+    wanted = {
+        "name": "copy",
+        "status": "active",
+        "visibility": "private",
+        "owner": "web",
+        "disk_format": "qcow2",
+        "min_ram": 64,
+        "image_type": "snapshot",
+        "image_location": "snapshot",
+        "instance_uuid": uuid,
+        "base_image_ref": "debian",
+        "user_id": "alice",
+        "hw_disk_bus": "scsi",
+        "kind": "golden",
+    }
+    assert {key: shown[key] for key in wanted} == wanted
+    instance = await cloud.ledger.get(Instance, uuid)
+    assert instance is not None
+    assert shown["min_disk"] == instance.flavor.root_gb
+    assert "img_signature" not in shown
+    tasks = await cloud.ask("GET", f"{path}/tasks", token=OWNER)
+    assert (tasks.status, tasks.body) == (200, {"tasks": []})
+    assert "new_image" not in instance.extra
+    active = await cloud.ask("GET", f"{PROXY}/{key}", token=OWNER, version="2.1")
+    image = active.body["image"]
+    assert (image["status"], image["progress"], image["server"]["id"]) == ("ACTIVE", 100, uuid)
+    listed = await cloud.ask("GET", f"{PROXY}/detail?type=snapshot", token=OWNER, version="2.1")
+    assert [one["id"] for one in listed.body["images"]] == [key]
+    actions = await cloud.ask("GET", f"/v2.1/servers/{uuid}/os-instance-actions", token=OWNER)
+    assert actions.body["instanceActions"][0]["action"] == "createImage"
+
+
+async def test_servers_boot_from_the_image_of_their_project_only(cloud: Staffed) -> None:
+    """The content of the disk is that of the first server; other projects do not find the image."""
+    uuid = await cloud.built()
+    cloud.machines[await cloud.host_of(uuid)].guests[uuid].disk = "precious"
+    key = await imaged(cloud, uuid)
+    copy = await cloud.built(imageRef=key)
+    assert cloud.machines[await cloud.host_of(copy)].guests[copy].disk == "precious"
+    assert (await cloud.act(uuid, "rebuild", {"imageRef": key}, token=OWNER)).status == 202
+    await cloud.work()
+    assert cloud.machines[await cloud.host_of(uuid)].guests[uuid].disk == "precious"
+    assert (await cloud.act(copy, "rescue", {"rescue_image_ref": key}, token=OWNER)).status == 200
+    assert await names(cloud) == ["copy"]
+    assert await names(cloud, token=OTHER) == []
+    for method, path, version in (
+        ("GET", f"{IMAGE}/{key}", "2.1"),
+        ("DELETE", f"{IMAGE}/{key}", "2.1"),
+        ("GET", f"{PROXY}/{key}", "2.1"),
+        ("DELETE", f"{PROXY}/{key}", "2.1"),
+    ):
+        assert (await cloud.ask(method, path, token=OTHER, version=version)).status == 404
+    theirs = {"flavorRef": "small", "imageRef": key, "name": "x", "networks": "none"}
+    answer = await cloud.ask("POST", "/v2.1/servers", {"server": theirs}, token=OTHER)
+    assert answer.status == 400
+
+
+@pytest.mark.parametrize("path", [IMAGE, PROXY])
+async def test_a_deleted_image_leaves_the_storage_and_not_its_servers(
+    cloud: Staffed, path: str
+) -> None:
+    """A server that was created from the image goes on; the agent deletes the data later."""
+    uuid = await cloud.built()
+    key = await imaged(cloud, uuid)
+    copy = await cloud.built(imageRef=key)
+    answer = await cloud.ask("DELETE", f"{path}/{key}", token=OWNER, version="2.1")
+    assert (answer.status, await names(cloud)) == (204, [])
+    assert (await cloud.ask("DELETE", f"{path}/{key}", token=OWNER, version="2.1")).status == 404
+    await cloud.work(LEFTOVER_AGE_S + 700)
+    assert cloud.network.images == {}
+    assert (await cloud.show(copy))["status"] == "ACTIVE"
+
+
+async def test_data_of_an_image_stays_as_long_as_the_image(cloud: Staffed) -> None:
+    """The agents do not mistake the data of an image for a leftover."""
+    key = await imaged(cloud, await cloud.built())
+    await cloud.work(3 * LEFTOVER_AGE_S)
+    assert list(cloud.network.images) == [key]
+
+
+async def test_backups_replace_the_oldest_of_their_type(cloud: Staffed) -> None:
+    """Each type has its own backups, and other images of the server never count."""
+    uuid = await cloud.built()
+    await imaged(cloud, uuid, "kept")
+    for name in ("day-1", "day-2", "day-3"):
+        await backed_up(cloud, uuid, name, "daily", "2")
+        await backed_up(cloud, uuid, f"{name}-w", "weekly", 1)
+    assert await names(cloud) == ["day-2", "day-3", "day-3-w", "kept"]
+    listed = await cloud.ask("GET", f"{IMAGE}?backup_type=daily&image_type=backup", token=OWNER)
+    assert [one["name"] for one in listed.body["images"]] == ["day-2", "day-3"]
+    await backed_up(cloud, uuid, "day-4", "daily", 0)
+    assert await names(cloud) == ["day-3-w", "kept"]
+
+
+async def test_a_backup_with_rotation_0_has_no_location(cloud: Staffed) -> None:
+    """As in Nova, only the header is missing; from 2.45 on the body has the id."""
+    uuid = await cloud.built()
+    args = {"name": "b", "backup_type": "daily", "rotation": 0}
+    answer = await cloud.act(uuid, "createBackup", args, token=OWNER, version="2.44")
+    assert (answer.status, "location" in answer.headers) == (202, False)
+    assert await cloud.states(uuid) == ("ACTIVE", "active", 1, "image_backup")
+    await cloud.work()
+    assert set(await backed_up(cloud, uuid, "b", "daily", 0)) == {"image_id"}
+
+
+@pytest.mark.parametrize("action", ["createImage", "createBackup"])
+async def test_states_and_locks(cloud: Staffed, action: str) -> None:
+    """A paused or locked server has images, as in Nova; a rescued one and one in ERROR do not."""
+    uuid = await cloud.built()
+    args = {"name": "x"} | (
+        {"backup_type": "daily", "rotation": 1} if action == "createBackup" else {}
+    )
+    assert (await cloud.act(uuid, "lock", token=OWNER)).status == 202
+    assert (await cloud.act(uuid, action, args, token=OWNER)).status == 202
+    await cloud.work()
+    await cloud.act(uuid, "unlock", token=OWNER)
+    await cloud.done(uuid, "pause")
+    assert (await cloud.act(uuid, action, args, token=OWNER)).status == 202
+    await cloud.work()
+    assert (await cloud.show(uuid))["status"] == "PAUSED"
+    await cloud.done(uuid, "os-resetState", {"state": "error"})
+    answer = await cloud.act(uuid, action, args, token=OWNER)
+    assert answer.status == 409
+    assert f"Cannot '{action}' instance" in answer.body["conflictingRequest"]["message"]
+    assert (await cloud.act(uuid, action, args, token=OTHER)).status == 404
+
+
+@pytest.mark.parametrize(
+    ("action", "args"),
+    [
+        ("createImage", None),
+        ("createImage", {}),
+        ("createImage", {"name": ""}),
+        ("createImage", {"name": "x" * 256}),
+        ("createImage", {"name": "x", "metadata": {"": "y"}}),
+        ("createImage", {"name": "x", "metadata": {"k" * 256: "y"}}),
+        ("createImage", {"name": "x", "metadata": {"k": "v" * 256}}),
+        ("createImage", {"name": "x", "more": 1}),
+        ("createBackup", {"name": "x", "backup_type": "daily"}),
+        ("createBackup", {"name": "x", "backup_type": "daily", "rotation": -1}),
+        ("createBackup", {"name": "x", "rotation": 1}),
+    ],
+)
+async def test_malformed_arguments_are_400(cloud: Staffed, action: str, args: object) -> None:
+    """Names, keys and values have Nova's limits, and unknown arguments are refused."""
+    assert (await cloud.act(await cloud.built(), action, args, token=OWNER)).status == 400
+
+
+async def test_too_much_metadata_is_403(cloud: Staffed) -> None:
+    """The quota of metadata items applies to images too, as in Nova."""
+    args = {"name": "x", "metadata": {f"key{n}": "v" for n in range(129)}}
+    assert (await cloud.act(await cloud.built(), "createImage", args, token=OWNER)).status == 403
+
+
+async def test_a_failed_image_is_gone_and_the_server_goes_on(
+    cloud: Staffed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The action says that it has failed; the next image succeeds."""
+    uuid = await cloud.built()
+
+    async def fail(*_: object) -> None:
+        raise DriverError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeDriver, "store_image", fail)
+        key = await imaged(cloud, uuid)
+    assert await cloud.states(uuid) == ("ACTIVE", "active", 1, None)
+    assert await names(cloud) == []
+    assert (await cloud.ask("GET", f"{IMAGE}/{key}", token=OWNER)).status == 404
+    path = f"/v2.1/servers/{uuid}/os-instance-actions"
+    newest = (await cloud.ask("GET", path, token=OWNER)).body["instanceActions"][0]
+    assert (newest["action"], newest["message"]) == ("createImage", "Error")
+    await imaged(cloud, uuid, "again")
+    assert await names(cloud) == ["again"]
+
+
+@pytest.fixture
+async def slow(make_staffed: MakeStaffed) -> Staffed:
+    """Return a deployment where the copy of a disk takes an hour."""
+    return await make_staffed(faults=DriverFaults(delay_s={"store_image": 3_600.0}))
+
+
+async def test_a_deleted_image_ends_the_task(slow: Staffed) -> None:
+    """The image is gone immediately, and the server keeps its status."""
+    uuid = await slow.built()
+    key = await imaged(slow, uuid)
+    assert await names(slow) == ["copy"]
+    assert (await slow.ask("DELETE", f"{IMAGE}/{key}", token=OWNER)).status == 204
+    assert await names(slow) == []
+    await slow.work(60)
+    assert await slow.states(uuid) == ("ACTIVE", "active", 1, None)
+    assert await names(slow) == []
+    await slow.work(LEFTOVER_AGE_S + 700)
+    assert slow.network.images == {}
+
+
+async def test_a_deleted_server_does_not_wait_for_its_image(slow: Staffed) -> None:
+    """The copy is cancelled and the image is gone; its record stays for some time only."""
+    uuid = await slow.built()
+    key = await imaged(slow, uuid)
+    assert (await slow.ask("DELETE", f"/v2.1/servers/{uuid}", token=OWNER)).status == 204
+    await slow.work(60)
+    assert (await slow.ask("GET", f"/v2.1/servers/{uuid}", token=OWNER)).status == 404
+    assert (await names(slow), slow.network.images) == ([], {})
+    record = await slow.ledger.get(ServerImage, key)
+    assert record is not None
+    old = replace(record, updated_at_s=record.updated_at_s - DELETED_KEPT_S)
+    await slow.ledger.commit([(Put(old),)])
+    other = await imaged(slow, await slow.built())
+    assert (await slow.ask("DELETE", f"{IMAGE}/{other}", token=OWNER)).status == 204
+    assert await slow.ledger.get(ServerImage, key) is None
+
+
+async def test_a_reset_of_the_state_ends_the_image(slow: Staffed) -> None:
+    """An administrator frees the server; the unfinished image is gone."""
+    uuid = await slow.built()
+    await imaged(slow, uuid)
+    await slow.done(uuid, "os-resetState", {"state": "active"})
+    assert await slow.states(uuid) == ("ACTIVE", "active", 1, None)
+    assert (await names(slow), slow.network.images) == ([], {})
