@@ -95,6 +95,7 @@ $(DEPENDENCIES): $(INTERPRETER) requirements/dev.lock
 
 $(INSTALLED): $(DEPENDENCIES) pyproject.toml src/berth/__init__.py
 	$(say) install "berth itself, editable"
+	@$(BIN)/python -m pip --disable-pip-version-check uninstall -qq -y berth # its former name
 	@$(BIN)/python $(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
