@@ -31,8 +31,8 @@ FAST_OPTIONS = -q -n $(WORKERS) -p no:schemathesis
 FAST := $(wildcard tests/unit tests/property tests/tidy)
 SLOW := $(wildcard tests/integration tests/conformance tests/differential tests/simulation tests/e2e)
 
-# Slow tests wait for processes, servers and guests a third of their time, so half as many workers
-# again as processors keep these busy.
+# Slow tests wait for processes, servers and guests a quarter of their time or more, so half as many
+# workers again as processors keep these busy.
 SLOW_WORKERS ?= $(if $(filter auto,$(WORKERS)),$(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2))),$(WORKERS))
 
 # What the slow tests need; whatever cannot be had is said, and they do without.
