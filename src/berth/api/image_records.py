@@ -50,7 +50,6 @@ async def delete_image(call: Call) -> None:
     """
     key = call.key("image_id")
     if key in call.parts.images:
-        raise HttpError(
-            403, f"Image {key} cannot be deleted here; change the file that api.images names."
-        )
+        reason = "change the file that the setting api.images names"
+        raise HttpError(403, f"Image {key} cannot be deleted here; {reason}.")
     await call.parts.server_images.delete(key, call.project_id)

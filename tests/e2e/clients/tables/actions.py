@@ -76,6 +76,11 @@ MOVES: tuple[Command, ...] = (
     status("ACTIVE"),
     shows("server rebuild worker", name="worker"),
     status("ACTIVE"),
+    shows("server image create --name saved --wait worker", name="saved"),
+    lists_row("image list --private", {"Name": "saved", "Status": "active"}),
+    says("image delete saved"),
+    shows("server backup create --name weekly --type week --rotate 1 --wait worker", name="weekly"),
+    says("image delete weekly"),
     refused("server evacuate worker", "still in use"),
     lists_row("server event list worker", {"Action": "stop"}),
     lists_row("server migration list", {"Status": "confirmed", "Type": "resize"}),
@@ -84,8 +89,6 @@ MOVES: tuple[Command, ...] = (
 )
 
 REFUSALS: tuple[Command, ...] = (
-    refused("server image create worker", "creates no images"),
-    refused("server backup create worker", "creates no images"),
     refused("server dump create worker", "guests"),
     refused("server restore worker", "409"),
     says("server delete worker"),
