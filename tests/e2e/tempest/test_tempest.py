@@ -50,12 +50,12 @@ _ON = (
     "config_drive",
     "hostname_fqdn_sanitization",
     "rescue",
+    "snapshot",
     "personality",
     "enable_instance_password",
 )
 _OFF = (
     "change_password",
-    "snapshot",
     "spice_console",
     "serial_console",
     "interface_attach",
