@@ -31,6 +31,14 @@ from berth.scheduling.rules.reduction import CHECK_TYPE
 
 _ANY_TRAIT: Final = "berth:any_trait"
 _DEVICE_POLICY: Final = "hw:pci_numa_affinity_policy"
+_OTHER_HARDWARE: Final = (
+    # The policy `socket` requires a trait.
+    _DEVICE_POLICY,
+    "hw:pmem",
+    "hw:maxphysaddr_bits",
+    "hw:virtio_packed_ring",
+    "hw:sound_model",
+)
 _NODES: Final = "hw:numa_nodes"
 _PAGES: Final = "hw:mem_page_size"
 _PAGE_CLASSES: Final = ("small", "large", "any")
@@ -224,7 +232,7 @@ def _hardware(request: Request, page_sizes_kb: Collection[int]) -> Iterator[Requ
         yield _dropping("CPU policy", what, without_keys(request, *_CPU_KEYS))
     yield from _nodes(request)
     yield from _pages(request, page_sizes_kb)
-    for key in ("hw:pmem", "hw:maxphysaddr_bits", "hw:virtio_packed_ring", "hw:sound_model"):
+    for key in _OTHER_HARDWARE:
         if value_of(request, key):
             yield _dropping(key, f"the extra spec {key}", without_keys(request, key))
 
