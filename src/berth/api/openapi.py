@@ -23,7 +23,7 @@ _VERSION_HEADER: Json = {
     "in": "header",
     "required": False,
     "description": f"`compute X.Y`, {text_of(MIN)} to {text_of(MAX)}, or `compute latest`.",
-    "schema": {"type": "string", "pattern": r"^compute (latest|2\.[1-9][0-9]?|2\.100)$"},
+    "schema": {"type": "string", "pattern": r"^compute (latest|2\.([1-9][0-9]?|10[0-4]))$"},
 }
 _IDEMPOTENCY_HEADER: Json = {
     "name": "Idempotency-Key",

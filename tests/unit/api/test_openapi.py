@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from berth.api.app import OPERATIONS
+from berth.api.microversion import MAX, MIN
 from berth.api.openapi import openapi_document
 from berth.api.routing import ApiOperation, Role
 from tests.unit.api.cloud import Stack
@@ -33,6 +34,15 @@ async def test_the_document_is_served(stack: Stack) -> None:
     assert answer.status == 200
     assert answer.headers["content-type"] == "application/json"
     assert answer.body["paths"] == DOCUMENT["paths"]
+
+
+def test_the_version_header_allows_the_microversions_of_the_service() -> None:
+    """The pattern of the header matches each version up to the latest one, and no other."""
+    described = DOCUMENT["paths"]["/v2.1/servers"]["post"]["parameters"]
+    header = next(one for one in described if one["name"] == "OpenStack-API-Version")
+    pattern = header["schema"]["pattern"]
+    allowed = {minor for minor in range(200) if re.search(pattern, f"compute 2.{minor}")}
+    assert allowed == set(range(MIN[1], MAX[1] + 1))
 
 
 def test_every_reference_leads_somewhere() -> None:
