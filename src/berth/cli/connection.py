@@ -104,9 +104,10 @@ class ApiConnection:
             page = self.get(path, **params, marker=marker)
             here = rows(page, key)
             found += here
-            # The service links a next page only if there is one. The marker is used instead of
-            # the link, so that every request goes to the address in --url.
-            if not here or not page.get(f"{key}_links"):
+            # The service links a next page only if there is one: in `next` for images, and in
+            # KEY_links for all other lists. The marker is used instead of the link, so that every
+            # request goes to the address in --url.
+            if not here or not (page.get(f"{key}_links") or page.get("next")):
                 return found
             marker = str(here[-1][by])
 

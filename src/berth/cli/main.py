@@ -21,6 +21,7 @@ _RUN = "Run Berth"
 COMMANDS: Mapping[str, LazyCommand] = {
     "server": LazyCommand("servers:servers", "Create, show, move and delete servers.", _CLOUD),
     "flavor": LazyCommand("flavors:flavors", "Manage flavors.", _CLOUD),
+    "image": LazyCommand("images:images", "Show images, and delete images of servers.", _CLOUD),
     "group": LazyCommand("server_groups:groups", "Manage server groups.", _CLOUD),
     "quota": LazyCommand("quotas:quotas", "Show and set quotas of projects.", _CLOUD),
     "aggregate": LazyCommand("aggregates:aggregates", "Manage host aggregates.", _CLOUD),

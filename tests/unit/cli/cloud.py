@@ -17,7 +17,7 @@ PAGE = 2
 
 @dataclass
 class Cloud:
-    """A cloud that keeps flavors, servers, groups, aggregates and services, and records requests.
+    """A cloud that keeps flavors, servers and other resources, and records requests.
 
     `fixed` answers a (method, path) with a status and a document. `builds` holds the fields that a
     server in BUILD gets after it was shown.
@@ -28,6 +28,7 @@ class Cloud:
     groups: dict[str, Json] = field(default_factory=dict)
     aggregates: dict[str, Json] = field(default_factory=dict)
     services: dict[str, Json] = field(default_factory=dict)
+    images: dict[str, Json] = field(default_factory=dict)
     fixed: dict[tuple[str, str], tuple[int, object]] = field(default_factory=dict)
     builds: Json = field(default_factory=lambda: {"status": "ACTIVE"})
     asked: list[httpx.Request] = field(default_factory=list)
@@ -102,12 +103,28 @@ class Cloud:
             ("PUT", "/v2.1/os-aggregates/([^/]+)", self._change("aggregate", self.aggregates)),
             ("POST", "/v2.1/os-aggregates/([^/]+)/action", self._act_on_aggregate),
             ("DELETE", "/v2.1/os-aggregates/([^/]+)", self._delete(self.aggregates)),
+            ("GET", "/image/v2/images", self._list_images),
+            ("GET", "/image/v2/images/([^/]+)", self._show_image),
+            ("DELETE", "/image/v2/images/([^/]+)", self._delete(self.images)),
             ("GET", "/v2.1/os-services", self._list("services", self.services)),
             ("PUT", "/v2.1/os-services/([^/]+)", self._change_service),
         ]
 
     def _list(self, key: str, kept: dict[str, Json]) -> Callable[..., httpx.Response]:
         return lambda request: httpx.Response(200, json={key: list(kept.values())})
+
+    def _list_images(self, request: httpx.Request) -> httpx.Response:
+        names = list(self.images)
+        marker = request.url.params.get("marker")
+        start = 0 if marker is None else names.index(marker) + 1
+        page: Json = {"images": [self.images[name] for name in names[start : start + PAGE]]}
+        if names[start + PAGE :]:
+            page["next"] = f"/v2/images?marker={names[start + PAGE - 1]}"
+        return httpx.Response(200, json=page)
+
+    def _show_image(self, _: httpx.Request, name: str) -> httpx.Response:
+        found = self.images.get(name)
+        return not_found(name) if found is None else httpx.Response(200, json=found)
 
     def _show(self, key: str, kept: dict[str, Json]) -> Callable[..., httpx.Response]:
         def show(request: httpx.Request, name: str) -> httpx.Response:

@@ -37,10 +37,14 @@ def ask_for(
     action: str,
     args: object = None,
     headers: Mapping[str, str] | None = None,
-) -> None:
-    """Request an action on a server; see `ApiConnection.ask` for errors."""
+) -> Json:
+    """Request an action on a server and return the response, {} if it is empty.
+
+    Raises:
+        CommandError: see `ApiConnection.ask`.
+    """
     body = {action: args}
-    api.ask("POST", f"{PATH}/{segment(uuid)}/action", body=body, headers=headers)
+    return api.ask("POST", f"{PATH}/{segment(uuid)}/action", body=body, headers=headers)
 
 
 force_option = click.option(

@@ -9,6 +9,7 @@ import click
 
 from berth.cli.commands.decisions import try_out
 from berth.cli.commands.flavors import find_flavor
+from berth.cli.commands.images import server_backup, server_image
 from berth.cli.commands.server_actions import ACTIONS, ask_for
 from berth.cli.connection import ApiConnection, Json, connected, part, segment
 from berth.cli.failures import CommandError, ExitCode
@@ -40,7 +41,7 @@ def servers() -> None:
     """Create, list, show, change and delete servers."""
 
 
-for _command in ACTIONS:
+for _command in (*ACTIONS, server_image, server_backup):
     servers.add_command(_command)
 
 

@@ -1,0 +1,162 @@
+"""`berth image`: the images of the cloud and of servers, and `berth server image` and `backup`."""
+
+import time
+
+import click
+
+from berth.cli.commands.server_actions import ask_for
+from berth.cli.connection import ApiConnection, Json, connected, segment
+from berth.cli.failures import CommandError, ExitCode
+from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
+from berth.cli.pairs import last_values, read_pairs
+from berth.cli.server_finding import find_server, timeout_option, wait_option, wait_settled
+
+_PATH = "/image/v2/images"
+
+_property_option = click.option(
+    "--property", "properties", multiple=True, callback=read_pairs, help="Property KEY=VALUE."
+)
+
+
+@click.group("image")
+def images() -> None:
+    """Show images, and delete images of servers."""
+
+
+@images.command("list")
+@json_option
+@connected
+def list_images(api: ApiConnection, *, as_json: bool) -> None:
+    """List the images of the cloud, and the images of your project's servers."""
+    found = api.pages(_PATH, "images")
+    if as_json:
+        print_json({"images": found})
+    elif not found:
+        print_line("no images; the setting `images` names those of the cloud")
+    else:
+        print_table(
+            ("ID", "Name", "Status", "Visibility", "Size MB"),
+            [(one["id"], one["name"], one["status"], one["visibility"], _mb(one)) for one in found],
+            right=("Size MB",),
+            wrap=("Name",),
+        )
+
+
+@images.command("show")
+@click.argument("image")
+@json_option
+@connected
+def show(api: ApiConnection, *, image: str, as_json: bool) -> None:
+    """Show an image, by id or name."""
+    found = find_image(api, image)
+    if as_json:
+        print_json({"image": found})
+    else:
+        print_fields({name: value for name, value in found.items() if value is not None})
+
+
+@images.command("delete")
+@click.argument("image", nargs=-1, required=True)
+@connected
+def delete(api: ApiConnection, *, image: tuple[str, ...]) -> None:
+    """Delete images of servers, by id or name; running servers keep their disks."""
+    for one in [find_image(api, name) for name in image]:
+        api.delete(f"{_PATH}/{segment(one['id'])}")
+
+
+@click.command("image")
+@click.argument("server")
+@click.argument("name")
+@_property_option
+@wait_option
+@timeout_option
+@connected
+def server_image(
+    api: ApiConnection,
+    *,
+    server: str,
+    name: str,
+    properties: dict[str, list[str]],
+    wait: bool,
+    timeout_s: float,
+) -> None:
+    """Make an image named NAME of the root disk of SERVER, and print the image's id."""
+    args: Json = {"name": name, "metadata": last_values(properties)}
+    _make(api, server, "createImage", args, timeout_s if wait else None)
+
+
+@click.command("backup")
+@click.argument("server")
+@click.argument("name")
+@click.option("--type", "kind", default="daily", show_default=True, help="Type of the backup.")
+@click.option(
+    "--rotation",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Number of backups of the type to keep; older ones are deleted.",
+)
+@_property_option
+@wait_option
+@timeout_option
+@connected
+def server_backup(
+    api: ApiConnection,
+    *,
+    server: str,
+    name: str,
+    kind: str,
+    rotation: int,
+    properties: dict[str, list[str]],
+    wait: bool,
+    timeout_s: float,
+) -> None:
+    """Make a backup named NAME of SERVER, and delete its oldest backups of the same type."""
+    args: Json = {"name": name, "backup_type": kind, "rotation": rotation}
+    args["metadata"] = last_values(properties)
+    _make(api, server, "createBackup", args, timeout_s if wait else None)
+
+
+def find_image(api: ApiConnection, image: str) -> Json:
+    """Return the image with an id or, if no image has that id, with a unique name.
+
+    Raises:
+        CommandError: no image or several images match.
+    """
+    found = api.find(f"{_PATH}/{segment(image)}") if image else None
+    if found is not None:
+        return found
+    named = [one for one in api.pages(_PATH, "images") if one["name"] == image]
+    if not named:
+        raise CommandError(f"no image {image!r}; see `berth image list`", ExitCode.NOT_FOUND)
+    if len(named) > 1:
+        raise CommandError(f"{len(named)} images are named {image!r}; give an id", ExitCode.USAGE)
+    return named[0]
+
+
+def _make(
+    api: ApiConnection, server: str, action: str, args: Json, timeout_s: float | None
+) -> None:
+    """Make an image of a server and print its id; wait for its data unless `timeout_s` is None."""
+    uuid: str = find_server(api, server)["id"]
+    made = ask_for(api, uuid, action, args)
+    image_id = made.get("image_id")  # a backup with rotation 0 is deleted at once
+    if timeout_s is not None:
+        wait_settled(api, uuid, time.monotonic() + timeout_s)
+        _check(api, image_id)
+    if image_id is not None:
+        print_line(image_id)
+
+
+def _check(api: ApiConnection, image_id: str | None) -> None:
+    if image_id is None:
+        return
+    image = api.find(f"{_PATH}/{segment(image_id)}")
+    if image is None or image["status"] != "active":
+        state = "deleted" if image is None else image["status"]
+        raise CommandError(f"image {image_id} is {state}; see `berth server actions`")
+
+
+def _mb(image: Json) -> str:
+    size = image.get("size")
+    return "-" if size is None else f"{size / 1_000_000:,.0f}"
