@@ -53,11 +53,11 @@ def _write_metadata(folder: Path) -> None:
     points instead of those of this version, which name modules that it does not have.
     """
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    metadata = folder / "src" / "berth-0.dist-info"
+    # The previous version was named `berth`, and would not replace this one under that name.
+    distribution = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["name"]
+    metadata = folder / "src" / "berth_scheduler-0.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 0\n"
-    )
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 0\n")
     groups = {"console_scripts": project.get("scripts", {}), **project["entry-points"]}
     lines = []
     for group, entries in groups.items():

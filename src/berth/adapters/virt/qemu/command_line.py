@@ -142,8 +142,9 @@ def _disks(spec: GuestSpec, image: ImageFile) -> tuple[str, ...]:
 
 
 def _disk(path: Path, name: str) -> list[str]:
-    # The firmware would boot the first disk, which is not always the rescue disk.
-    first = ",bootindex=0" if name == RESCUE else ""
+    # The firmware would boot the first disk, which is not always the rescue disk. QEMU itself gives
+    # the kernel of `-kernel` index 0.
+    first = ",bootindex=1" if name == RESCUE else ""
     file = f"driver=file,node-name={name}-file,filename={quoted(path)},discard=unmap"
     return [
         *("-blockdev", file),

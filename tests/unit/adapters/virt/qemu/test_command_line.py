@@ -126,7 +126,7 @@ def test_a_rescue_disk_comes_before_the_own_disks() -> None:
         return [word.rpartition("serial=")[2] for word in words if word.startswith("virtio-blk")]
 
     assert disks(ImageFile("rescue", Path("/rescue.raw"), ImageFormat.RAW)) == [
-        "rescue,bootindex=0",
+        "rescue,bootindex=1",
         "root",
         "swap",
     ]
@@ -141,4 +141,4 @@ def test_disks_stay_in_place_if_the_rescue_image_says_so() -> None:
     image = ImageFile("rescue", Path("/r.raw"), ImageFormat.RAW, rescues_in_place=True)
     disks = [word for word in words_of(spec, image) if word.startswith("virtio-blk")]
     ends = [word.rpartition("serial=")[2] for word in disks]
-    assert ends == ["root", "swap", "rescue,bootindex=0"]
+    assert ends == ["root", "swap", "rescue,bootindex=1"]
