@@ -171,7 +171,7 @@ def test_rallys_scenarios_pass_and_are_those_of_the_page(
     check_installed("rally")
     run, others = documented()
     results = tmp_path / "results.json"
-    files = configure(tmp_path, start(processes.folder))
+    files = configure(tmp_path, start(processes))
     errors = run_suite("rally", *files, str(results), timeout_s=TIMEOUT_S)
     found = json.loads(results.read_text("utf-8"))
     wrong = [f"{name}: {text}" for name, texts in found["ran"].items() for text in texts]

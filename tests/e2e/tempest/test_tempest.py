@@ -172,8 +172,9 @@ def configure(folder: Path, url: str) -> Path:
     return path
 
 
-def start(folder: Path) -> str:
+def start(processes: Processes) -> str:
     """Start a Berth with accounts, images, flavors and quotas, and return its address."""
+    folder = processes.folder
     hashes = {user: bcrypt.hashpw(user.encode(), bcrypt.gensalt(4)).decode() for user in _USERS}
     lines = [f"{user}:{hashes[user]} # project={_USERS[user][0]}\n" for user in _USERS]
     (folder / "users").write_text("".join(lines), "utf-8")
@@ -189,7 +190,7 @@ def start(folder: Path) -> str:
     environment = {name: one for name, one in os.environ.items() if not name.startswith("BERTH_")}
     admins = ",".join(user for user, (_, role) in _USERS.items() if role == "admin")
     environment |= {"BERTH_AUTH_ADMINS": admins, "BERTH_CONSOLE_NOVNC_DIR": str(page.parent)}
-    part = Processes(folder).start(*words, environment=environment)
+    part = processes.start(*words, environment=environment)
     part.wait_for_log("Berth listens on")
     listens = re.search(r"Berth listens on (http://\S+)\s", part.log.read_text("utf-8"))
     assert listens is not None
@@ -231,7 +232,7 @@ def test_tempest_passes_except_where_the_page_says_why(
     """Each of Tempest's tests passes, or the page lists it with its outcome and the reason."""
     check_installed("tempest")
     listed = documented()
-    conf = configure(tmp_path, start(processes.folder))
+    conf = configure(tmp_path, start(processes))
     excluded = [name for name, status in listed.items() if status == "not run"]
     results = tmp_path / "results.json"
     run_suite("tempest", str(conf), str(results), *excluded, timeout_s=TIMEOUT_S)
