@@ -145,6 +145,21 @@ async def test_a_soft_deletion_is_completed_without_the_host() -> None:
     assert await town.held() == 0
 
 
+async def test_a_restored_instance_is_not_deleted_again() -> None:
+    """Finishing a soft deletion changes nothing if its owner was faster to restore the instance."""
+    town = await open_town()
+    vm = await soft_delete(town, await town.create())
+    await town.operations.restore(vm.uuid, caller(2))
+    for status in (Status.SOFT_DELETED, Status.ACTIVE):
+        before = await town.get(vm.uuid)
+        assert before.status is status
+        await town.operations.soft_delete(
+            vm.uuid, caller(3), service_down_time_s=DOWN_S, only_finish=True
+        )
+        assert await town.get(vm.uuid) == before
+        await town.work()
+
+
 async def test_the_deletions_of_many_dead_hosts_end_in_several_rounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -169,7 +169,8 @@ def is_forgotten(image: ServerImage, now_s: float) -> bool:
 def excess_backups(image: ServerImage, others: list[ServerImage]) -> list[ServerImage]:
     """Return the backups to delete now that a backup is complete, oldest first.
 
-    As in Nova, the backups of the server with the same type count, whatever their names.
+    As in Nova, the backups of the server with the same type count, whatever their names; but those
+    of another project, such as an administrator's, do not.
 
     Args:
         image: the new backup, which may itself be in excess if its rotation is 0.
@@ -181,6 +182,7 @@ def excess_backups(image: ServerImage, others: list[ServerImage]) -> list[Server
         one
         for one in others
         if one.instance_uuid == image.instance_uuid
+        and one.project_id == image.project_id
         and one.rotation is not None
         and one.backup_type == image.backup_type
         and one.status is ImageStatus.ACTIVE

@@ -175,6 +175,7 @@ class Expirations:
                 instance.uuid,
                 _system_caller(instance, request_id),
                 service_down_time_s=self._service_down_time_s(),
+                only_finish=True,
             )
         except (ConflictError, NotFoundError):
             return False

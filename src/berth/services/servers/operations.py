@@ -331,7 +331,12 @@ class Operations:
         return await self._settle(uuid, lifecycle.REVERT, caller, service_down_time_s)
 
     async def soft_delete(
-        self, uuid: str, caller: Caller, *, service_down_time_s: float
+        self,
+        uuid: str,
+        caller: Caller,
+        *,
+        service_down_time_s: float,
+        only_finish: bool = False,
     ) -> Instance:
         """Have an instance powered off, and kept until it is restored or its time has passed.
 
@@ -339,11 +344,14 @@ class Operations:
         compute service of the host is down, the status changes immediately, and the agent stops the
         guest when it comes back. A repeated deletion never extends the time for which the instance
         is kept. It changes nothing, unless the first deletion waits for an agent whose service is
-        down by now: then the status changes immediately.
+        down by now: then the status changes immediately. With `only_finish`, an instance without a
+        first deletion in progress, such as one that was restored meanwhile, does not change.
         """
 
         async def change(instance: Instance) -> Sequence[Write]:
             host, waits = instance.host, instance.task is Task.SOFT_DELETING
+            if only_finish and not waits:
+                return ()
             is_up = host is not None and await self._is_up(host, service_down_time_s)
             if is_soft_deleted(instance) and (is_up or not waits):
                 return ()

@@ -166,6 +166,17 @@ async def test_backups_replace_the_oldest_of_their_type(cloud: Staffed) -> None:
     assert await names(cloud) == ["day-3-w", "kept"]
 
 
+async def test_backups_of_an_administrator_are_not_rotated_by_the_owner(cloud: Staffed) -> None:
+    """Rotation counts only the backups of the caller's project, even those of the same server."""
+    uuid = await cloud.built()
+    args = {"name": "evidence", "backup_type": "daily", "rotation": 5}
+    assert (await cloud.act(uuid, "createBackup", args)).status == 202
+    await cloud.work()
+    await backed_up(cloud, uuid, "b", "daily", 0)
+    images = (await cloud.ask("GET", f"{IMAGE}?image_type=backup")).body["images"]
+    assert [one["name"] for one in images] == ["evidence"]
+
+
 async def test_a_backup_with_rotation_0_has_no_location(cloud: Staffed) -> None:
     """As in Nova, only the header is missing; from 2.45 on the body has the id."""
     uuid = await cloud.built()
