@@ -33,8 +33,9 @@ async def back_up_disk(machine: Machine, name: str, target: Path, clock: Clock) 
     size_bytes = await disks.virtual_bytes(str(machine.folder.disk(name)), "qcow2")
     await disks.make_blank(target, size_bytes)
     file = {"driver": "file", "filename": str(target)}
-    await machine.execute("blockdev-add", {"driver": "qcow2", "node-name": _NODE, "file": file})
     try:
+        opened = {"driver": "qcow2", "node-name": _NODE, "file": file}
+        await machine.execute("blockdev-add", opened)
         # A job without this would vanish at its end, whether it has succeeded or failed. With it,
         # only a successful one waits in the status "pending".
         job = {"job-id": _JOB, "device": name, "target": _NODE, "sync": "full"}
