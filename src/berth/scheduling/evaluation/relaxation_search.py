@@ -226,7 +226,8 @@ class RelaxationSearch:
                 for more in self._exact_of(rule, least, size, most)
             }
             times = {most - more // size.step for more in amounts if more % size.step == 0}
-            self._exact[key] = sorted(times - {0, most}, key=lambda one: (one < 0, abs(one)))
+            allowed = [one for one in times - {0, most} if size.allows(one * size.step)]
+            self._exact[key] = sorted(allowed, key=lambda one: (one < 0, abs(one)))
         return self._exact[key]
 
     def _exact_of(self, rule: Filter, least: Query, size: SizeChange, most: int) -> Iterator[int]:
@@ -238,6 +239,8 @@ class RelaxationSearch:
             yield from increases
             before = rows.size
             for more in increases:
+                if not size.allows(reduced - more):
+                    continue
                 query = least._replace(request=size.reduced(reduced - more))
                 verdict = rule.keep(self._hosts, query, rows)
                 rows = rows[:0] if verdict is None else rows[~verdict]

@@ -159,8 +159,11 @@ def _size(request: Request, relaxation: Relaxation) -> RequestChange | None:
     for size in sizes_of(request):
         if relaxation.subject == size.subject and relaxation.change:
             times = -relaxation.change // size.step
-            if times <= size.times_max and size.by(times).text == relaxation.what:
-                return size.by(times)
+            if times > size.times_max or not size.allows(times * size.step):
+                continue
+            change = size.by(times)
+            if change.text == relaxation.what:
+                return change
     return None
 
 

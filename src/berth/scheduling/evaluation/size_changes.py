@@ -69,8 +69,20 @@ class SizeChange:
     reduced: Callable[[int], Request]
     series: str = ""
 
+    def allows(self, amount: int) -> bool:
+        """Return whether a flavor may have the size reduced by an amount, or increased if < 0."""
+        try:
+            self.reduced(amount)
+        except InvalidInputError:
+            return False
+        return True
+
     def by(self, times: int) -> RequestChange:
-        """Return the change that reduces the size by a number of steps, or increases it if < 0."""
+        """Return the change that reduces the size by a number of steps, or increases it if < 0.
+
+        Raises:
+            InvalidInputError: the size would be negative or above the limit of flavors.
+        """
         amount = times * self.step
         words = {
             "{amount}": f"{abs(amount):,}",

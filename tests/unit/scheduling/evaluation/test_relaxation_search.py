@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from berth.domain.compute.decision import Refusal
+from berth.domain.compute.decision import Refusal, Relaxation
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.hardware.numa import MemoryPages, NumaCell
-from berth.domain.inventory.resources import Inventory
+from berth.domain.inventory.resources import AMOUNT_MAX, Inventory
 from berth.scheduling.evaluation import relaxation_search
+from berth.scheduling.evaluation.request_changes import named
 from berth.scheduling.filters import (
     aggregate_membership,
     below_host_limits,
@@ -273,3 +274,12 @@ def test_a_search_that_is_cut_short_claims_nothing_about_pairs(
     assert refusal.message.endswith(
         "No single change to the request would make it fit; not every pair of changes was tried."
     )
+
+
+@pytest.mark.parametrize(("more_mb", "is_change"), [(1, True), (AMOUNT_MAX, False)])
+def test_an_amount_beyond_the_limit_of_flavors_is_no_change(more_mb: int, is_change: bool) -> None:
+    """A filter may propose more than a flavor can have; this is no error, but not suggested."""
+    text = f"{more_mb:,} MB more memory: 1 host"
+    hint = Relaxation("ExactRamFilter", "MEMORY_MB", text, 1, change=more_mb)
+    change = named(wanting({}), None, (), hint)
+    assert (change is not None) is is_change
