@@ -30,6 +30,8 @@ SEEDS = st.integers(0, 2**63 - 1)
 @example(seed=15160, enriched=False)
 # Two filters limit the same memory.
 @example(seed=1318933, enriched=False)
+# More memory is in use than the host has.
+@example(seed=8519252469, enriched=False)
 @given(seed=SEEDS, enriched=st.booleans())
 def test_each_relaxation_works_when_it_is_followed(seed: int, enriched: bool) -> None:
     """After the changes of a relaxation, as many hosts fit as it counts, and its examples do."""

@@ -11,10 +11,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from berth.domain.compute.decision import Relaxation
+from berth.domain.compute.flavor import Flavor
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB
 from berth.scheduling.rules.attributes import ROW_ATTRIBUTES, profile_value
+from berth.scheduling.rules.quantities import DISK, MEMORY, Quantity, Shortfall
 from berth.scheduling.rules.rule import Filter, Query, Reads, without
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
+from berth.tables.columnar.class_columns import Ints
 from berth.tables.host.hosts import HostTable
 
 NAME = "InstanceTypeFilter"
@@ -43,16 +46,24 @@ def build() -> Filter:
 def _demands(hosts: HostTable, query: Query, rows: Selection) -> Iterator[tuple[str, Mask]]:
     """Yield each demand as text, with the rows that meet it."""
     flavor = query.request.flavor
-    disk_gb = flavor.root_gb + flavor.ephemeral_gb
-    amounts = ((MEMORY_MB, flavor.memory_mb, "MB of memory"), (DISK_GB, disk_gb, "GB of disk"))
-    for name, amount, what in amounts:
-        columns = hosts.resource(name)
-        if columns is not None:
-            yield f"{amount:,} {what}", columns.physical_free[rows] >= amount
-        elif amount:
-            yield f"{amount:,} {what}", np.zeros(count_of(rows), dtype=np.bool_)
+    for quantity, amount, what in _sizes(flavor):
+        # A host without the class has 0 of it.
+        yield f"{amount:,} {what}", _room(hosts, quantity, rows) >= amount
     for key, wanted in flavor.extra_specs.items():
         yield f"{_SPEC}{key}={wanted}", _equals(hosts, key, wanted, rows)
+
+
+def _sizes(flavor: Flavor) -> Iterator[tuple[Quantity, int, str]]:
+    """Yield the sizes that are compared with hosts: quantity, amount and unit, as text."""
+    yield MEMORY, flavor.memory_mb, "MB of memory"
+    yield DISK, flavor.root_gb + flavor.ephemeral_gb, "GB of disk"
+
+
+def _room(hosts: HostTable, quantity: Quantity, rows: Selection) -> Ints:
+    columns = hosts.resource(quantity.resource_class)
+    if columns is None:
+        return np.zeros(count_of(rows), dtype=np.int64)
+    return columns.physical_free[rows]
 
 
 def _equals(hosts: HostTable, key: str, wanted: str, rows: Selection) -> Mask:
@@ -91,12 +102,20 @@ def _free(hosts: HostTable, row: int) -> str:
 
 
 def _relax(hosts: HostTable, query: Query, rows: Rows) -> Sequence[Relaxation]:
-    demands = list(_demands(hosts, query, rows))
+    demands, flavor = list(_demands(hosts, query, rows)), query.request.flavor
     # A relaxation is a single change, so it helps only hosts that fail no other demand.
     failed = np.sum([~meets for _, meets in demands], axis=0)
+    sizes = {f"{amount:,} {what}": (one, amount) for one, amount, what in _sizes(flavor)}
     found: list[Relaxation] = []
     for what, meets in demands:
+        winners = rows[~meets & (failed == 1)]
+        if what in sizes:
+            quantity, amount = sizes[what]
+            room = _room(hosts, quantity, winners).astype(np.float64)
+            short = Shortfall(NAME, quantity, amount, winners)
+            found.extend(short.asking_for_less(hosts, room))
+            continue
         # Dropping an extra spec is the same change for all filters, whatever its value.
-        text = what.partition("=")[0] if what.startswith(_SPEC) else what
-        found.extend(without(NAME, text, text, hosts, rows[~meets & (failed == 1)]))
+        text = what.partition("=")[0]
+        found.extend(without(NAME, text, text, hosts, winners))
     return found

@@ -85,3 +85,12 @@ def test_the_reason_names_what_was_asked_and_what_is_free(ask: Ask) -> None:
     flavor = Flavor("1", "f", 1, 1500, extra_specs={"rack": "r1"})
     asked = ask(snapshot_of([Box("a"), Box("b", used={"MEMORY_MB": 8000})]), asking(flavor))
     assert asked.relaxed(RULE, [0, 1]) == [("without the extra spec rack: 1 host", ("a",))]
+
+
+def test_the_sizes_are_reduced_to_what_is_free(ask: Ask) -> None:
+    """A relaxation names the smallest reduction; nothing helps a host that is over-used."""
+    over = Box("b", used={"MEMORY_MB": 20_000})
+    fleet = snapshot_of([Box("a", used={"MEMORY_MB": 8000}), over])
+    asked = ask(fleet, asking(Flavor("1", "f", 1, 9000)))
+    assert asked.relaxed(RULE, [0, 1]) == [("8,808 MB less memory: 1 host", ("a",))]
+    assert asked.relaxed(RULE, [1]) == []
