@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
@@ -80,7 +81,7 @@ async def test_a_guest_that_hangs_with_its_process_is_left_alone(
     os.kill(process.pid, signal.SIGSTOP)
     found = await guest_of(driver, instance)
     assert found is not None
-    assert (found.power, "does not answer" in found.reason) == (Power.RUNNING, True)
+    assert (found.power, "did not answer" in found.reason) == (Power.RUNNING, True)
     await driver.spawn(instance)
     assert rig.process(instance.uuid) == process
     os.kill(process.pid, signal.SIGCONT)
@@ -88,6 +89,31 @@ async def test_a_guest_that_hangs_with_its_process_is_left_alone(
     os.kill(process.pid, signal.SIGSTOP)
     await driver.destroy(instance.uuid)
     assert not process.is_alive()
+
+
+async def test_the_next_agent_ends_the_qemu_img_of_an_unfinished_build(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """A qemu-img that outlives its agent ends, so it cannot write to a removed guest's folder."""
+    await start(driver, instance)
+    machine_folder = QemuFolder(rig.hosts[HERE].state_dir, instance.uuid)
+    spec = machine_folder.read()
+    assert spec is not None
+    await rig.close()
+    machine_folder.write(msgspec.structs.replace(spec, is_built=False))
+    disk = str(machine_folder.disk("root"))
+    code = "import time; time.sleep(60)"
+    left = await asyncio.create_subprocess_exec(
+        "qemu-img", "-c", code, disk, executable=sys.executable
+    )
+    try:
+        assert await (await rig.open()).guests() == []
+        assert await asyncio.wait_for(left.wait(), 5) == -signal.SIGKILL
+    finally:
+        if left.returncode is None:
+            left.kill()
+            await left.wait()
+    assert not machine_folder.path.exists()
 
 
 async def test_a_process_that_hangs_is_adopted_when_it_answers(

@@ -2,11 +2,13 @@
 
 import asyncio
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from berth.adapters.virt import processes
 from berth.adapters.virt.guest_folder import os_errors_as_driver_errors
 from berth.adapters.virt.images import ImageFile
 from berth.adapters.virt.processes import run
@@ -17,6 +19,7 @@ _PROGRAM = "qemu-img"
 # A copy that makes no progress for this many seconds is given up, because its source has stopped
 # answering. The whole copy has no time limit, because disks may be of any size.
 _IDLE_S = 60.0
+_END_S = 5.0
 EPHEMERAL = "ephemeral"
 SWAP = "swap"
 # The header of a qcow2 file of version 3. The offset of the backing file's name follows the magic
@@ -95,6 +98,26 @@ def rest_bytes(ephemeral_gb: int, swap_mb: int) -> dict[str, int]:
     """Return the sizes in bytes of the ephemeral and swap disks, by name."""
     sizes = {EPHEMERAL: ephemeral_gb * _BYTES_PER_GB, SWAP: swap_mb * _BYTES_PER_MB}
     return {name: size for name, size in sizes.items() if size}
+
+
+async def end_programs(folder: Path) -> None:
+    """End the qemu-img processes that work on files in a folder, such as those of a dead agent.
+
+    Raises:
+        DriverError: a process does not end.
+    """
+
+    def of_folder(words: Sequence[str]) -> str | None:
+        is_program = Path(words[0]).name == _PROGRAM
+        return " ".join(words) if is_program and f"{folder}/" in " ".join(words) else None
+
+    for process in (await asyncio.to_thread(processes.find, of_folder)).values():
+        process.kill()
+        if not await process.wait(_END_S):
+            raise DriverError(
+                f"process {process.pid}, which writes to {folder}, is still running {_END_S:g} s "
+                "after SIGKILL; it may be waiting for a disk that hangs"
+            )
 
 
 async def grow(path: Path, size_bytes: int) -> None:

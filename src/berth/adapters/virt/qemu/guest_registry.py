@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from berth.adapters.virt import nbd_export, processes
+from berth.adapters.virt import disks, nbd_export, processes
 from berth.adapters.virt.guest_folder import claim_state_dir
 from berth.adapters.virt.processes import HostProcess
 from berth.adapters.virt.qemu import migration
@@ -175,6 +175,8 @@ class QemuGuestRegistry:
             process.kill()
             await process.wait(_END_S)
         await nbd_export.withdraw(folder)
+        # A qemu-img of the earlier agent outlives it, and would create its file after the removal.
+        await disks.end_programs(folder.path)
         folder.remove()
 
     async def _take_up(self, machine: Machine, process: HostProcess) -> None:
