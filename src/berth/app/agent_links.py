@@ -100,7 +100,8 @@ def _check_broker_url(url: str) -> None:
     """
     parts = urlsplit(url)
     if not parts.hostname or parts.query or parts.fragment:
-        raise InvalidInputError("agent.gateway_url", "must be amqps://HOST:PORT/VIRTUAL-HOST")
+        reason = "must be amqps://HOST:PORT/VIRTUAL-HOST, without a query or fragment"
+        raise InvalidInputError("agent.gateway_url", reason)
     if parts.password is not None:
         reason = "contains a password, which others could read; use agent.gateway_password_file"
         raise InvalidInputError("agent.gateway_url", reason)

@@ -21,7 +21,7 @@ FILE_BYTES_MAX = 4 * 1024 * 1024
 # The default cost of bcrypt.gensalt(), which `berth user add` uses.
 _COST_DEFAULT = 12
 _USER_MAX = 255
-# Least time between two checks of the file, so that requests do not cost a system call each.
+# Minimum time between checks of the file, so that not every request costs a system call.
 _CHECK_EVERY_NS = 1_000_000_000
 _HASH = re.compile(r"\$2[aby]\$(?P<cost>0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _COMMENT = re.compile(r"#\s*(project=(?P<project>\S{1,255})|no project)\s*")

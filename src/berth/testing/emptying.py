@@ -8,7 +8,7 @@ from berth.adapters.ledger.sql.schema import metadata
 async def empty(url: str) -> None:
     """Empty a ledger whose schema exists, and reset its version to 0."""
     # `head` must keep its single row, which every write updates. TRUNCATE would create and sync new
-    # files for each table, which takes fifty times as long as to delete the few rows of a test.
+    # files for each table, which takes fifty times as long as deleting the few rows of a test.
     tables = [table for table in reversed(metadata.sorted_tables) if table.name != "head"]
     statements = [
         *(str(table.delete()) for table in tables),

@@ -31,7 +31,7 @@ _SEEN_MAX: Final = 500_000
 
 
 class RefusedMessageError(UnavailableError):
-    """A message does not prove that it comes from the control plane.
+    """A message on the broker was refused, as it is unsigned, forged, expired or replayed.
 
     Args:
         reason: `unsigned`, `forged`, `expired` or `replayed`.

@@ -112,6 +112,11 @@ class AgentSession:
         close: closes the transport with a code and a reason; `ended` is called afterwards.
         nonce: the nonce that the agent must sign, if the transport derives one; None makes a random
             one.
+
+    Attributes:
+        host: the host's name, empty until the agent has proven it.
+        deletes_disks: whether the agent can delete stored disks.
+        is_over: whether the session has ended.
     """
 
     __slots__ = (

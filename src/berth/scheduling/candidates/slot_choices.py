@@ -68,7 +68,10 @@ class SlotChoices:
         return bool(self._anchored)
 
     def first_of(self, roots: Rows) -> list[tuple[int, ...]]:
-        """Return the first row of each slot at each anchor; each slot must have one in the tree."""
+        """Return the first possible row of each slot, as one tuple for each root.
+
+        The tree of each root must have a row for every slot.
+        """
         return list(zip(*(own.first_of(roots) for own in self._own), strict=True))
 
     def _by_slot(self, sharing: tuple[int, ...]) -> list[tuple[int, ...]]:

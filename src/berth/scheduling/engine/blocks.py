@@ -27,8 +27,8 @@ _MUCH: Final = 1 << 18
 # A search for at most this many positions keeps leaders; a search for more sorts candidates.
 _FEW: Final = 64
 
-# Up to this many block maxima are partitioned to find the best blocks. From more, the best blocks
-# are taken one after another.
+# Up to this many block maxima are partitioned to find the best blocks. If there are more, the best
+# blocks are taken one by one.
 _DENSE: Final = 4_096
 
 # The least score that a host can have without being excluded; excluded hosts have -inf.

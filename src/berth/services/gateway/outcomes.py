@@ -237,7 +237,7 @@ def _check_result(outcome: StepOutcome, step: str) -> None:
         reason = f"must be one of {', '.join(sorted(allowed))} for the step {name}"
         raise InvalidInputError("result", f"{reason}, not {outcome.result}")
     if outcome.result is StepResult.STORED and not outcome.address:
-        raise InvalidInputError("address", "is missing; name where the disks are stored")
+        raise InvalidInputError("address", "is missing; report where the disks are stored")
     is_image = step in IMAGE_TASKS and outcome.result is StepResult.DONE
     if is_image != (outcome.image is not None):
         reason = "is missing; report the size of the image" if is_image else "must be absent"

@@ -161,7 +161,7 @@ class HostTable:
         # Ranks are computed when they are read, because sorting a large fleet is slow and hosts are
         # added in bursts.
         if not self._is_ranked:
-            # Most fleets have unique names, and comparing names is faster than whole identities.
+            # Most fleets have unique names, which are compared faster than identities.
             key = self.host_names.name if self.host_names.are_unique else self.identity
             rows = np.array(sorted(self.alive_rows().tolist(), key=key), dtype=np.intp)
             self._columns.rank[rows] = np.arange(rows.size)

@@ -29,7 +29,7 @@ LOST: Final = (
 
 # When one server has answered, the others get this many seconds to do so as well.
 _GRACE_S: Final = 0.5
-# A file of PostgreSQL's log is named after the server's timeline, which a promotion increments.
+# The name of a WAL file begins with the server's timeline, which a promotion increments.
 _FIND_PROMOTIONS: Final = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"
 
 

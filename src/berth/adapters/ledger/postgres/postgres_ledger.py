@@ -190,7 +190,9 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
             read = await read_feed(connection, after, until, runs)
         note_head(read.head)
         if not note_own(read.head) and runs:
-            raise FeedGapError("the ledger has lost versions of this process; load a snapshot")
+            raise FeedGapError(
+                "the ledger has lost versions that this process committed; load a snapshot"
+            )
         return changes_after(after, until, read, runs)
 
     def news(self, after: int) -> list[Change]:

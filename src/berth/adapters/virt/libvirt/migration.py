@@ -134,7 +134,7 @@ class LibvirtMigration:
     Args:
         connection: calls libvirtd.
         known: the guest's record.
-        networks: the networks of hosts.
+        networks: the networks that must contain the destination's address; empty allows any.
     """
 
     def __init__(

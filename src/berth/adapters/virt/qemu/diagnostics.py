@@ -1,4 +1,4 @@
-"""The use of resources by a QEMU guest, from QMP and from the kernel's accounts of its process."""
+"""The resource usage of a QEMU guest, from QMP and from the kernel's statistics of its process."""
 
 from pathlib import Path
 from typing import Final, cast

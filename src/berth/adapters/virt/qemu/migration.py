@@ -78,7 +78,7 @@ class QemuMigration:
     Args:
         machine: the guest.
         clock: provides the time.
-        networks: the networks of hosts.
+        networks: the networks that must contain the destination's address; empty allows any.
     """
 
     def __init__(self, machine: Machine, clock: Clock, networks: Networks = ()) -> None:

@@ -63,7 +63,7 @@ class ProjectUsageAnswer(View, rename={"links": "tenant_usage_links"}):
 
 
 class HostAudit(View):
-    """The audit of one host; Berth makes none."""
+    """Nova's usage audit of one host for a period; Berth makes no such audits and returns none."""
 
     state: str
     instances: int

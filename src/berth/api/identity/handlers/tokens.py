@@ -183,7 +183,7 @@ def _view(call: Call, token: Token) -> TokenView:
     view = TokenView(
         methods=list(grant.methods),
         user=TokenUser(id=grant.user, name=grant.user, domain=domain),
-        # As in Keystone: the token's own id, and that of the token for the password.
+        # As in Keystone: the token's own id, and that of the first token, issued for a password.
         audit_ids=[grant.audit_id, *grant.ancestors[:1]],
         issued_at=f"{naive_time(grant.issued_at_s)}Z",
         expires_at=f"{naive_time(grant.expires_at_s)}Z",

@@ -166,6 +166,14 @@ class OfferBuilder:
     ) -> OfferRefusalReason | None:
         """Claim the room of one offer on this zone's own hosts.
 
+        Args:
+            request: the request that the offer was made for.
+            instance: the instance to build.
+            key: identifies the offer.
+            where: the hold of the offer on its host.
+            sent_ms: the Unix time of the order in milliseconds; it overrides an older withdrawal
+                of the instance.
+
         Returns:
             None if the instance is being built or was built from this offer before, otherwise the
             reason for the refusal.
