@@ -412,10 +412,14 @@ class VirtDriver(Protocol):
         """
         ...
 
-    async def leftovers(self) -> Sequence[OrphanFiles]:
+    async def leftovers(self, image: str = "") -> Sequence[OrphanFiles]:
         """Return the files that belong to no guest on this host, and all disks that it has stored.
 
-        Another operation may be using them; the caller must rule that out before deleting any.
+        Of the images of other hosts, each call names the next ones in turn. Another operation may
+        be using what is found; the caller must rule that out before deleting any.
+
+        Args:
+            image: the address of an image; only what is stored there is then returned.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -172,17 +172,17 @@ class ServerImages(Mapping[str, ImageFile]):
         after = [path for path in others if path.name > last]
         turn = [*after, *others][: min(_OTHERS_MAX, len(others))]
         self._last = turn[-1].name if turn else ""
-        found = [(leftover_of(path, _id_of(path)), path) for path in [*own, *turn]]
-        return [
-            OrphanFiles(
-                one.instance_uuid,
-                one.since_s,
-                one.size_bytes,
-                address=f"{IMAGE_ADDRESS}{one.instance_uuid}",
-            )
-            for one, _ in found
-            if one.since_s
-        ]
+        return _found([*own, *turn])
+
+    async def leftovers_at(self, address: str) -> list[OrphanFiles]:
+        """Return what is stored at an address (`IMAGE_ADDRESS`), in the form of `leftovers`.
+
+        Raises:
+            DriverError: the address is invalid, or there is no shared folder.
+        """
+        target = self._of(address.removeprefix(IMAGE_ADDRESS))
+        paths = [target, target.with_name(f".{target.name}{_NEW}")]
+        return await asyncio.to_thread(_found, [path for path in paths if path.is_dir()])
 
     def _of(self, image_id: str) -> Path:
         if self._folder is None:
@@ -197,6 +197,21 @@ class ServerImages(Mapping[str, ImageFile]):
 
 
 _ANY: Final = "00000000-0000-0000-0000-000000000000"
+
+
+def _found(paths: Sequence[Path]) -> list[OrphanFiles]:
+    """Return the folders of images that still exist."""
+    found = [leftover_of(path, _id_of(path)) for path in paths]
+    return [
+        OrphanFiles(
+            one.instance_uuid,
+            one.since_s,
+            one.size_bytes,
+            address=f"{IMAGE_ADDRESS}{one.instance_uuid}",
+        )
+        for one in found
+        if one.since_s
+    ]
 
 
 def _id_of(path: Path) -> str:

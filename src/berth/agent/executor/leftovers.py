@@ -30,15 +30,16 @@ async def clear_leftover(context: HostContext, leftover: OrphanFiles) -> HostFin
         DriverError: the leftover could not be deleted.
         UnavailableError: the control plane cannot be reached.
     """
-    if not any(one == leftover for one in await context.driver.leftovers()):
+    uuid, address = leftover.instance_uuid, leftover.address
+    is_image = address.startswith(IMAGE_ADDRESS)
+    # A shared folder may contain the images of the whole cloud, so only this one is read again.
+    if leftover not in await context.driver.leftovers(address if is_image else ""):
         return None  # it has been changed or deleted since the comparison
     # The control plane is asked only after the files have been listed. A host begins to store disks
     # only when the task is in the ledger, so the verdict covers every store that has begun.
-    uuid, address = leftover.instance_uuid, leftover.address
     verdict = await context.gateway.judge_leftover(context.host, uuid, address=address)
     if verdict.use is LeftoverUse.NEEDED:
         return None
-    is_image = address.startswith(IMAGE_ADDRESS)
     what = _written("an image" if is_image else "the disks" if address else "files", leftover)
     if verdict.use is LeftoverUse.UNCLEAR:
         where = f"are stored at {address}" if address else "are on this host"

@@ -321,11 +321,13 @@ class FakeDriver:
         virtual_bytes = guest.flavor.root_gb * 1024**3
         return ImageSize(virtual_bytes // 8, virtual_bytes)
 
-    async def leftovers(self) -> Sequence[OrphanFiles]:
+    async def leftovers(self, image: str = "") -> Sequence[OrphanFiles]:
         """See `VirtDriver.leftovers`. Only tests leave files without a guest."""
+        machine, network = self.machine, self._network
+        if image:
+            return [one for one in network.images_by(machine) if one.address == image]
         files = sorted((self.machine.files or {}).items())
         found = [OrphanFiles(uuid, at_s) for uuid, at_s in files]
-        machine, network = self.machine, self._network
         return [*found, *network.stored_by(machine), *network.images_by(machine)]
 
     def events(self) -> AsyncIterator[GuestEvent]:

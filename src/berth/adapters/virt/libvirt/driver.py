@@ -378,8 +378,10 @@ class LibvirtDriver:
 
             return await self._images.store(image_id, known.image_id, copy)
 
-    async def leftovers(self) -> Sequence[OrphanFiles]:
+    async def leftovers(self, image: str = "") -> Sequence[OrphanFiles]:
         """See `VirtDriver.leftovers`. Leftover folders have no domain."""
+        if image:
+            return await self._images.leftovers_at(image)
         known = {one.uuid for one in await self._registry.all()}
         found = await asyncio.to_thread(leftover_folders, self._host.state_dir, known)
         return [*found, *await self._storage.mine(), *await self._images.leftovers()]

@@ -330,8 +330,10 @@ class QemuDriver:
                 raise DriverError(f"guest {instance_uuid} has no root disk to make an image of")
             return await self._images.store(image_id, machine.spec.image_id, copy)
 
-    async def leftovers(self) -> Sequence[OrphanFiles]:
+    async def leftovers(self, image: str = "") -> Sequence[OrphanFiles]:
         """See `VirtDriver.leftovers`. Leftover folders have neither a spec nor a process."""
+        if image:
+            return await self._images.leftovers_at(image)
         known = {machine.spec.uuid for machine in await self._registry.machines()}
         running = await self._registry.orphans()
         found = await asyncio.to_thread(leftover_folders, self._host.state_dir, {*known, *running})
