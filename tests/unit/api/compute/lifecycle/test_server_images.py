@@ -177,6 +177,20 @@ async def test_backups_of_an_administrator_are_not_rotated_by_the_owner(cloud: S
     assert [one["name"] for one in images] == ["evidence"]
 
 
+async def test_a_backup_removes_the_records_of_images_deleted_long_ago(cloud: Staffed) -> None:
+    """A cloud that only rotates backups does not keep the records of all of them."""
+    uuid = await cloud.built()
+    for name in ("day-1", "day-2"):
+        await backed_up(cloud, uuid, name, "daily", 1)
+    assert [one.name for one in await cloud.ledger.all(ServerImage)].count("day-1") == 1
+    for image in await cloud.ledger.all(ServerImage):
+        aged = replace(image, updated_at_s=cloud.clock.now_s() - DELETED_KEPT_S - 1)
+        await cloud.ledger.commit([(Put(aged),)])
+    await backed_up(cloud, uuid, "day-3", "daily", 1)
+    records = {one.name for one in await cloud.ledger.all(ServerImage)}
+    assert records == {"day-2", "day-3"}  # day-2 has just been deleted
+
+
 async def test_a_backup_with_rotation_0_has_no_location(cloud: Staffed) -> None:
     """As in Nova, only the header is missing; from 2.45 on the body has the id."""
     uuid = await cloud.built()
