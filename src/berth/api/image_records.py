@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from berth.api.errors import HttpError
-from berth.api.routing import Call
+from berth.api.routing import Answer, Call
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.server_image import ServerImage
 
@@ -41,15 +41,17 @@ async def image_of(call: Call) -> ShownImage:
     return ShownImage(record.image, record)
 
 
-async def delete_image(call: Call) -> None:
-    """Delete the image that the path names.
+async def remove_image(call: Call) -> Answer:
+    """Delete the image of a server that the path names.
 
     Raises:
         NotFoundError: the caller sees no such image.
-        HttpError: 403 when the image is in the configuration.
+        HttpError: 403 for an image in the configuration.
+        ConflictError: see `ServerImages.delete`.
     """
     key = call.key("image_id")
     if key in call.parts.images:
         reason = "change the file that the setting api.images names"
         raise HttpError(403, f"Image {key} cannot be deleted here; {reason}.")
     await call.parts.server_images.delete(key, call.project_id)
+    return Answer()

@@ -43,6 +43,7 @@ from berth.api.compute.schemas.usages import (
     ProjectUsagesAnswer,
     UsageQuery,
 )
+from berth.api.image_records import remove_image
 from berth.api.routing import STRICTER, ApiOperation, Role
 
 _SERVER = "/v2.1/servers/{server_id}"
@@ -253,7 +254,7 @@ _IMAGES = (
         until=_IMAGES_UNTIL,
     ),
     ApiOperation("GET", _IMAGE, images.show_image, answers=ImageAnswer, until=_IMAGES_UNTIL),
-    ApiOperation("DELETE", _IMAGE, images.remove_image, 204, until=_IMAGES_UNTIL),
+    ApiOperation("DELETE", _IMAGE, remove_image, 204, until=_IMAGES_UNTIL),
     ApiOperation(
         "GET",
         f"{_IMAGE}/metadata",

@@ -4,7 +4,7 @@ from urllib.parse import urlencode
 
 from berth.api.errors import HttpError
 from berth.api.header_fields import root_url
-from berth.api.image_records import ShownImage, delete_image, image_of, images_of
+from berth.api.image_records import ShownImage, image_of, images_of
 from berth.api.images.schemas import (
     ImagesAnswer,
     ImagesPageAnswer,
@@ -67,18 +67,6 @@ async def show_image(call: Call) -> Answer:
         NotFoundError: the caller sees no such image.
     """
     return Answer(_view(await image_of(call)))
-
-
-async def remove_image(call: Call) -> Answer:
-    """Delete the image of a server.
-
-    Raises:
-        NotFoundError: the caller sees no such image.
-        HttpError: 403 for an image in the configuration.
-        ConflictError: see `ServerImages.delete`.
-    """
-    await delete_image(call)
-    return Answer()
 
 
 async def show_image_data(call: Call) -> Answer:

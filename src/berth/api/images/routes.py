@@ -1,5 +1,6 @@
 """The operations of the Image API, also at the paths where compute clients expect images."""
 
+from berth.api.image_records import remove_image
 from berth.api.images import handlers
 from berth.api.images.handlers import PREFIX
 from berth.api.images.schemas import (
@@ -52,7 +53,7 @@ _VERSIONS = tuple(
 OPERATIONS = (
     *_VERSIONS,
     *_reading(f"{_V2}/images"),
-    ApiOperation("DELETE", f"{_V2}/images{_IMAGE}", handlers.remove_image, 204),
+    ApiOperation("DELETE", f"{_V2}/images{_IMAGE}", remove_image, 204),
     ApiOperation(
         "GET",
         f"{_V2}/images{_IMAGE}/tasks",

@@ -32,7 +32,7 @@ def list_images(api: ApiConnection, *, as_json: bool) -> None:
     if as_json:
         print_json({"images": found})
     elif not found:
-        print_line("no images; the setting `images` names those of the cloud")
+        print_line("no images; the setting `api.images` names those of the cloud")
     else:
         print_table(
             ("ID", "Name", "Status", "Visibility", "Size MB"),

@@ -19,7 +19,7 @@ from berth.api.compute.schemas.images import (
     ImagesQuery,
     ImageView,
 )
-from berth.api.image_records import ShownImage, delete_image, image_of, images_of
+from berth.api.image_records import ShownImage, image_of, images_of
 from berth.api.links import Link, image_link, limit_of, linker_of, next_page, page_of
 from berth.api.routing import Answer, Call
 from berth.api.values import isotime
@@ -57,18 +57,6 @@ async def show_image(call: Call) -> Answer:
         NotFoundError: the caller sees no such image.
     """
     return Answer(ImageAnswer(image=_view(call, await image_of(call))))
-
-
-async def remove_image(call: Call) -> Answer:
-    """Delete the image of a server.
-
-    Raises:
-        NotFoundError: the caller sees no such image.
-        HttpError: 403 for an image in the configuration.
-        ConflictError: see `ServerImages.delete`.
-    """
-    await delete_image(call)
-    return Answer()
 
 
 async def list_image_metadata(call: Call) -> Answer:
