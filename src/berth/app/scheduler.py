@@ -12,6 +12,7 @@ from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.requests.orders import PLACE, PLACE_BEFORE, PlaceOrder, Placer, check_order
 from berth.services.servers.expirations import Expirations, ExpirationTimes
+from berth.services.servers.image_cleanup import ImageCleanup
 from berth.services.servers.instances import Instances
 from berth.services.servers.operations import Operations
 from berth.services.telemetry.notifications import ChangeNotifications, NotifyingPlacer
@@ -99,7 +100,10 @@ def scheduler_loops(
         withdrawn=withdrawn,
     )
     loops += [("pending", pending.run), *_attestation_loops(core), *_expiration_loops(core)]
-    return loops
+    cleanup = ImageCleanup(
+        ledger=core.ledger, replica=core.replica, clock=core.clock, telemetry=core.telemetry
+    )
+    return [*loops, ("images", cleanup.run)]
 
 
 async def _place_checked(places: Placer, order: PlaceOrder) -> Decision:

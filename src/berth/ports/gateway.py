@@ -170,6 +170,13 @@ class HostGateway(Protocol):
         """
         ...
 
+    async def report_image_cleared(self, host: str, image_id: str) -> None:
+        """Report that nothing of an image that is not needed is in the storage.
+
+        Nothing is recorded for an image that exists.
+        """
+        ...
+
     async def save_notes(
         self, host: str, notes: Sequence[HostNote], *, begins_pass: bool = False
     ) -> None:

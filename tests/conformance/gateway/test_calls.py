@@ -7,6 +7,7 @@ import pytest
 from berth.adapters.virt.fake import FakeDriver, FakeHost
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.server_image import ImageStatus, ServerImage
 from berth.domain.compute.step import (
     OTHER_HOST,
     UNKNOWN,
@@ -166,6 +167,22 @@ async def test_leftovers_are_judged(way: Way, plane: Plane) -> None:
         verdict = await agent.gateway.judge_leftover("host-1", unknown, address="rbd:pool/disks")
         assert verdict.use is LeftoverUse.UNCLEAR
         await agent.gateway.report_cleared("host-1", make_uuid("migration", 9))
+        await agent.gateway.report_image_cleared("host-1", make_uuid("image", 9))
+
+
+async def test_only_an_image_that_is_gone_is_recorded_as_cleared(way: Way, plane: Plane) -> None:
+    """A host cannot delete an image by reporting that its data is gone."""
+    ledger, statuses = plane.desk.ledger, (ImageStatus.ACTIVE, ImageStatus.DELETED)
+    images = [
+        ServerImage(make_uuid("image", n), "x", "p", "u", vm(1).uuid, status=status)
+        for n, status in enumerate(statuses)
+    ]
+    await ledger.commit([tuple(map(Put, images))])
+    async with way.joined("host-1") as agent:
+        for image in images:
+            await agent.gateway.report_image_cleared("host-1", image.image_id)
+    found = {one.status: one.is_cleared for one in await ledger.all(ServerImage)}
+    assert found == {ImageStatus.ACTIVE: False, ImageStatus.DELETED: True}
 
 
 async def test_notices_are_saved_with_the_service(way: Way, plane: Plane) -> None:

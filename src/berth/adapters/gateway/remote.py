@@ -467,6 +467,11 @@ class RemoteGateway:
         found: LeftoverVerdict = await self.call("judge_leftover", instance_uuid, address)
         return found
 
+    async def report_image_cleared(self, host: str, image_id: str) -> None:
+        """See `HostGateway.report_image_cleared`."""
+        self._check(host)
+        await self.call("report_image_cleared", image_id)
+
     async def save_notes(
         self, host: str, notes: Sequence[HostNote], *, begins_pass: bool = False
     ) -> None:

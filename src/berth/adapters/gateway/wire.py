@@ -273,6 +273,10 @@ async def _judge_leftover(
     return await gateway.judge_leftover(host, uuid, address=address)
 
 
+async def _report_image_cleared(gateway: HostGateway, host: str, image_id: str) -> None:
+    await gateway.report_image_cleared(host, image_id)
+
+
 async def _save_notes(
     gateway: HostGateway,
     host: str,
@@ -305,6 +309,7 @@ METHODS: Final[Mapping[str, Method]] = {
     "report_power": Method(tuple[str, int, Power | None], str | None, _report_power),
     "report_crashes": Method(tuple[str, int, int, float], bool, _report_crashes),
     "judge_leftover": Method(tuple[str, str], LeftoverVerdict, _judge_leftover),
+    "report_image_cleared": Method(tuple[str], None, _report_image_cleared),
     "save_notes": Method(tuple[tuple[HostNote, ...], bool], None, _save_notes),
 }
 """The methods that agents may call, by name."""

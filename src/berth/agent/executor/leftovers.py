@@ -48,6 +48,7 @@ async def clear_leftover(context: HostContext, leftover: OrphanFiles) -> HostFin
     if address:
         await context.driver.drop_stored(address)
         if is_image:
+            await context.gateway.report_image_cleared(context.host, uuid)
             text = f"{what} was stored but {verdict.reason}; it was deleted"
             return HostFinding(DISKS, text)
         return HostFinding(DISKS, f"{what} were stored but {verdict.reason}; they were deleted")

@@ -1,11 +1,12 @@
 """The step that makes an image of a server."""
 
 import asyncio
+from contextlib import suppress
 
 from berth.agent.executor.host_context import HostContext, ImageCopy, StepEnd, failed
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.server_image import image_in_progress
-from berth.domain.errors import DriverError
+from berth.domain.errors import BerthError, DriverError
 
 
 async def create_image(context: HostContext, instance: Instance) -> StepEnd:
@@ -24,6 +25,10 @@ async def create_image(context: HostContext, instance: Instance) -> StepEnd:
         if was_cancelled:
             await asyncio.wait({copy})
     if copy.cancelled():
+        # The outcome of this step is refused, because the server has changed. If this report is
+        # lost, the image's record is kept for longer.
+        with suppress(BerthError):
+            await context.gateway.report_image_cleared(context.host, image_id)
         return failed(DriverError("the server has changed before its image was complete"))
     try:
         return StepEnd(image=copy.result())

@@ -37,7 +37,9 @@ _IN_PROGRESS: Final = "new_image"
 _BYTES_MAX: Final = 2**63 - 1
 
 DELETED_KEPT_S: Final = 30 * 86_400.0
-"""The record of a deleted image is kept for this many seconds."""
+"""The record of a deleted image is kept for this many seconds, even if its data is gone."""
+UNCLEARED_KEPT_S: Final = 365 * 86_400.0
+"""It is kept for this many seconds while no host has reported that the data is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ class ServerImage:
     `min_memory_mb` (MiB) and `min_disk_gb` (GiB) are those of `Image`. `size_bytes` is the size of
     the data in the storage, and `virtual_bytes` that of the disk; both are 0 until the image is
     active. `rotation` is the number of backups of the same type that may exist after this one; None
-    if the image is not a backup. Times are Unix seconds.
+    if the image is not a backup. A deleted image is cleared (`is_cleared`) once a host has reported
+    that nothing of it remains in the storage. Times are Unix seconds.
     """
 
     image_id: str
@@ -95,6 +98,7 @@ class ServerImage:
     rotation: int | None = None
     created_at_s: float = 0.0
     updated_at_s: float = 0.0
+    is_cleared: bool = False
 
     @property
     def image(self) -> Image:
@@ -152,18 +156,28 @@ def of_instance(image: ServerImage, instance: Instance, now_s: float) -> ServerI
     )
 
 
-def deleted(image: ServerImage, now_s: float) -> ServerImage:
-    """Return the record of a deleted image, which is kept for `DELETED_KEPT_S`.
+def deleted(image: ServerImage, now_s: float, *, is_cleared: bool = False) -> ServerImage:
+    """Return the record of a deleted image; see `is_forgotten` for how long it is kept.
 
     Without it, a host that has data of an image could not tell a deleted image from one that its
     ledger has never known, for example because another deployment uses the same storage.
+
+    Args:
+        image: the image's record.
+        now_s: Unix seconds.
+        is_cleared: whether a host has reported that nothing of the image is in the storage.
     """
-    return replace(image, status=ImageStatus.DELETED, updated_at_s=now_s)
+    return replace(image, status=ImageStatus.DELETED, updated_at_s=now_s, is_cleared=is_cleared)
 
 
 def is_forgotten(image: ServerImage, now_s: float) -> bool:
-    """Return whether the record of an image that is not complete has been kept long enough."""
-    return image.status is not ImageStatus.ACTIVE and now_s - image.updated_at_s > DELETED_KEPT_S
+    """Return whether the record of a deleted image has been kept long enough.
+
+    Until a host has reported that the data is gone, the storage may be unavailable and come back
+    with the data, so the record is kept for much longer then.
+    """
+    kept_s = DELETED_KEPT_S if image.is_cleared else UNCLEARED_KEPT_S
+    return image.status is ImageStatus.DELETED and now_s - image.updated_at_s > kept_s
 
 
 def excess_backups(image: ServerImage, others: list[ServerImage]) -> list[ServerImage]:

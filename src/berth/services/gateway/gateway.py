@@ -17,7 +17,7 @@ from berth.ports.virt import HostReport, Power
 from berth.services.fleet.hosts import Hosts
 from berth.services.gateway.guest_states import GuestStates
 from berth.services.gateway.host_notices import HostNotices
-from berth.services.gateway.leftovers import judge_leftover
+from berth.services.gateway.leftovers import Leftovers
 from berth.services.gateway.outcomes import Outcomes
 from berth.services.gateway.self_audit import SelfAudit
 from berth.services.replica.liveness import Liveness
@@ -57,6 +57,7 @@ class Gateway:
         self._audits = audits
         self._notices = notices
         self._guests = GuestStates(ledger, clock)
+        self._leftovers = Leftovers(ledger, clock)
 
     async def register(self, reports: Sequence[HostReport]) -> None:
         """See `HostGateway.register`."""
@@ -119,7 +120,15 @@ class Gateway:
         self, host: str, instance_uuid: str, *, address: str
     ) -> LeftoverVerdict:
         """See `HostGateway.judge_leftover`."""
-        return await judge_leftover(self._ledger, self._clock, host, instance_uuid, address=address)
+        return await self._leftovers.judge(host, instance_uuid, address=address)
+
+    async def report_image_cleared(
+        self,
+        host: str,  # noqa: ARG002 - the image may have been made by another host
+        image_id: str,
+    ) -> None:
+        """See `HostGateway.report_image_cleared`."""
+        await self._leftovers.clear_image(image_id)
 
     async def save_notes(
         self, host: str, notes: Sequence[HostNote], *, begins_pass: bool = False

@@ -1,7 +1,5 @@
 """The writes that record the outcome of making an image of a server."""
 
-from typing import Final
-
 from berth.domain.compute.instance import Instance, Task
 from berth.domain.compute.server_image import (
     ImageStatus,
@@ -9,17 +7,12 @@ from berth.domain.compute.server_image import (
     deleted,
     excess_backups,
     image_in_progress,
-    is_forgotten,
     with_image_in_progress,
 )
 from berth.domain.fast_replace import fast_replace
-from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Put, Remove, Write
+from berth.domain.ledger.write import Put, Write
 from berth.services.gateway.step_context import StepContext, StepWrites
 from berth.services.servers.moves import end_task
-
-# More records than one backup adds, so that their number falls.
-_FORGOTTEN_MAX: Final = 20
 
 
 async def create_image(context: StepContext, instance: Instance) -> StepWrites:
@@ -41,7 +34,8 @@ async def create_image(context: StepContext, instance: Instance) -> StepWrites:
         text = f"The {'backup' if is_backup else 'image'} of the server could not be created."
         fault = context.fault(text) if image is not None else instance.fault
         ended = end_task(instance, now_s, message=text, event=event, fault=fault, extra=extra)
-        gone = () if image is None else (Put(deleted(image, now_s)),)
+        # A driver that fails leaves nothing of the image in the storage.
+        gone = () if image is None else (Put(deleted(image, now_s, is_cleared=True)),)
         return StepWrites((*gone, *ended))
     ended = end_task(instance, now_s, event=event, extra=extra)
     return StepWrites((*await _completed(context, image), *ended))
@@ -59,13 +53,6 @@ async def _completed(context: StepContext, image: ServerImage) -> list[Write]:
     )
     if image.rotation is None:
         return [Put(made)]
-    images = await context.ledger.all(ServerImage)
-    excess = excess_backups(made, images)
+    excess = excess_backups(made, await context.ledger.all(ServerImage))
     kept: list[Write] = [] if made in excess else [Put(made)]
-    # Rotation makes a record of a deleted image each time, so it also removes the oldest ones.
-    forgotten = [one for one in images if is_forgotten(one, context.now_s)][:_FORGOTTEN_MAX]
-    return [
-        *kept,
-        *(Put(deleted(one, context.now_s)) for one in excess),
-        *(Remove(Kind.SERVER_IMAGE, one.image_id) for one in forgotten),
-    ]
+    return [*kept, *(Put(deleted(one, context.now_s)) for one in excess)]

@@ -6,20 +6,17 @@ from berth.domain.compute.server_image import (
     ServerImage,
     deleted,
     image_in_progress,
-    is_forgotten,
     with_image_in_progress,
 )
 from berth.domain.errors import ConflictError, NotFoundError
 from berth.domain.fast_replace import fast_replace
-from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Committed, Put, Remove, Write
+from berth.domain.ledger.write import Committed, Put, Write
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger, RecordReader
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
 
 _TRIES = 20
-_FORGOTTEN_MAX = 20
 
 
 class ServerImages:
@@ -99,16 +96,11 @@ class ServerImages:
                     # reject a report that the image is complete, which would bring it back.
                     extra = with_image_in_progress(instance, "")
                     writes.append(Put(fast_replace(instance, extra=extra, updated_at_s=now_s)))
-            (outcome,) = await self._ledger.commit([(*writes, *self._forgotten(now_s))])
+            (outcome,) = await self._ledger.commit([tuple(writes)])
             if isinstance(outcome, Committed):
                 return
             await self._follower.catch_up()
         raise ConflictError(f"cannot delete image {image_id}: its server keeps changing; try again")
-
-    def _forgotten(self, now_s: float) -> list[Remove]:
-        """Return the removals of some records that have been kept long enough."""
-        found = [one for one in self._replica.server_images.values() if is_forgotten(one, now_s)]
-        return [Remove(Kind.SERVER_IMAGE, one.image_id) for one in found[:_FORGOTTEN_MAX]]
 
 
 async def exists(reader: RecordReader, image: ServerImage) -> bool:

@@ -38,6 +38,7 @@ class Host:
     def __init__(self, images: ServerImages) -> None:
         self.images = images
         self.driver = self.gateway = self
+        self.cleared: list[str] = []
 
     async def leftovers(self, image: str = "") -> list[OrphanFiles]:
         """See `VirtDriver.leftovers`."""
@@ -51,6 +52,10 @@ class Host:
         """See `HostGateway.judge_leftover`."""
         return LeftoverVerdict(LeftoverUse.UNNEEDED, "its record was deleted")
 
+    async def report_image_cleared(self, host: str, image_id: str) -> None:
+        """See `HostGateway.report_image_cleared`."""
+        self.cleared.append(image_id)
+
 
 async def test_all_images_of_a_removed_host_are_deleted(tmp_path: Path) -> None:
     """Each pass deletes the four that it names, however many there are."""
@@ -63,6 +68,7 @@ async def test_all_images_of_a_removed_host_are_deleted(tmp_path: Path) -> None:
         assert all(one is not None and one.is_repaired for one in found)
         left.append(len(list((tmp_path / "images").iterdir())))
     assert left == list(range(36, -1, -4))
+    assert len(set(host.cleared)) == 40
 
 
 async def test_one_image_is_looked_up_without_reading_the_others(

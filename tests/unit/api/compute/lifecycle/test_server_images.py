@@ -8,10 +8,17 @@ from berth.adapters.virt.fake import DriverFaults, FakeDriver
 from berth.api.app import build_app
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
-from berth.domain.compute.server_image import DELETED_KEPT_S, ServerImage
+from berth.domain.compute.server_image import (
+    DELETED_KEPT_S,
+    UNCLEARED_KEPT_S,
+    ImageStatus,
+    ServerImage,
+)
 from berth.domain.compute.step import LEFTOVER_AGE_S
 from berth.domain.errors import DriverError
-from berth.domain.ledger.write import Put
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Put, Remove
+from berth.services.servers.image_cleanup import ImageCleanup
 from tests.unit.api.cloud import Json
 from tests.unit.api.compute.lifecycle.conftest import MakeStaffed
 from tests.unit.api.compute.lifecycle.staffed import OTHER, OWNER, Staffed
@@ -133,7 +140,7 @@ async def test_servers_boot_from_the_image_of_their_project_only(cloud: Staffed)
 async def test_a_deleted_image_leaves_the_storage_and_not_its_servers(
     cloud: Staffed, path: str
 ) -> None:
-    """A server that was created from the image goes on; the agent deletes the data later."""
+    """A server that was created from the image goes on; the data is deleted after the server."""
     uuid = await cloud.built()
     key = await imaged(cloud, uuid)
     copy = await cloud.built(imageRef=key)
@@ -141,8 +148,10 @@ async def test_a_deleted_image_leaves_the_storage_and_not_its_servers(
     assert (answer.status, await names(cloud)) == (204, [])
     assert (await cloud.ask("DELETE", f"{path}/{key}", token=OWNER, version="2.1")).status == 404
     await cloud.work(LEFTOVER_AGE_S + 700)
-    assert cloud.network.images == {}
     assert (await cloud.show(copy))["status"] == "ACTIVE"
+    await cloud.ask("DELETE", f"/v2.1/servers/{copy}", token=OWNER)
+    await cloud.work(3600.0 + 1300.0)
+    assert cloud.network.images == {}
 
 
 async def test_data_of_an_image_stays_as_long_as_the_image(cloud: Staffed) -> None:
@@ -177,18 +186,97 @@ async def test_backups_of_an_administrator_are_not_rotated_by_the_owner(cloud: S
     assert [one["name"] for one in images] == ["evidence"]
 
 
-async def test_a_backup_removes_the_records_of_images_deleted_long_ago(cloud: Staffed) -> None:
-    """A cloud that only rotates backups does not keep the records of all of them."""
-    uuid = await cloud.built()
-    for name in ("day-1", "day-2"):
-        await backed_up(cloud, uuid, name, "daily", 1)
-    assert [one.name for one in await cloud.ledger.all(ServerImage)].count("day-1") == 1
+def cleanup_of(cloud: Staffed) -> ImageCleanup:
+    """Return the loop of schedulers that removes records."""
+    return ImageCleanup(
+        ledger=cloud.ledger, replica=cloud.replica, clock=cloud.clock, telemetry=cloud.told
+    )
+
+
+async def age(cloud: Staffed, seconds: float) -> None:
+    """Let the records of all images be this old."""
     for image in await cloud.ledger.all(ServerImage):
-        aged = replace(image, updated_at_s=cloud.clock.now_s() - DELETED_KEPT_S - 1)
+        aged = replace(image, updated_at_s=cloud.clock.now_s() - seconds)
         await cloud.ledger.commit([(Put(aged),)])
-    await backed_up(cloud, uuid, "day-3", "daily", 1)
-    records = {one.name for one in await cloud.ledger.all(ServerImage)}
-    assert records == {"day-2", "day-3"}  # day-2 has just been deleted
+    await cloud.follower.catch_up()
+
+
+async def records(cloud: Staffed) -> set[str]:
+    """Return the names of all images that have a record."""
+    return {one.name for one in await cloud.ledger.all(ServerImage)}
+
+
+async def test_records_of_images_whose_data_is_gone_are_removed(cloud: Staffed) -> None:
+    """They are kept for 30 days after the host has deleted the data, with any kind of image."""
+    uuid = await cloud.built()
+    key = await imaged(cloud, uuid, "gone")
+    await imaged(cloud, uuid, "kept")
+    await cloud.ask("DELETE", f"{IMAGE}/{key}", token=OWNER)
+    await cloud.work(LEFTOVER_AGE_S + 700)
+    assert len(cloud.network.images) == 1
+    assert await cleanup_of(cloud).clean_up() == 0
+    await age(cloud, DELETED_KEPT_S + 1)
+    assert await cleanup_of(cloud).clean_up() == 1
+    assert await records(cloud) == {"kept"}
+
+
+async def test_data_in_a_storage_that_was_away_is_deleted(cloud: Staffed) -> None:
+    """The record of a deleted image outlives the outage, so that its data is no mystery."""
+    key = await imaged(cloud, await cloud.built())
+    data = cloud.network.images.pop(key)
+    await cloud.ask("DELETE", f"{IMAGE}/{key}", token=OWNER)
+    await age(cloud, 2 * DELETED_KEPT_S)
+    assert await cleanup_of(cloud).clean_up() == 0
+    cloud.network.images[key] = data
+    await cloud.work(LEFTOVER_AGE_S + 700)
+    assert cloud.network.images == {}
+    # Data that never comes back does not keep the record forever.
+    await age(cloud, UNCLEARED_KEPT_S + 1)
+    await cleanup_of(cloud).clean_up()
+    assert await records(cloud) == set()
+
+
+async def test_an_image_that_no_server_makes_any_more_is_deleted(cloud: Staffed) -> None:
+    """Its record would cost a look-up for each list of images, and would never be removed."""
+    uuid = await cloud.built()
+    assert (await cloud.act(uuid, "createImage", {"name": "x"}, token=OWNER)).status == 202
+    await cloud.follower.catch_up()
+    assert await cleanup_of(cloud).clean_up() == 0
+    # No agent is at work here, as when the host is down.
+    assert (await cloud.act(uuid, "os-resetState", {"state": "active"})).status == 202
+    assert await cleanup_of(cloud).clean_up() == 1
+    (image,) = await cloud.ledger.all(ServerImage)
+    assert image.status is ImageStatus.DELETED
+
+
+async def test_schedulers_that_clean_up_at_once_disturb_no_other_record(cloud: Staffed) -> None:
+    """The second one finds the records gone, and still removes those that are left."""
+    uuid = await cloud.built()
+    for name in ("a", "b"):
+        key = await imaged(cloud, uuid, name)
+        await cloud.ask("DELETE", f"{IMAGE}/{key}", token=OWNER)
+    await age(cloud, UNCLEARED_KEPT_S + 1)
+    first, *_ = await cloud.ledger.all(ServerImage)
+    await cloud.ledger.commit([(Remove(Kind.SERVER_IMAGE, first.image_id),)])
+    assert len(cloud.replica.server_images) == 2
+    assert await cleanup_of(cloud).clean_up() == 1
+    assert await records(cloud) == set()
+
+
+async def test_data_stays_while_a_server_needs_it(cloud: Staffed) -> None:
+    """A server whose image is deleted can still be moved; without the server the data goes."""
+    key = await imaged(cloud, await cloud.built())
+    copy = await cloud.built(imageRef=key)
+    assert (await cloud.ask("DELETE", f"{IMAGE}/{key}", token=OWNER)).status == 204
+    assert await names(cloud) == []
+    await cloud.work(LEFTOVER_AGE_S + 700)
+    assert list(cloud.network.images) == [key]
+    assert (await cloud.act(copy, "rebuild", {"imageRef": key}, token=OWNER)).status == 400
+    await age(cloud, UNCLEARED_KEPT_S + 1)
+    assert await cleanup_of(cloud).clean_up() == 0
+    await cloud.ask("DELETE", f"/v2.1/servers/{copy}", token=OWNER)
+    await cloud.work(3600.0 + 1300.0)
+    assert cloud.network.images == {}
 
 
 async def test_a_backup_with_rotation_0_has_no_location(cloud: Staffed) -> None:
@@ -291,6 +379,9 @@ async def test_a_deleted_image_ends_the_task(slow: Staffed) -> None:
     assert await names(slow) == []
     await slow.work(LEFTOVER_AGE_S + 700)
     assert slow.network.images == {}
+    # The agent has said that nothing remains, so the record need not wait for the data.
+    (image,) = await slow.ledger.all(ServerImage)
+    assert (image.status, image.is_cleared) == (ImageStatus.DELETED, True)
 
 
 async def test_a_deleted_server_does_not_wait_for_its_image(slow: Staffed) -> None:
@@ -305,8 +396,8 @@ async def test_a_deleted_server_does_not_wait_for_its_image(slow: Staffed) -> No
     assert record is not None
     old = replace(record, updated_at_s=record.updated_at_s - DELETED_KEPT_S)
     await slow.ledger.commit([(Put(old),)])
-    other = await imaged(slow, await slow.built())
-    assert (await slow.ask("DELETE", f"{IMAGE}/{other}", token=OWNER)).status == 204
+    await slow.follower.catch_up()
+    assert await cleanup_of(slow).clean_up() == 1
     assert await slow.ledger.get(ServerImage, key) is None
 
 
