@@ -144,13 +144,17 @@ class AgentCases:
 class HostCases:
     """Agents of several numbers of hosts at one control plane, with TLS (True) and without.
 
-    Idle windows last `window_s` seconds. The cost of a heartbeat is measured with `beats_per_s`.
+    Idle windows last `window_s` seconds. They begin `settle_s` seconds after the last host has
+    registered: PostgreSQL counts the transactions of an idle connection up to 10 s late, and the
+    first report of a host, at which the gateway audits it, comes within 60 s. The cost of a
+    heartbeat is measured with `beats_per_s`.
     `pushes` are commits whose arrival at an agent is timed, `restarts` says whether the control
     plane is restarted, and `builds` are built on as many hosts.
     """
 
     hosts: tuple[int, ...]
     tls: tuple[bool, ...]
+    settle_s: float
     window_s: float
     beats_per_s: float
     pushes: int

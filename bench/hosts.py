@@ -40,9 +40,6 @@ from berth.ports.ledger import InstanceQuery
 
 _READY_S: Final = 120.0
 _POLL_S: Final = 0.1
-_SETTLE_S: Final = 12.0
-"""Seconds from the last change until a window begins. PostgreSQL counts the transactions of a
-connection that is idle within 10 s."""
 _IDENTITIES_AT_ONCE: Final = 500
 _BEAT_S: Final = 10.0
 _FLAVOR: Final = "bench"
@@ -300,7 +297,7 @@ class _Measuring:
         for hosts in sizes:
             cpu_s = cloud.cpu_s()
             driver.ask(Order("grow", hosts))
-            time.sleep(_SETTLE_S)
+            time.sleep(cases.settle_s)
             cpu_ms = (cloud.cpu_s() - cpu_s) * 1e3 / (hosts - before)
             before = hosts
             window = self._idle(hosts)
