@@ -178,6 +178,7 @@ def refusal_in(world: RelaxationWorld) -> Refusal:
     plan = world.decide(world.request)
     if plan is None or plan.refusal is None:
         reject()
+    assert plan.failures == ()
     return plan.refusal
 
 

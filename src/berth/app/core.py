@@ -146,7 +146,7 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
             lag_s_max=settings.health.lag_s_max,
             broker=_broker_of(messaging, settings.health, part),
         ),
-        decision_service=DecisionService(replica, policies, clock, observer),
+        decision_service=DecisionService(replica, policies, clock, observer, telemetry),
         ratios=ratios,
         hosts=Hosts(
             ledger=ledger,

@@ -49,6 +49,9 @@ DECISION_SECONDS: Final = _histogram(
 REFUSALS: Final = _counter(
     "refusals", "Requests refused, by reason and by the filter that left no host.", "code", "filter"
 )
+RULE_FAILURES: Final = _counter(
+    "rule_failures", "Errors of filters that cost a refusal some of its hints.", "filter"
+)
 CLAIMS: Final = _counter("claims", "Plans submitted to the ledger.", "outcome")
 RETRIES: Final = _counter("claim_retries", "Plans repeated because a claim was rejected.")
 COMMIT_SECONDS: Final = _histogram(
@@ -131,6 +134,7 @@ COUNTED: Final = (
     DECISIONS,
     DECISION_SECONDS,
     REFUSALS,
+    RULE_FAILURES,
     CLAIMS,
     RETRIES,
     COMMIT_SECONDS,

@@ -78,6 +78,10 @@ class Observer(Protocol):
         """Report that a build failed on a host."""
         ...
 
+    def rule_failed(self, rule: str, error: Exception) -> None:
+        """Report an error that a rule raised while it explained a refusal."""
+        ...
+
 
 def _ignore(_: object) -> None:
     """Discard the result of a stage."""
@@ -118,6 +122,9 @@ class NullObserver:
 
     def build_failed(self, cause: FailureCause) -> None:
         """See `Observer.build_failed`."""
+
+    def rule_failed(self, rule: str, error: Exception) -> None:
+        """See `Observer.rule_failed`."""
 
 
 NO_OBSERVER: Final = NullObserver()

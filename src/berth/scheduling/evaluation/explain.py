@@ -13,6 +13,7 @@ from berth.domain.compute.decision import (
     Relaxation,
 )
 from berth.scheduling.evaluation.filter_chain import FilterChain
+from berth.scheduling.evaluation.guarded_rules import GuardedRules
 from berth.scheduling.evaluation.relaxation_search import RelaxationSearch
 from berth.scheduling.rules.reduction import Reduction
 from berth.scheduling.rules.rule import Query, count_hosts, first_rows, without
@@ -26,7 +27,7 @@ _REDUCTION = "reduction"
 
 
 def explain_refusal(
-    hosts: HostTable,
+    rules: GuardedRules,
     query: Query,
     chain: FilterChain,
     reduction: Reduction,
@@ -40,16 +41,18 @@ def explain_refusal(
     one instance: in a request for several, it makes one more instance fit.
 
     Args:
-        hosts: the table, with the request's earlier instances on it.
+        rules: calls the filters on the table, with the request's earlier instances on it, and keeps
+            their errors.
         query: the query of the instance that found no host.
         chain: the filters that ran.
         reduction: the hosts that the request allows by name.
         placed: the rows of the instances of the request that were placed before.
     """
+    hosts = rules.hosts
     verdicts = chain.verdicts(query)
     asked = len(query.request.instance_uuids)
-    filters = _counts(hosts, query, chain, reduction, verdicts)
-    search = RelaxationSearch(hosts, chain, reduction)
+    filters = _counts(rules, query, chain, reduction, verdicts)
+    search = RelaxationSearch(rules, chain, reduction)
     relaxations = [
         *_fewer(len(placed), asked),
         *search.singles(query),
@@ -70,11 +73,11 @@ def explain_refusal(
         relaxations=tuple(relaxations),
         summary=NO_HOST,
     )
-    is_complete = search.is_complete
+    claim = _no_hint(is_complete=search.is_complete, has_failed=bool(rules.failures))
     return replace(
         refusal,
-        message=_message(refusal, is_complete=is_complete),
-        hints=_joined(_hints(refusal, is_complete=is_complete, counts=False)),
+        message=_message(refusal, claim),
+        hints=_joined(_hints(refusal, claim, counts=False)),
     )
 
 
@@ -87,10 +90,14 @@ def _code(total: int, reduction: Reduction, placed: int) -> RefusalCode:
 
 
 def _counts(
-    hosts: HostTable, query: Query, chain: FilterChain, reduction: Reduction, verdicts: list[Mask]
+    rules: GuardedRules,
+    query: Query,
+    chain: FilterChain,
+    reduction: Reduction,
+    verdicts: list[Mask],
 ) -> list[FilterCount]:
     """Return the counts of the reduction and each filter, with reasons for a few removed hosts."""
-    mask = reduction.mask.copy()
+    hosts, mask = rules.hosts, reduction.mask.copy()
     before = int(np.count_nonzero(mask))
     counts: list[FilterCount] = []
     if reduction.what:
@@ -100,7 +107,7 @@ def _counts(
         removed = np.flatnonzero(mask & ~verdict)
         mask &= verdict
         examples = tuple(
-            f"{hosts.name(row)}: {rule.why(hosts, query, row)}"
+            f"{hosts.name(row)}: {rules.why(rule, query, row)}"
             for row in first_rows(hosts, removed).tolist()
         )
         counts.append(FilterCount(rule.name, before, before - removed.size, examples))
@@ -152,7 +159,16 @@ def _fewer(placed: int, asked: int) -> list[Relaxation]:
     return [Relaxation(filter="count", subject="instances", text=text, hosts=0, change=-less)]
 
 
-def _message(refusal: Refusal, *, is_complete: bool) -> str:
+def _no_hint(*, is_complete: bool, has_failed: bool) -> str:
+    """Return what a refusal says if no change was found that would help."""
+    if has_failed:
+        return "not every change was tried, because a rule failed"
+    if is_complete:
+        return "no single change to the request, and no two together, would make it fit"
+    return "no single change to the request would make it fit; not every pair of changes was tried"
+
+
+def _message(refusal: Refusal, claim: str) -> str:
     """Return the message for the owner of the request: one line without names of hosts."""
     asked, total = refusal.asked, refusal.hosts_total
     noun = "instance" if asked == 1 else "instances"
@@ -168,7 +184,7 @@ def _message(refusal: Refusal, *, is_complete: bool) -> str:
     ]
     if removed:
         sentences.append(f"of {count_hosts(total)}, " + ", ".join(removed))
-    sentences.extend(_hints(refusal, is_complete=is_complete, counts=True))
+    sentences.extend(_hints(refusal, claim, counts=True))
     return _joined(sentences)
 
 
@@ -176,8 +192,11 @@ def _joined(sentences: Sequence[str]) -> str:
     return " ".join(f"{text[0].upper()}{text[1:]}." for text in sentences)
 
 
-def _hints(refusal: Refusal, *, is_complete: bool, counts: bool) -> list[str]:
-    """Return the sentences about changes that would help, with or without numbers of hosts."""
+def _hints(refusal: Refusal, claim: str, *, counts: bool) -> list[str]:
+    """Return the sentences about changes that would help, with or without numbers of hosts.
+
+    `claim` is the sentence if there are none.
+    """
     fewer = [one for one in refusal.relaxations if one.change and one.filter == "count"]
     other = [one for one in refusal.relaxations if one not in fewer][:_TEXTS_MAX]
     sentences = [f"it would fit with {one.text}" for one in fewer]
@@ -186,12 +205,5 @@ def _hints(refusal: Refusal, *, is_complete: bool, counts: bool) -> list[str]:
         texts = [one.text if counts else one.what for one in other]
         sentences.append(f"{subject} would fit with: " + "; ".join(texts))
     elif refusal.code is RefusalCode.ALL_FILTERED:
-        if is_complete:
-            claim = "no single change to the request, and no two together, would make it fit"
-        else:
-            claim = (
-                "no single change to the request would make it fit; not every pair of changes was"
-                " tried"
-            )
         sentences.append(claim)
     return sentences

@@ -12,9 +12,9 @@ from itertools import combinations
 import numpy as np
 
 from berth.domain.compute.decision import Relaxation
+from berth.scheduling.evaluation.guarded_rules import GuardedRules
 from berth.scheduling.rules.rule import Filter, Query
 from berth.tables.columnar.bitsets import Mask, Rows
-from berth.tables.host.hosts import HostTable
 
 # At most this many pairs of filters are reported, those that remove the most hosts first.
 _PAIRS_MAX = 3
@@ -37,7 +37,7 @@ class _PairedChange:
 
 
 def proposals_in_pairs(
-    hosts: HostTable,
+    rules: GuardedRules,
     query: Query,
     filters: Sequence[Filter],
     verdicts: Sequence[Mask],
@@ -49,7 +49,7 @@ def proposals_in_pairs(
     has at least two changes. Whether they work together must be checked.
 
     Args:
-        hosts: the table.
+        rules: calls the filters on the table.
         query: the query of the instance that found no host.
         filters: the filters that ran.
         verdicts: (K,) for each filter, True for allowed hosts that pass it.
@@ -58,7 +58,7 @@ def proposals_in_pairs(
     failed = np.sum([~verdict for verdict in verdicts], axis=0)
     for rule, lacks in zip(filters, verdicts, strict=True):
         rows = allowed[~lacks & (failed == 1)]
-        for change in rule.relax(hosts, query, rows) if rows.size else ():
+        for change in rules.relax(rule, query, rows):
             if change.parts:
                 yield change.parts
     twice = failed == 2  # noqa: PLR2004 - a pair
@@ -71,8 +71,8 @@ def proposals_in_pairs(
     # of both filters for every nearest host.
     found.sort(key=lambda pair: -pair[2].size)
     for one, other, unsorted in found[:_PAIRS_MAX]:
-        rows = unsorted[hosts.rank[unsorted].argsort()]
-        nearest = _nearest(query, list(_offers(hosts, query, (one, other), rows)))
+        rows = unsorted[rules.hosts.rank[unsorted].argsort()]
+        nearest = _nearest(query, list(_offers(rules, query, (one, other), rows)))
         if nearest is not None:
             yield _merged(part for change in nearest.changes for part in change.parts or (change,))
 
@@ -88,23 +88,23 @@ def _merged(parts: Iterable[Relaxation]) -> tuple[Relaxation, ...]:
 
 
 def _offers(
-    hosts: HostTable, query: Query, pair: tuple[Filter, Filter], rows: Rows
+    rules: GuardedRules, query: Query, pair: tuple[Filter, Filter], rows: Rows
 ) -> Iterator[_PairedChange]:
     """Yield the changes for each host that is nearest for either filter, sorted by name."""
-    near = [_near(hosts, query, rule, rows) for rule in pair]
+    near = [_near(rules, query, rule, rows) for rule in pair]
     found = np.array(sorted(near[0] | near[1]), dtype=np.intp)
-    for row in found[hosts.rank[found].argsort()].tolist():
-        each = [rule.relax(hosts, query, np.array([row])) for rule in pair]
+    for row in found[rules.hosts.rank[found].argsort()].tolist():
+        each = [rules.relax(rule, query, np.array([row])) for rule in pair]
         if all(each):
             changes = tuple(changes[0] for changes in each)
             yield _PairedChange(row, changes, tuple(row in rows_near for rows_near in near))
 
 
-def _near(hosts: HostTable, query: Query, rule: Filter, rows: Rows) -> frozenset[int]:
+def _near(rules: GuardedRules, query: Query, rule: Filter, rows: Rows) -> frozenset[int]:
     """Return the few rows that are nearest for a filter; the first row if it names none."""
-    names = {name for change in rule.relax(hosts, query, rows) for name in change.examples}
+    names = {name for change in rules.relax(rule, query, rows) for name in change.examples}
     # Relaxations name hosts and not rows, so all nodes of a named host are included.
-    named = [row for name in names for row in hosts.host_names.of_name(name)]
+    named = [row for name in names for row in rules.hosts.host_names.of_name(name)]
     found = rows[np.isin(rows, named)] if named else rows[:1]
     return frozenset(found.tolist() or rows[:1].tolist())
 

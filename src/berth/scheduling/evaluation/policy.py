@@ -7,6 +7,7 @@ from typing import Final, Protocol, runtime_checkable
 from berth.domain.compute.decision import FilterCount, Placement, Refusal
 from berth.domain.compute.request import Operation, Request
 from berth.scheduling.evaluation.cost import Cost
+from berth.scheduling.evaluation.guarded_rules import RuleFailure
 from berth.scheduling.rules.rule import Filter, Normalisation, Weigher
 from berth.tables.host.hosts import HostTable
 
@@ -19,13 +20,15 @@ class Plan:
     """The result of a driver: one placement per instance, or a refusal and no placement.
 
     `amounts` are the resource amounts of one instance by class. `filters` contains the number of
-    hosts before and after each filter for the last instance that was evaluated.
+    hosts before and after each filter for the last instance that was evaluated. `failures` are the
+    errors of rules that cost the refusal some of its hints.
     """
 
     amounts: Mapping[str, int]
     placements: tuple[Placement, ...] = ()
     filters: tuple[FilterCount, ...] = ()
     refusal: Refusal | None = None
+    failures: tuple[RuleFailure, ...] = ()
 
 
 class Driver(Protocol):

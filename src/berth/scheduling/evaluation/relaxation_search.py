@@ -7,9 +7,9 @@ changes the request is tried out as well; any other concerns the hosts or the po
 filter depends on it.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain, combinations
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.resources import MEMORY_MB
 from berth.scheduling.evaluation.filter_chain import FilterChain
+from berth.scheduling.evaluation.guarded_rules import GuardedRules
 from berth.scheduling.evaluation.paired_relaxations import proposals_in_pairs
 from berth.scheduling.evaluation.request_changes import changes_of, concerns_request, named
 from berth.scheduling.evaluation.size_changes import RequestChange, SizeChange, sizes_of
@@ -44,6 +45,12 @@ _KB_PER_MB: Final = 1024
 _SEARCHED: Final = frozenset({"needs.groups", "needs.topology", "needs.devices"})
 _NONE: Final[frozenset[int]] = frozenset()
 
+# What errors of the search itself are reported under.
+_SEARCH: Final = "relaxations"
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
 
 class _Tried(NamedTuple):
     """A change to a request, the changed query, and the hosts that it would win.
@@ -59,12 +66,20 @@ class _Tried(NamedTuple):
 class RelaxationSearch:
     """Finds the relaxations of one refused instance.
 
+    An error of a filter, or of the search itself, loses the changes that depend on it.
+
+    Args:
+        rules: calls the filters on the table, and keeps their errors.
+        filters: the filters that ran.
+        reduction: the hosts that the request allows by name.
+
     Attributes:
         is_complete: whether all pairs of changes were tried.
     """
 
-    def __init__(self, hosts: HostTable, filters: FilterChain, reduction: Reduction) -> None:
-        self._hosts = hosts
+    def __init__(self, rules: GuardedRules, filters: FilterChain, reduction: Reduction) -> None:
+        self._hosts = rules.hosts
+        self._rules = rules
         self._filters = (*filters.filters, *filters.group_rules)
         self._allowed = np.flatnonzero(reduction.mask)
         self._order: Sequence[int] = range(len(self._filters))
@@ -82,6 +97,9 @@ class RelaxationSearch:
         Args:
             query: the query of the instance.
         """
+        return self._guarded(self._ordered_singles, query) or []
+
+    def _ordered_singles(self, query: Query) -> list[Relaxation]:
         removed = [np.count_nonzero(~verdict) for verdict in self._verdicts(query)]
         # Most changes do not affect the filters that remove the most hosts, so few hosts are left
         # for the others. Filters for trees and hardware take the most time.
@@ -117,7 +135,7 @@ class RelaxationSearch:
         found: list[Mask] = []
         for rule in self._filters:
             self._cost += self._allowed.size
-            verdict = rule.keep(self._hosts, query, self._allowed)
+            verdict = self._rules.keep(rule, query, self._allowed)
             found.append(
                 np.ones(self._allowed.size, dtype=np.bool_) if verdict is None else verdict
             )
@@ -129,14 +147,27 @@ class RelaxationSearch:
         for rule, verdict in zip(self._filters, verdicts, strict=True):
             rows = self._allowed[~verdict & (failed == 1)]
             if rows.size:
-                proposed = rule.relax(self._hosts, query, rows)
+                proposed = self._rules.relax(rule, query, rows)
                 yield from (one for one in proposed if not one.parts)
 
     def _named(self, query: Query, relaxation: Relaxation) -> _Tried | None:
         """Return the change to the request that a relaxation describes; None if it is not one."""
         sizes = tuple(self._hosts.numa.pages_kb)
-        change = named(query.request, query.group, sizes, relaxation)
+        try:
+            change = named(query.request, query.group, sizes, relaxation)
+        except Exception as error:  # noqa: BLE001 - only this proposal is lost
+            self._rules.note(relaxation.filter, error)
+            lost = RequestChange(relaxation.subject, relaxation.what, query.request)
+            return _Tried(lost, None, self._allowed[:0])
         return None if change is None else self._try(query, change)
+
+    def _guarded(self, find: Callable[_P, _T | None], *args: _P.args, **kw: _P.kwargs) -> _T | None:
+        """Return what a function finds; None after an error, which loses only this result."""
+        try:
+            return find(*args, **kw)
+        except Exception as error:  # noqa: BLE001 - a refusal must not fail for a hint
+            self._rules.note(_SEARCH, error)
+            return None
 
     def _tried(self, query: Query, without: Collection[int] = _NONE) -> Iterator[_Tried]:
         """Yield the changes to the request, whether they help or not.
@@ -148,7 +179,7 @@ class RelaxationSearch:
         done: set[str] = set()
         sizes: list[_Tried] = []
         for size in sizes_of(query.request):
-            smallest = self._smallest(query, size, without)
+            smallest = self._guarded(self._smallest, query, size, without)
             if smallest is not None:
                 sizes.append(smallest)
                 done.add(size.series)
@@ -242,7 +273,7 @@ class RelaxationSearch:
                 if not size.allows(reduced - more):
                     continue
                 query = least._replace(request=size.reduced(reduced - more))
-                verdict = rule.keep(self._hosts, query, rows)
+                verdict = self._rules.keep(rule, query, rows)
                 rows = rows[:0] if verdict is None else rows[~verdict]
             if rows.size in {0, before}:
                 return
@@ -251,10 +282,10 @@ class RelaxationSearch:
     def _increases(self, rule: Filter, query: Query, size: SizeChange, rows: Rows) -> list[int]:
         """Return the increases of a size that a filter proposes for the rows that it removes."""
         try:
-            verdict = rule.keep(self._hosts, query, rows)
+            verdict = self._rules.keep(rule, query, rows)
             if verdict is None or verdict.all():
                 return []
-            proposed = rule.relax(self._hosts, query, rows[~verdict])
+            proposed = self._rules.relax(rule, query, rows[~verdict])
         except InvalidInputError:
             return []
         return [
@@ -272,6 +303,9 @@ class RelaxationSearch:
         except InvalidInputError:
             # The changed request is invalid, so the change cannot be made alone.
             return _Tried(change, None, self._allowed[:0])
+        except Exception as error:  # noqa: BLE001 - only this change is lost
+            self._rules.note(_SEARCH, error)
+            return _Tried(change, None, self._allowed[:0])
 
     def _rows(self, query: Query, without: Collection[int] = _NONE) -> Rows:
         """Return the allowed hosts that pass all filters except for some."""
@@ -282,7 +316,7 @@ class RelaxationSearch:
             if index not in without:
                 rule = self._filters[index]
                 self._cost += rows.size
-                verdict = rule.keep(self._hosts, query, rows)
+                verdict = self._rules.keep(rule, query, rows)
                 rows = rows if verdict is None else rows[verdict]
         return rows
 
@@ -314,9 +348,12 @@ class RelaxationSearch:
         result may contain a proposal of more than two changes. `is_complete` tells whether an empty
         result means that there is no pair.
         """
+        return self._guarded(self._few_pairs, query) or []
+
+    def _few_pairs(self, query: Query) -> list[Relaxation]:
         verdicts = self._verdicts(query)
-        proposed = proposals_in_pairs(self._hosts, query, self._filters, verdicts, self._allowed)
-        found = [one for parts in proposed if (one := self._combined(query, parts)) is not None]
+        proposed = proposals_in_pairs(self._rules, query, self._filters, verdicts, self._allowed)
+        found = [one for parts in proposed if (one := self._guarded(self._combined, query, parts))]
         if not any(len(one.parts) == _PAIR for one in found):
             found = self._tried_pairs(query, verdicts) or found
         # Of proposals with equally many changes, those that win the most hosts come first.
@@ -352,9 +389,9 @@ class RelaxationSearch:
         for rule in self._filters:
             if rule.name != part.filter:
                 continue
-            verdict = rule.keep(self._hosts, query, here)
+            verdict = self._rules.keep(rule, query, here)
             if verdict is not None and not verdict[0]:
-                proposed = rule.relax(self._hosts, query, here)
+                proposed = self._rules.relax(rule, query, here)
                 return any(_includes(part, one) for one in proposed)
         return True
 
@@ -405,29 +442,34 @@ class RelaxationSearch:
         for one, other in combinations(sizes_of(query.request), 2):
             if self._is_too_costly():
                 return
-            most = _valid_times(one)
-            tops = {ladder[-1] for ladder in self._ladders(one, most)}
-            for times in sorted(tops | set(self._exact_times(query, one, most)), reverse=True):
-                if self._is_too_costly():
-                    return
-                first = self._try(query, one.by(times))
-                if first.query is None:
-                    continue
-                second = self._smallest_of(first.query, other.subject)
-                if second is None:
-                    continue
-                # After the second reduction, a smaller first one may be enough.
-                reduced = self._try(query, other.by(-(second.change.change or 0) // other.step))
-                least = (
-                    None if reduced.query is None else self._smallest_of(reduced.query, one.subject)
-                )
-                if least is not None:
-                    first, second = least, second._replace(rows=least.rows)
-                part = Relaxation("request", one.subject, first.change.text, 0)
-                name = self._filter_of(verdicts, second.rows)
-                both = second.change if least is None else least.change
-                yield _pair(part, self._relaxation(second, name)), both.request
-                break
+            pair = self._guarded(self._pair_of_sizes, query, verdicts, one, other)
+            if pair is not None:
+                yield pair
+
+    def _pair_of_sizes(
+        self, query: Query, verdicts: Sequence[Mask], one: SizeChange, other: SizeChange
+    ) -> tuple[Relaxation, Request] | None:
+        most = _valid_times(one)
+        tops = {ladder[-1] for ladder in self._ladders(one, most)}
+        for times in sorted(tops | set(self._exact_times(query, one, most)), reverse=True):
+            if self._is_too_costly():
+                return None
+            first = self._try(query, one.by(times))
+            if first.query is None:
+                continue
+            second = self._smallest_of(first.query, other.subject)
+            if second is None:
+                continue
+            # After the second reduction, a smaller first one may be enough.
+            reduced = self._try(query, other.by(-(second.change.change or 0) // other.step))
+            least = None if reduced.query is None else self._smallest_of(reduced.query, one.subject)
+            if least is not None:
+                first, second = least, second._replace(rows=least.rows)
+            part = Relaxation("request", one.subject, first.change.text, 0)
+            name = self._filter_of(verdicts, second.rows)
+            both = second.change if least is None else least.change
+            return _pair(part, self._relaxation(second, name)), both.request
+        return None
 
     def _smallest_of(self, query: Query, subject: str) -> _Tried | None:
         for size in sizes_of(query.request):
@@ -443,7 +485,7 @@ class RelaxationSearch:
             rows = self._allowed[~verdict]
             if not rows.size or not any(
                 not concerns_request(query.request, one) and self._named(query, one) is None
-                for one in rule.relax(self._hosts, query, rows)
+                for one in self._rules.relax(rule, query, rows)
             ):
                 continue
             for first in self._tried(query, (index,)):
@@ -451,7 +493,7 @@ class RelaxationSearch:
                     return
                 if first.query is None or not first.rows.size:
                     continue
-                for second in rule.relax(self._hosts, first.query, first.rows):
+                for second in self._rules.relax(rule, first.query, first.rows):
                     part = Relaxation("request", first.change.subject, first.change.text, 0)
                     if not concerns_request(first.query.request, second):
                         yield _pair(part, second), first.change.request

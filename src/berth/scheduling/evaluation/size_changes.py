@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
-from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.flavor import SIZE_MAX, Flavor
 from berth.domain.compute.request import Request
 from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.cpu_sets import parse_cpus
@@ -72,10 +72,12 @@ class SizeChange:
     def allows(self, amount: int) -> bool:
         """Return whether a flavor may have the size reduced by an amount, or increased if < 0."""
         try:
-            self.reduced(amount)
+            flavor = self.reduced(amount).flavor
         except InvalidInputError:
             return False
-        return True
+        # Only a flavor of a state file may be above the limit of the API, and may become smaller.
+        sizes = (flavor.vcpus, flavor.memory_mb, flavor.root_gb)
+        return amount >= 0 or max(sizes) <= SIZE_MAX
 
     def by(self, times: int) -> RequestChange:
         """Return the change that reduces the size by a number of steps, or increases it if < 0.

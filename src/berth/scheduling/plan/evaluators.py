@@ -12,6 +12,7 @@ from berth.scheduling.engine.request_profile import RequestProfile
 from berth.scheduling.evaluation.assignments import Assigner
 from berth.scheduling.evaluation.explain import explain_refusal
 from berth.scheduling.evaluation.filter_chain import FilterChain
+from berth.scheduling.evaluation.guarded_rules import GuardedRules, RuleFailure
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.evaluation.ranking import Ranking
 from berth.scheduling.rules.reduction import is_reduced, reduce_hosts
@@ -33,6 +34,13 @@ class Evaluation(NamedTuple):
     counts: Callable[[], tuple[FilterCount, ...]]
 
 
+class Explanation(NamedTuple):
+    """The refusal of an instance, and the errors of rules that cost it some of its hints."""
+
+    refusal: Refusal
+    failures: tuple[RuleFailure, ...]
+
+
 class Evaluator(Protocol):
     """Evaluates the table for the instances of one request, one after another."""
 
@@ -50,8 +58,8 @@ class Evaluator(Protocol):
         """Return the hosts that an instance may go to; there may be none."""
         ...
 
-    def explain_refusal(self, query: Query, placed: Sequence[int]) -> Refusal:
-        """Return the refusal of an instance; `placed` are the rows of the instances before it."""
+    def explain_refusal(self, query: Query, placed: Sequence[int]) -> Explanation:
+        """Explain the refusal of an instance; `placed` are the rows of the instances before it."""
         ...
 
 
@@ -71,9 +79,11 @@ class FullEvaluator:
         rows = np.flatnonzero(survivors.mask)
         return Evaluation(self._rank(self._hosts, query, rows), lambda: survivors.counts)
 
-    def explain_refusal(self, query: Query, placed: Sequence[int]) -> Refusal:
+    def explain_refusal(self, query: Query, placed: Sequence[int]) -> Explanation:
         """See `Evaluator.explain_refusal`."""
-        return explain_refusal(self._hosts, query, self.chain, self._reduction, placed=placed)
+        rules = GuardedRules(self._hosts)
+        refusal = explain_refusal(rules, query, self.chain, self._reduction, placed=placed)
+        return Explanation(refusal, rules.failures)
 
 
 class CachedEvaluator:
@@ -115,7 +125,7 @@ class CachedEvaluator:
             self._full = self._make_full()
         return self._full.evaluate(query)
 
-    def explain_refusal(self, query: Query, placed: Sequence[int]) -> Refusal:
+    def explain_refusal(self, query: Query, placed: Sequence[int]) -> Explanation:
         """See `Evaluator.explain_refusal`."""
         return (self._full or self._make_full()).explain_refusal(query, placed)
 

@@ -127,8 +127,9 @@ def _plan(hosts: HostTable, first: Query, evaluator: Evaluator, run: _PlanRun) -
                 query = Query(first.request, first.needs, first.now_s, first.group, uuid)
             evaluation = evaluator.evaluate(query)
             if not evaluation.ranked.size:
-                refusal = evaluator.explain_refusal(query, [one.row for one in choices])
-                return Plan(first.needs.amounts, filters=evaluation.counts(), refusal=refusal)
+                refusal, failures = evaluator.explain_refusal(query, [one.row for one in choices])
+                counts = evaluation.counts()
+                return Plan(first.needs.amounts, (), counts, refusal, failures)
             choice = _choose(hosts, query, evaluator, evaluation.ranked, run)
             choices.append(choice)
             # A single instance needs no trial placement, because no later instance depends on it.

@@ -7,6 +7,8 @@ from berth.domain.compute.decision import Decision, TriedDecision, Verdict
 from berth.domain.compute.request import Request
 from berth.ports.clock import Clock
 from berth.ports.observer import NO_OBSERVER, Observer
+from berth.ports.telemetry import Telemetry
+from berth.scheduling.evaluation.guarded_rules import RuleFailure
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.plan.capacity import Capacity, capacity_for
 from berth.scheduling.plan.group_policies import plan_with_group_policy
@@ -19,6 +21,8 @@ from berth.services.servers.moves import is_move, outside_server_group
 
 # At most this many variants of a policy are cached. Each takes a few hundred bytes.
 _VARIANTS_MAX: Final = 256
+# A filter that fails does so for many refusals.
+_TELL_EVERY_S: Final = 60.0
 # A trial placement takes about 0.25 ms, during which the process serves nothing else.
 _TRIALS_MAX: Final = 2_000
 
@@ -45,11 +49,14 @@ class DecisionService:
         policies: PolicyInForce,
         clock: Clock,
         observer: Observer = NO_OBSERVER,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._replica = replica
         self._policies = policies
         self._clock = clock
         self._observer = observer
+        self._telemetry = telemetry
+        self._told_s: dict[str, float] = {}
         self.contention = Contention()
         # The policy in force, and its variants with a larger subset, by size. A scheduler that
         # competes with others needs one for each decision.
@@ -98,6 +105,9 @@ class DecisionService:
         moves = is_move(request)
         with outside_server_group(hosts, request.instance_uuids[0]) if moves else nullcontext():
             plan = plan_with_group_policy(hosts, request, policy, now_s=now_s, seed=seed)
+        for failure in plan.failures:
+            self._observer.rule_failed(failure.rule, failure.error)
+            self._tell(failure, request, now_s)
         # The duration covers only the plan, not the building of the record.
         duration_us = (self._clock.ticks_ns() - began_ns) // 1000
         return Decision(
@@ -117,6 +127,18 @@ class DecisionService:
             refusal=plan.refusal,
             attempts=attempt,
             chosen_among=max(policy.host_subset_size, 1),
+        )
+
+    def _tell(self, failure: RuleFailure, request: Request, now_s: float) -> None:
+        """Log an error of a rule, at most once a minute for each rule."""
+        if self._telemetry is None:
+            return
+        # A clock that was set back must not silence the log.
+        if 0 <= now_s - self._told_s.get(failure.rule, -_TELL_EVERY_S) < _TELL_EVERY_S:
+            return
+        self._told_s[failure.rule] = now_s
+        self._telemetry.failure(
+            "rule_failed", failure.error, filter=failure.rule, request_id=request.request_id
         )
 
     def _under_contention(self, policy: Policy) -> Policy:

@@ -17,6 +17,7 @@ from berth.ports.measures import (
     HEARTBEATS,
     REFUSALS,
     RETRIES,
+    RULE_FAILURES,
     TASK_SECONDS,
     TASKS,
 )
@@ -71,6 +72,10 @@ class MetricsObserver(NullObserver):
     def build_failed(self, cause: FailureCause) -> None:
         """See `Observer.build_failed`."""
         self._metrics.add(FAILED_BUILDS, (cause,))
+
+    def rule_failed(self, rule: str, error: Exception) -> None:  # noqa: ARG002 - the port's signature
+        """See `Observer.rule_failed`."""
+        self._metrics.add(RULE_FAILURES, (rule,))
 
     def _count_claim(self, outcome: Outcome) -> None:
         self._metrics.add(CLAIMS, (outcome_label(outcome),))
@@ -181,6 +186,11 @@ class CombinedObserver:
         """See `Observer.build_failed`."""
         for one in self._observers:
             one.build_failed(cause)
+
+    def rule_failed(self, rule: str, error: Exception) -> None:
+        """See `Observer.rule_failed`."""
+        for one in self._observers:
+            one.rule_failed(rule, error)
 
 
 @contextmanager

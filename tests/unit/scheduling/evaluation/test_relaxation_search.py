@@ -1,17 +1,21 @@
 """Tests for relaxations that concern several filters, and for those that are not offered."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
+import numpy as np
 import pytest
 
 from berth.domain.compute.decision import Refusal, Relaxation
-from berth.domain.compute.flavor import Flavor
+from berth.domain.compute.flavor import SIZE_MAX, Flavor
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
+from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.numa import MemoryPages, NumaCell
 from berth.domain.inventory.resources import AMOUNT_MAX, Inventory
 from berth.scheduling.evaluation import relaxation_search
+from berth.scheduling.evaluation.policy import Plan
 from berth.scheduling.evaluation.request_changes import named
 from berth.scheduling.filters import (
     aggregate_membership,
@@ -21,8 +25,10 @@ from berth.scheduling.filters import (
     has_exact_amounts,
     within_ratios,
 )
-from berth.scheduling.rules.rule import Filter
+from berth.scheduling.rules.rule import Filter, Query, Reads, Relax
+from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.host.feed import table_of
+from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import (
     NOW_S,
     Box,
@@ -57,7 +63,19 @@ def refuse(
     *members: tuple[str, str],
     others: Sequence[Filter] = (),
 ) -> Refusal:
-    """Return the refusal of a request; `members` are pairs of a group and the box of its member.
+    """Return the refusal of a request; see `planned`."""
+    refusal = planned(boxes, request, *members, others=others).refusal
+    assert refusal is not None
+    return refusal
+
+
+def planned(
+    boxes: Sequence[Box],
+    request: Request,
+    *members: tuple[str, str],
+    others: Sequence[Filter] = (),
+) -> Plan:
+    """Return the plan of a request; `members` are pairs of a group and the box of its member.
 
     `others` are filters that the policy has in addition.
     """
@@ -70,9 +88,7 @@ def refuse(
     ]
     aggregates = [zone("az1"), zone("az2", *(box.name for box in boxes))]
     snapshot = snapshot_of(boxes, groups=GROUPS, instances=instances, aggregates=aggregates)
-    plan = policy.driver.plan(table_of(snapshot), request, policy, now_s=NOW_S, seed=0)
-    assert plan.refusal is not None
-    return plan.refusal
+    return policy.driver.plan(table_of(snapshot), request, policy, now_s=NOW_S, seed=0)
 
 
 def wanting(specs: Mapping[str, str], **changes: object) -> Request:
@@ -276,10 +292,155 @@ def test_a_search_that_is_cut_short_claims_nothing_about_pairs(
     )
 
 
-@pytest.mark.parametrize(("more_mb", "is_change"), [(1, True), (AMOUNT_MAX, False)])
+@pytest.mark.parametrize(
+    ("more_mb", "is_change"),
+    [(1, True), (SIZE_MAX - 4096, True), (SIZE_MAX - 4095, False), (AMOUNT_MAX, False)],
+)
 def test_an_amount_beyond_the_limit_of_flavors_is_no_change(more_mb: int, is_change: bool) -> None:
     """A filter may propose more than a flavor can have; this is no error, but not suggested."""
     text = f"{more_mb:,} MB more memory: 1 host"
     hint = Relaxation("ExactRamFilter", "MEMORY_MB", text, 1, change=more_mb)
     change = named(wanting({}), None, (), hint)
     assert (change is not None) is is_change
+
+
+@pytest.mark.parametrize(
+    ("exact_mb", "text"),
+    [
+        (8_192, "without trait X and 4,096 MB more memory: 1 host"),
+        (SIZE_MAX, f"without trait X and {SIZE_MAX - 4096:,} MB more memory: 1 host"),
+        (SIZE_MAX + 1, None),
+        (AMOUNT_MAX + 1, None),
+    ],
+)
+def test_an_exact_amount_beyond_the_limit_of_flavors_is_not_suggested(
+    exact_mb: int, text: str | None
+) -> None:
+    """A filter may require more than a flavor can have; the search leaves it out without error."""
+    box = Box("a", inventories=sized(8, AMOUNT_MAX, 100))
+    plan = planned([box], wanting({"trait:X": "required"}), others=[exactly(exact_mb)])
+    assert plan.refusal is not None
+    assert plan.failures == ()
+    assert [one.text for one in plan.refusal.relaxations] == ([] if text is None else [text])
+
+
+def exactly(memory_mb: int) -> Filter:
+    """Return a filter that requires a flavor with exactly so much memory on every host."""
+
+    def keep(_hosts: HostTable, query: Query, rows: Selection) -> Mask:
+        return np.full(count_of(rows), query.request.flavor.memory_mb == memory_mb)
+
+    def relax(hosts: HostTable, query: Query, rows: Rows) -> list[Relaxation]:
+        more = memory_mb - query.request.flavor.memory_mb
+        text = f"{abs(more):,} MB {'more' if more > 0 else 'less'} memory"
+        names = hosts.names(rows)
+        return [Relaxation("Exactly", "MEMORY_MB", f"{text}: 1 host", 1, more, names)]
+
+    reads = Reads(("flavor.memory_mb",), ())
+    return Filter("Exactly", keep, lambda *_: "it is another amount", relax, reads)
+
+
+# ---- filters that fail --------------------------------------------------------------------------
+
+
+def failing(
+    part: str, *, refuses: Callable[[Query], bool] = lambda _: True, error: type[Exception]
+) -> Filter:
+    """Return a filter that removes every host, and of which one part raises an error.
+
+    `refuses` tells for which queries. `keep` fails only for those that it does not refuse.
+    """
+
+    def keep(_hosts: HostTable, query: Query, rows: Selection) -> Mask:
+        if part == "keep" and not refuses(query):
+            raise error("keep")
+        return np.full(count_of(rows), not refuses(query))
+
+    def why(_hosts: HostTable, _query: Query, _row: int) -> str:
+        if part == "why":
+            raise error("why")
+        return "it is closed"
+
+    def relax(_hosts: HostTable, query: Query, _rows: Rows) -> Iterator[Relaxation]:
+        if part == "relax":
+            raise error("relax")
+        if has_rack(query):
+            yield Relaxation("Failing", "rack", "without the extra spec rack: 1 host", 1)
+        if part == "late":
+            raise error("late")
+
+    reads = Reads(("flavor.extra_specs",), ())
+    return Filter("Failing", keep, why, cast("Relax", relax), reads)
+
+
+def has_rack(query: Query) -> bool:
+    """Return whether the flavor has the extra spec `rack`."""
+    return "rack" in query.request.flavor.extra_specs
+
+
+@pytest.mark.parametrize("error", [ValueError, InvalidInputError, OverflowError])
+@pytest.mark.parametrize("part", ["relax", "late"])
+def test_a_filter_that_fails_loses_only_its_own_changes(part: str, error: type[Exception]) -> None:
+    """The changes that the search finds itself are offered, and the error is returned."""
+    if error is InvalidInputError:
+        error = cast("type[Exception]", lambda text: InvalidInputError("flavor", text))
+    rule = failing(part, refuses=has_rack, error=error)
+    plan = planned([Box("a")], wanting({"rack": "r1"}), others=[rule])
+    assert plan.refusal is not None
+    assert [one.text for one in plan.refusal.relaxations] == ["without the extra spec rack: 1 host"]
+    assert [one.rule for one in plan.failures] == ["Failing"]
+    assert part in str(plan.failures[0].error)
+
+
+@pytest.mark.parametrize("part", ["relax", "late", "keep"])
+def test_a_refusal_does_not_deny_the_changes_that_an_error_has_lost(part: str) -> None:
+    """If a filter fails, the message does not say that no change helps."""
+    refuses = has_rack if part == "keep" else lambda _: True
+    rule = failing(part, refuses=refuses, error=ValueError)
+    plan = planned([Box("a")], wanting({"rack": "r1"}), others=[rule])
+    assert plan.refusal is not None
+    assert plan.refusal.relaxations == ()
+    assert plan.refusal.message.endswith("Not every change was tried, because a rule failed.")
+    assert [(one.rule, type(one.error)) for one in plan.failures] == [("Failing", ValueError)]
+
+
+@pytest.mark.parametrize("part", ["relax", "late"])
+def test_a_filter_that_fails_for_one_host_of_a_pair_loses_only_that_pair(part: str) -> None:
+    """Two filters remove the host; the one that works still takes part in other pairs."""
+    rule = failing(part, refuses=has_rack, error=ValueError)
+    specs = {"rack": "r1", "trait:X": "required"}
+    plan = planned([Box("a")], wanting(specs), others=[rule])
+    assert plan.refusal is not None
+    assert [one.text for one in plan.refusal.relaxations] == [
+        "without trait X and without the extra spec rack: 1 host"
+    ]
+
+
+def test_a_filter_that_cannot_say_why_it_removes_a_host_is_named_all_the_same() -> None:
+    """The count of removed hosts and the changes do not depend on the reason."""
+    rule = failing("why", refuses=has_rack, error=KeyError)
+    plan = planned([Box("a")], wanting({"rack": "r1"}), others=[rule])
+    assert plan.refusal is not None
+    (count,) = [one for one in plan.refusal.filters if one.before > one.after]
+    assert count.removed_examples == (
+        "a: the reason is unknown, because the filter failed: KeyError",
+    )
+    assert [one.hosts for one in plan.refusal.relaxations] == [1]
+
+
+@pytest.mark.parametrize("name", ["sizes_of", "changes_of", "proposals_in_pairs"])
+def test_an_error_of_the_search_loses_hints_but_not_the_refusal(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A fault of the search itself costs hints, and is returned like that of a filter."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(relaxation_search, name, fail)
+    specs = {"trait:X": "required", "trait:Y": "required"}
+    plan = planned([Box("a")], wanting(specs))
+    assert plan.refusal is not None
+    assert plan.refusal.filters
+    assert [one.rule for one in plan.failures] == ["relaxations"]
+    assert plan.refusal.message.endswith("Not every change was tried, because a rule failed.")

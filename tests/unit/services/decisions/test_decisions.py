@@ -1,17 +1,20 @@
 """Tests for dry runs and for decisions under contention."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from berth.domain.compute.decision import Decision, TriedDecision, Verdict
+from berth.domain.compute.decision import Decision, Relaxation, TriedDecision, Verdict
+from berth.ports.observer import NullObserver
 from berth.scheduling.drivers import chance
 from berth.scheduling.evaluation.ranking import FullRanking
 from berth.scheduling.evaluation.weighing import weigh
 from berth.scheduling.plan import inspection
 from berth.scheduling.plan.inspection import inspect
 from berth.scheduling.rules.rule import Normalisation, Query, Weigher
+from berth.services.decisions.decisions import DecisionService
 from berth.tables.columnar.bitsets import Rows
 from berth.tables.host.hosts import HostTable
 from berth.testing.builders import make_flavor, make_request
@@ -74,6 +77,38 @@ async def test_nothing_is_told_where_no_weigher_chose(monkeypatch: pytest.Monkey
     monkeypatch.setattr(wiring, "POLICY", by_chance)
     tried = desk.decision_service.try_out(make_request(2))
     assert (tried.verdict, tried.counterfactuals) == (Verdict.PLACED, ())
+
+
+async def test_an_error_of_a_filter_is_logged_once_a_minute_and_counted_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A filter that cannot propose changes costs a refusal its hints, and operators learn of it."""
+    desk, counts = await open_desk(Fleet(hosts=2)), Counter[str]()
+
+    class Counting(NullObserver):
+        def rule_failed(self, rule: str, error: Exception) -> None:
+            assert isinstance(error, ZeroDivisionError)
+            counts[rule] += 1
+
+    def fail(*_: object) -> tuple[Relaxation, ...]:
+        raise ZeroDivisionError
+
+    broken = [
+        replace(one, relax=fail) if one.name == "ResourcesFilter" else one
+        for one in wiring.POLICY.filters
+    ]
+    monkeypatch.setattr(wiring, "POLICY", replace(wiring.POLICY, filters=tuple(broken)))
+    service = DecisionService(desk.replica, desk.policies, desk.clock, Counting(), desk.told)
+    wide = replace(make_request(1), flavor=make_flavor(vcpus=9_999))
+    for _ in range(3):
+        decision = service.decide(wide)
+        assert decision.refusal is not None
+        assert decision.refusal.filters
+    assert counts == {"ResourcesFilter": 3}
+    assert desk.told.failed == ["rule_failed"]
+    monkeypatch.setattr(desk.clock, "now_s", lambda: 10.0**10)
+    service.decide(wide)
+    assert desk.told.failed == ["rule_failed"] * 2
 
 
 async def test_who_loses_claims_to_others_chooses_among_more_hosts() -> None:

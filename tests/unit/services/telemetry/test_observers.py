@@ -6,7 +6,15 @@ from dataclasses import replace
 
 from berth.domain.compute.decision import FilterCount, Refusal, RefusalCode, Verdict
 from berth.domain.compute.request import Request
-from berth.ports.measures import CLAIMS, DECISION_SECONDS, DECISIONS, HEARTBEATS, REFUSALS, RETRIES
+from berth.ports.measures import (
+    CLAIMS,
+    DECISION_SECONDS,
+    DECISIONS,
+    HEARTBEATS,
+    REFUSALS,
+    RETRIES,
+    RULE_FAILURES,
+)
 from berth.ports.observer import Observer
 from berth.ports.telemetry import Measure, Metrics, Span, Tracer
 from berth.services.decisions.decisions import DecisionService
@@ -122,6 +130,15 @@ def test_a_refusal_names_the_filter() -> None:
         assert counts.of(CLAIMS) == {}
 
     run_virtually(main)
+
+
+def test_an_error_of_a_rule_is_counted_under_its_name() -> None:
+    """Every observer of a process receives the errors of rules."""
+    counts = Counts()
+    CombinedObserver([MetricsObserver(counts), MetricsObserver(counts)]).rule_failed(
+        "TraitsFilter", ValueError("x")
+    )
+    assert counts.of(RULE_FAILURES) == {("TraitsFilter",): 2}
 
 
 def test_a_lost_race_is_counted() -> None:
