@@ -1,18 +1,23 @@
 """Tests for the engine, which caches request profiles unless a rule prevents it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from berth.domain.hardware.assignment import Assignment, CellShare, DeviceShare
+from berth.domain.hardware.numa import NumaCell
+from berth.domain.hardware.pci import PciPool
 from berth.scheduling.engine.engine import Engine, engine_of
-from berth.scheduling.filters import fits_resources, is_trusted
+from berth.scheduling.filters import fits_numa, fits_resources, has_devices, is_trusted
 from berth.scheduling.rules.rule import Filter, Query, Reads, Weigher
 from berth.scheduling.weighers import build_failures, free_resources
-from berth.tables.host.feed import table_of
+from berth.tables.columnar.journal import GROUPS
+from berth.tables.host.feed import apply_event, table_of
+from berth.tables.host.holding import hold
 from berth.tables.host.hosts import HostTable
-from berth.testing.fleets import NOW_S, Box, asking, policy_of, snapshot_of
+from berth.testing.fleets import NOW_S, Box, asking, policy_of, resident, snapshot_of
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -119,3 +124,58 @@ def test_a_changed_host_is_weighed_again() -> None:
         assert found is not None
         assert hosts.name(found.best(query, 2)[0]) == better
         assert found.scored(query, found.best(query, 1))[0].score == 1.0
+
+
+# ---- hardware that changes ----------------------------------------------------------------------
+
+ALIASES = ({"name": "gpu", "vendor_id": "10de", "product_id": "1eb8"},)
+GPU = PciPool("10de", "1eb8", numa_node=0)
+CELL = NumaCell(0, frozenset(), frozenset(range(4)), memory_mb=4096)
+ASH = Box("ash", numa_cells=(CELL,), pci_pools=(GPU,))
+TAKEN = Assignment(
+    numa=(CellShare(0, 64, pinned=tuple((n, n) for n in range(4))),),
+    devices=(DeviceShare(GPU.key, 1, "gpu"),),
+)
+
+
+def lose_hardware(hosts: HostTable) -> None:
+    """Have the host reported without NUMA cells and devices; only the group `host` changes."""
+    apply_event(hosts, snapshot_of([Box("ash")]).hosts[0])
+
+
+def add_instance(hosts: HostTable) -> None:
+    """Report an instance with the hardware; only the group `instances` changes."""
+    apply_event(hosts, replace(resident("old", ASH), assignment=TAKEN))
+
+
+def hold_hardware(hosts: HostTable) -> None:
+    """Hold the hardware for a claim; only the group `used` changes."""
+    hold(hosts, 0, {}, TAKEN)
+
+
+@pytest.mark.parametrize("change", [lose_hardware, add_instance, hold_hardware])
+@pytest.mark.parametrize(
+    ("rule", "specs"),
+    [
+        (fits_numa.build(pci_aliases=ALIASES), {"hw:cpu_policy": "dedicated"}),
+        (has_devices.build(pci_aliases=ALIASES), {"pci_passthrough:alias": "gpu:1"}),
+    ],
+)
+def test_a_kept_verdict_on_hardware_ends_with_each_change_of_it(
+    rule: Filter, specs: dict[str, str], change: Callable[[HostTable], None]
+) -> None:
+    """Cells and devices change with the host, its instances and holds, each of them alone."""
+    hosts = table_of(snapshot_of([ASH]))
+    policy = policy_of(filters=[rule], weighers=[])
+    request, at = asking(specs=specs), {group: hosts.journal.position(group) for group in GROUPS}
+
+    def is_refused() -> bool:
+        plan = policy.driver.plan(hosts, request, policy, now_s=NOW_S, seed=0)
+        return plan.refusal is not None
+
+    assert not is_refused()
+    assert not is_refused()
+    assert is_cached(engine_of(hosts, policy), query_of(specs))
+    change(hosts)
+    assert len([group for group in GROUPS if hosts.journal.since(group, at[group])]) == 1
+    assert is_refused()
