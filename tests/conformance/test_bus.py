@@ -22,6 +22,9 @@ class Silence:
     def event(self, name: str, **fields: object) -> None:
         """Discard an event."""
 
+    def warning(self, name: str, **fields: object) -> None:
+        """Discard an event."""
+
     def failure(self, name: str, error: BaseException, **fields: object) -> None:
         """Discard a failure."""
 

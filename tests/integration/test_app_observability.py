@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.adapters.system import SystemClock
+from berth.adapters.system import LogTelemetry, SystemClock
 from berth.app.observability import observe
 from berth.config.settings import MetricsSettings, Settings, TracingSettings
 from berth.config.settings_reader import read_settings
@@ -28,7 +28,7 @@ sys.exit("opentelemetry" in sys.modules or "requests" in sys.modules)
 
 def test_metrics_are_on_and_spans_are_not() -> None:
     """Metrics are enabled by default; spans and the metrics address are not."""
-    seen = observe(Settings(), "up", SystemClock())
+    seen = observe(Settings(), "up", SystemClock(), LogTelemetry("up"))
     assert seen.metrics is not None
     assert seen.tracer is None
     assert seen.listen is None
@@ -37,7 +37,7 @@ def test_metrics_are_on_and_spans_are_not() -> None:
 def test_nobody_has_to_look() -> None:
     """With metrics disabled, a process has neither metrics nor a batch callback."""
     settings = Settings(metrics=MetricsSettings(enabled=False))
-    seen = observe(settings, "up", SystemClock())
+    seen = observe(settings, "up", SystemClock(), LogTelemetry("up"))
     assert seen.metrics is None
     assert seen.on_batch is None
 
@@ -46,7 +46,12 @@ def test_nobody_has_to_look() -> None:
 def test_an_address_must_be_one(listen: str) -> None:
     """A wrong address for metrics is refused, and the error names the setting."""
     with pytest.raises(InvalidInputError, match=r"(?i)metrics.listen"):
-        observe(read_settings(None, {"BERTH_METRICS_LISTEN": listen}, {}), "up", SystemClock())
+        observe(
+            read_settings(None, {"BERTH_METRICS_LISTEN": listen}, {}),
+            "up",
+            SystemClock(),
+            LogTelemetry("up"),
+        )
 
 
 @pytest.mark.parametrize("endpoint", ["collector:4318", "http://user:s3same@host/", "ftp://host/"])

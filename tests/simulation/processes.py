@@ -79,6 +79,10 @@ class Journal:
         """Count an event."""
         self.told[name] = self.told.get(name, 0) + 1
 
+    def warning(self, name: str, **fields: object) -> None:
+        """Count an event."""
+        self.event(name)
+
     def failure(self, name: str, error: BaseException, **fields: object) -> None:
         """Count a failure and keep its error."""
         self.event(name)

@@ -81,6 +81,10 @@ class LogTelemetry:
         """See `Telemetry.event`."""
         self._log.info(name, **fields)
 
+    def warning(self, name: str, **fields: object) -> None:
+        """See `Telemetry.warning`."""
+        self._log.warning(name, **fields)
+
     def failure(self, name: str, error: BaseException, **fields: object) -> None:
         """See `Telemetry.failure`. Errors other than a `BerthError` are logged with a traceback."""
         if isinstance(error, BerthError):

@@ -11,7 +11,7 @@ from berth.agent.executor.leftovers import HostFinding
 from berth.agent.executor.reconciliation import ENDED, HostAnomaly
 from berth.agent.executor.restarts import RestartRule, Restarts
 from berth.domain.compute.build_failure import BuildError
-from berth.domain.compute.instance import Instance, Status
+from berth.domain.compute.instance import Instance, Status, order_id_of
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.compute.server_image import image_in_progress
 from berth.domain.compute.turns import has_leftover, has_turn
@@ -378,7 +378,7 @@ class AgentPool:
             agent = self._agents[host]
             # This task inherited the context of the feed's reader, which may belong to another
             # request.
-            CONTEXT.set(Context(instance.decision_id))
+            CONTEXT.set(Context(order_id_of(instance)))
             try:
                 async with self._slots:
                     # The task may have waited for its slot while the control plane was silent.

@@ -1,7 +1,7 @@
-"""Middleware that counts, times and traces requests."""
+"""Middleware that observes, counts, times and traces requests."""
 
-from collections.abc import Awaitable
-from typing import Final
+from collections.abc import Awaitable, Sequence
+from typing import Final, Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -14,30 +14,41 @@ ROUTE: Final = "berth.route"
 """Scope key of the request's path template, set once the route is known."""
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_OTHER: Final = "other"
+OTHER_ROUTE: Final = "other"
+"""The route of requests whose path no operation has."""
 _NS_PER_S: Final = 1_000_000_000
 
 
-class Measured:
-    """The outermost ASGI middleware, which counts and times requests.
+class RequestWatcher(Protocol):
+    """Learns of each request that has ended."""
 
-    Requests are counted by method, route and status class, and timed by route. The route is the
-    path template of the operation or, if there is none, `other`; this bounds the number of label
-    values.
+    def ended(self, scope: Scope, status: int, duration_ns: int) -> None:
+        """Take note of a request; this must neither wait nor fail.
+
+        Args:
+            scope: the request, with what the application has stored in it.
+            status: the status of the response; 0 if there was none.
+            duration_ns: the time until the end of the response, in nanoseconds.
+        """
+        ...
+
+
+class Observed:
+    """The outermost ASGI middleware, which tells watchers of each request that has ended.
 
     Args:
-        app: the application to measure.
-        metrics: receives the counts and the durations.
+        app: the application to observe.
         clock: measures the durations.
+        watchers: are told of each request, in this order.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, clock: Clock, watchers: Sequence[RequestWatcher]) -> None:
         self._app = app
-        self._metrics = metrics
         self._clock = clock
+        self._watchers = watchers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; count and time it after the response or a failure."""
+        """Pass the request on; tell the watchers after the response or a failure."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -53,12 +64,32 @@ class Measured:
         try:
             await self._app(scope, receive, listen)
         finally:
-            method, route = scope["method"], scope.get(ROUTE, _OTHER)
-            # Unknown methods share one label, so clients cannot create arbitrarily many labels.
-            labels = (method if method in _METHODS else _OTHER, route, f"{status // 100}xx")
-            self._metrics.add(HTTP_REQUESTS, labels)
-            seconds = (self._clock.ticks_ns() - began_ns) / _NS_PER_S
-            self._metrics.observe(HTTP_SECONDS, seconds, (route,))
+            duration_ns = self._clock.ticks_ns() - began_ns
+            for watcher in self._watchers:
+                watcher.ended(scope, status, duration_ns)
+
+
+class RequestMetrics:
+    """Counts and times requests.
+
+    Requests are counted by method, route and status class, and timed by route. The route is the
+    path template of the operation or, if there is none, `other`; this bounds the number of label
+    values.
+
+    Args:
+        metrics: receives the counts and the durations.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def ended(self, scope: Scope, status: int, duration_ns: int) -> None:
+        """See `RequestWatcher.ended`."""
+        method, route = scope["method"], scope.get(ROUTE, OTHER_ROUTE)
+        # Unknown methods share one label, so clients cannot create arbitrarily many labels.
+        labels = (method if method in _METHODS else OTHER_ROUTE, route, f"{status // 100}xx")
+        self._metrics.add(HTTP_REQUESTS, labels)
+        self._metrics.observe(HTTP_SECONDS, duration_ns / _NS_PER_S, (route,))
 
 
 class Traced:
@@ -90,4 +121,4 @@ class Traced:
             try:
                 await self._app(scope, receive, listen)
             finally:
-                span.note("http.route", scope.get(ROUTE, _OTHER))
+                span.note("http.route", scope.get(ROUTE, OTHER_ROUTE))

@@ -6,6 +6,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from berth.api.answers import mark_begun, send_bytes, send_error
 from berth.api.auth.authentication import Auth, credentials_of
+from berth.api.callers import note_caller
 from berth.api.codec import View, encode
 from berth.api.errors import HttpError, get_only
 from berth.api.observed import ROUTE
@@ -88,6 +89,7 @@ class MetricsPage:
         if self._auth is None:
             return
         caller = await self._auth.identify(credentials_of(scope))
+        note_caller(scope, caller)
         if not caller.is_admin:
             raise HttpError(403, "Only administrators may read the metrics.")
 

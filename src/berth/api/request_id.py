@@ -6,9 +6,11 @@ from typing import Final
 from starlette.types import Scope
 
 from berth.api.errors import Header
+from berth.api.header_fields import fields_of
 from berth.ports.bus import CONTEXT, Context
 
 _SCOPE_KEY = "berth.request_id"
+_GLOBAL: Final = re.compile(rb"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TRACE: Final = re.compile(rb"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -28,6 +30,21 @@ def name_request(scope: Scope, request_id: str) -> None:
     trace = CONTEXT.get().traceparent if _SCOPE_KEY in scope else _trace_of(scope)
     scope[_SCOPE_KEY] = request_id
     CONTEXT.set(Context(request_id, None, trace))
+
+
+def known_request_id(scope: Scope) -> str | None:
+    """Return the id of a request, or None if it has none yet."""
+    return scope.get(_SCOPE_KEY)
+
+
+def global_request_id(scope: Scope) -> str | None:
+    """Return the id that the caller sent in `X-OpenStack-Request-ID`, or None.
+
+    Services of OpenStack send there the id of the request that made them call. Only an id of the
+    usual form is returned.
+    """
+    value = fields_of(scope).get(b"x-openstack-request-id")
+    return value.decode() if value is not None and _GLOBAL.fullmatch(value) else None
 
 
 def id_headers(scope: Scope) -> tuple[Header, ...]:

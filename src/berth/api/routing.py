@@ -18,6 +18,7 @@ from berth.api.assertions import (
     has_assertion,
 )
 from berth.api.auth.authentication import Identity, credentials_of
+from berth.api.callers import note_caller
 from berth.api.codec import Model, convert, decode, encode
 from berth.api.errors import NOTHING_SAID, Header, HttpError, translate
 from berth.api.header_fields import FORCE_HEADER, header_of
@@ -249,6 +250,7 @@ class Endpoint:
         if operation.role is not Role.PUBLIC:
             if not has_assertion(scope):
                 identity = await self._parts.auth.identify(credentials_of(scope))
+                note_caller(scope, identity)
             # The signature of an assertion authenticates a parent zone. The password of its account
             # is not checked as well, because bcrypt is far slower than a signature, and the check
             # could wait behind the logins of other clients.
@@ -267,6 +269,7 @@ class Endpoint:
             # The assertion names the tenant. The signature covers the body, so the assertion can
             # be redeemed only now.
             identity = await asserted_caller(self._parts, scope, statement, raw_body)
+            note_caller(scope, identity)
             _check_role(operation, identity)
         call = Call(self._parts, operation, scope, identity, version_of(scope), raw_body)
         if call.version >= operation.strict_since and scope["query_string"]:

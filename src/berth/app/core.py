@@ -19,6 +19,8 @@ from berth.config.settings import AgentSettings, HealthSettings, Settings
 from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.ports.ledger import Ledger
+from berth.ports.telemetry import Telemetry
+from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.plan.instance_rules import check_instances_tracked
 from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.allocation_ratios import AllocationRatios, RatioSettings
@@ -90,7 +92,8 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
     telemetry = LogTelemetry(part)
     policies = _policies_of(settings)
     make_data_dir(settings.ledger)
-    observation = observe(settings, part, clock)
+    _log_changes(policies, telemetry)
+    observation = observe(settings, part, clock, telemetry)
     ledger = await open_ledger(
         ledger_url_of(settings.ledger),
         timeout_s=settings.ledger.timeout_s,
@@ -168,6 +171,18 @@ def _policies_of(settings: Settings) -> PolicySource:
     policies = PolicySource(path) if tracks else PolicySource(path, check=check_instances_tracked)
     _check_zone(settings, policies)
     return policies
+
+
+def _log_changes(policies: PolicySource, telemetry: Telemetry) -> None:
+    """Log each change of the policy, and each change of its file that is invalid."""
+
+    def changed(policy: Policy, digest: str) -> None:
+        telemetry.event("policy_changed", policy=policy.name, digest=digest)
+
+    def refused(reason: str) -> None:
+        telemetry.warning("policy_refused", path=str(policies.path), error=reason)
+
+    policies.on_change, policies.on_refused = changed, refused
 
 
 def _messaging_of(

@@ -6,21 +6,25 @@ from typing import Final
 
 from starlette.types import ASGIApp
 
+from berth import __version__
 from berth.adapters.http_connections import ConnectionLimit
 from berth.adapters.http_server import ConnectionPolicy, listening, serve_beside
 from berth.adapters.metrics_prometheus import PrometheusMetrics
 from berth.adapters.system import SystemClock, raise_file_limit
+from berth.api.access_log import AccessLog
 from berth.api.auth.authentication import Auth
-from berth.api.observed import Measured
+from berth.api.observed import Observed, RequestMetrics, RequestWatcher
 from berth.api.probes import MetricsPage, Probes, nothing_else
 from berth.app.extras import needs_extra
 from berth.app.run import Loop
 from berth.config.settings import Address, ApiSettings, Settings, TracingSettings
+from berth.config.settings_changes import changed_settings
 from berth.domain.errors import InvalidInputError
 from berth.ports.measures import COMMIT_SECONDS, COMMIT_UNITS, HTTP_CONNECTIONS_CLOSED
 from berth.ports.observer import NO_OBSERVER, Observer
 from berth.ports.telemetry import Telemetry, Tracer
 from berth.services.telemetry.health import Health
+from berth.services.telemetry.log_observer import LogObserver
 from berth.services.telemetry.observers import CombinedObserver, MetricsObserver, SpanObserver
 
 _TELL_AGAIN_NS: Final = 60 * 1_000_000_000
@@ -78,6 +82,7 @@ class Observation:
             serves them.
         finish: sends the remaining spans, which may take seconds; call it at the end.
         observer: receives the events of all services.
+        watchers: are told of each HTTP request, after the metrics.
     """
 
     clock: SystemClock
@@ -86,6 +91,7 @@ class Observation:
     listen: Address | None = None
     finish: Callable[[], None] = _nothing
     observer: Observer = NO_OBSERVER
+    watchers: tuple[RequestWatcher, ...] = ()
 
     @property
     def on_batch(self) -> Callable[[int, float], None] | None:
@@ -119,8 +125,12 @@ class Observation:
         return ConnectionPolicy(settings.trusted_proxies, limit)
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """Return an application that also measures requests, or `app` itself if metrics are off."""
-        return app if self.metrics is None else Measured(app, self.metrics, self.clock)
+        """Return an application that also measures and logs requests."""
+        watchers: list[RequestWatcher] = []
+        if self.metrics is not None:
+            watchers.append(RequestMetrics(self.metrics))
+        watchers.extend(self.watchers)
+        return Observed(app, self.clock, watchers) if watchers else app
 
     def loops(self, health: Health) -> list[Loop]:
         """Register the gauges, and return the loop of the separate server, if there is one.
@@ -146,33 +156,38 @@ class Observation:
         return [("probes", serve)]
 
 
-def observe(settings: Settings, part: str, clock: SystemClock) -> Observation:
-    """Return the observability of a process, created from its settings.
+def observe(settings: Settings, part: str, clock: SystemClock, telemetry: Telemetry) -> Observation:
+    """Return the observability of a process, created from its settings; log its start.
 
     Args:
         settings: the settings of the process.
         part: the kind of process (`scheduler`).
         clock: the clock of the process.
+        telemetry: the log of the process.
 
     Raises:
         InvalidInputError: tracing is on but its exporter is not installed.
     """
+    telemetry.event("process_started", version=__version__, settings=changed_settings(settings))
     metrics = PrometheusMetrics() if settings.metrics.enabled else None
     # The tracer starts a thread, so nothing after it may fail and leave the thread behind.
     tracer, finish = _tracer_of(settings.tracing, part)
-    observer = _observer_of(metrics, tracer)
-    return Observation(clock, metrics, tracer, settings.metrics.listen, finish, observer)
+    observer = _observer_of(metrics, tracer, telemetry)
+    access_log = AccessLog(telemetry, sample_reads=settings.log.sample_reads)
+    listen = settings.metrics.listen
+    return Observation(clock, metrics, tracer, listen, finish, observer, (access_log,))
 
 
-def _observer_of(metrics: PrometheusMetrics | None, tracer: Tracer | None) -> Observer:
+def _observer_of(
+    metrics: PrometheusMetrics | None, tracer: Tracer | None, telemetry: Telemetry
+) -> Observer:
     observers: list[Observer] = []
     if tracer is not None:
         # The span observer comes first, so that a span includes the time to count the metrics.
         observers.append(SpanObserver(tracer))
     if metrics is not None:
         observers.append(MetricsObserver(metrics))
-    if not observers:
-        return NO_OBSERVER
+    observers.append(LogObserver(telemetry))
     return observers[0] if len(observers) == 1 else CombinedObserver(observers)
 
 

@@ -72,7 +72,7 @@ def run_placement(settings: Settings) -> None:
         clock = SystemClock()
         telemetry = LogTelemetry("placement")
         make_data_dir(settings.ledger)
-        observation = observe(settings, "placement", clock)
+        observation = observe(settings, "placement", clock, telemetry)
         # The ledger is opened first, because this migrates the schema that all other parts read.
         ledger = await open_ledger(
             ledger_url_of(settings.ledger),

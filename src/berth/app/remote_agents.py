@@ -213,7 +213,7 @@ def run_remote_agents(settings: Settings) -> None:
         url = settings.agent.gateway_url or ""
         clock, telemetry = SystemClock(), LogTelemetry("agent")
         link_of = link_maker(settings)
-        observation = observe(settings, "agent", clock)
+        observation = observe(settings, "agent", clock, telemetry)
         parts = AgentParts(settings, clock, telemetry, RandomIds(), observation)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(asyncio.to_thread, observation.finish)

@@ -18,6 +18,10 @@ def _accept(_policy: Policy, _source: str) -> None:
     """Accept every policy."""
 
 
+def _ignore(*_: object) -> None:
+    """Do nothing with the news of a change."""
+
+
 class PolicySource:
     """The policy in force. An invalid file changes only `last_error`.
 
@@ -26,6 +30,9 @@ class PolicySource:
             default policy.
         now_s: returns the Unix time in seconds, for `loaded_at`.
         check: raises PolicyError for a policy that this process must not use.
+
+    `on_change` and `on_refused` are called when the file has changed: with the new policy and the
+    digest of its text, or with the reason why the file is invalid.
 
     Attributes:
         path: the policy file or the name of a ready policy; None for the default policy.
@@ -48,6 +55,8 @@ class PolicySource:
         self._check = check
         self._file = None if path is None or is_ready(path) else path
         self.last_error: str | None = None
+        self.on_change: Callable[[Policy, str], None] = _ignore
+        self.on_refused: Callable[[str], None] = _ignore
         self._now_s = now_s
         self._stamp = self._stamp_now()
         text = read_policy_text(path)
@@ -70,11 +79,13 @@ class PolicySource:
             self._check(policy, source_name(self.path))
         except PolicyError as error:
             self.last_error = str(error)
+            self.on_refused(self.last_error)
             return False
         self.last_error = None
         if not changed:
             return False
         self.policy, self.loaded_at, self._in_force = policy, self._now_s(), digest
+        self.on_change(policy, digest)
         return True
 
     async def watch(self, clock: Clock, interval_s: float) -> None:

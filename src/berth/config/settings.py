@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta
 
@@ -64,6 +64,11 @@ class AuthMode(StrEnum):
     def trusts_everyone(self) -> bool:
         """Whether any caller can be an administrator."""
         return self in {AuthMode.NOAUTH, AuthMode.NOAUTH2}
+
+
+LevelOfEvent: TypeAlias = Annotated[
+    str, Meta(pattern="^[a-z0-9_]{1,80}=(debug|info|warning|error|off)$")
+]
 
 
 class LogFormat(StrEnum):
@@ -499,10 +504,22 @@ class AttestationSettings:
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """The level and format of the log."""
+    """The content, the format and the destination of the log."""
 
     level: Annotated[str, Meta(pattern="^(debug|info|warning|error)$")] = "info"
+    """The lowest level that is logged."""
+    levels: tuple[LevelOfEvent, ...] = ()
+    """Higher lowest levels of single events, such as `http_request=warning` or `task_started=off`.
+    """
     format: LogFormat = LogFormat.CONSOLE
+    file: Path | None = None
+    """File for the log; without it, lines go to standard error."""
+    rotate_mb: Annotated[int, Meta(ge=0, le=1024 * 1024)] = 0
+    """Size in MiB at which the file is renamed to `NAME.1`; 0 leaves that to other programs."""
+    rotate_kept: Annotated[int, Meta(ge=0, le=1000)] = 5
+    """Number of renamed files that are kept."""
+    sample_reads: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    """Share of the successful GET and HEAD requests that are logged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ A service takes an `Observer` in its constructor and reports each step to it. Th
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from berth.domain.compute.build_failure import FailureCause
 from berth.domain.compute.decision import Decision
@@ -24,6 +24,27 @@ Stage: TypeAlias = AbstractContextManager[Callable[[_T], None]]
 Entering it returns a function, which the service calls with the result of the work. Work that
 raises an exception has no result.
 """
+
+
+class TaskEnd(NamedTuple):
+    """The end of an attempt of an agent at a task, or at one stage of a move.
+
+    Attributes:
+        task: the name of the task or the stage.
+        outcome: `done`, `failed` (recorded as the instance's fault), or `error` (raised, and to be
+            tried again).
+        seconds: the duration of the attempt.
+        host: the name of the host.
+        instance: the instance as it was before the attempt.
+        error: the error message; empty unless the outcome is `failed`.
+    """
+
+    task: str
+    outcome: str
+    seconds: float
+    host: str
+    instance: Instance
+    error: str = ""
 
 
 class Observer(Protocol):
@@ -63,15 +84,8 @@ class Observer(Protocol):
         """Return the stage of carrying out an instance's task, or a step of its move, on a host."""
         ...
 
-    def task_ended(self, task: str, outcome: str, seconds: float) -> None:
-        """Report that an agent ended an attempt at a task, or at one stage of a move.
-
-        Args:
-            task: the name of the task or the stage.
-            outcome: `done`, `failed` (recorded as the instance's fault), or `error` (raised, and
-                to be tried again).
-            seconds: the duration of the attempt.
-        """
+    def task_ended(self, end: TaskEnd) -> None:
+        """Report that an agent ended an attempt at a task, or at one stage of a move."""
         ...
 
     def build_failed(self, cause: FailureCause) -> None:
@@ -117,7 +131,7 @@ class NullObserver:
         """See `Observer.task`."""
         return _UNOBSERVED
 
-    def task_ended(self, task: str, outcome: str, seconds: float) -> None:
+    def task_ended(self, end: TaskEnd) -> None:
         """See `Observer.task_ended`."""
 
     def build_failed(self, cause: FailureCause) -> None:

@@ -38,6 +38,10 @@ class Telemetry(Protocol):
         """Log an event, named in the past tense (`claim_conflicted`)."""
         ...
 
+    def warning(self, name: str, **fields: object) -> None:
+        """Log an event that an operator should notice, such as a failed login."""
+        ...
+
     def failure(self, name: str, error: BaseException, **fields: object) -> None:
         """Log an error that is not reported to any caller."""
         ...

@@ -98,6 +98,10 @@ class Told:
         """Record an event."""
         self.events.append(name)
 
+    def warning(self, name: str, **fields: object) -> None:
+        """Record an event."""
+        self.events.append(name)
+
     def failure(self, name: str, error: BaseException, **fields: object) -> None:
         """Record a failure."""
         self.failures.append((name, error, fields))

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp
 from berth.adapters.metrics_prometheus import PrometheusMetrics
 from berth.api.app import build_app
 from berth.api.auth.authentication import NoAuth
-from berth.api.observed import Measured
+from berth.api.observed import Observed, RequestMetrics
 from berth.api.probes import MetricsPage, Probes, nothing_else
 from tests.unit.api.cloud import Stack
 
@@ -36,7 +36,8 @@ def client(app: ASGIApp) -> httpx.AsyncClient:
 def watched(stack: Stack, metrics: PrometheusMetrics) -> ASGIApp:
     """Return the API of a stack with metrics for administrators."""
     page = MetricsPage(metrics, NoAuth(frozenset({"admin"})))
-    return Measured(build_app(replace(stack.parts, page=page)), metrics, stack.clock)
+    app = build_app(replace(stack.parts, page=page))
+    return Observed(app, stack.clock, [RequestMetrics(metrics)])
 
 
 async def test_readiness_is_public(stack: Stack) -> None:

@@ -148,3 +148,18 @@ def test_a_touched_file_with_the_same_text_changes_nothing(path: Path) -> None:
     os.utime(path, ns=(9, 9))
     assert not source.reload_if_touched()
     assert source.policy is policy
+
+
+def test_changes_are_reported(path: Path) -> None:
+    """A new policy is reported with its digest, an invalid file with its reason."""
+    source, told = source_of(path), list[str]()
+    source.on_change = lambda policy, digest: told.append(f"{policy.name} {len(digest)}")
+    source.on_refused = told.append
+    source.reload()
+    write(path, GOOD.format(name="second"), at_ns=2)
+    source.reload()
+    write(path, "name = 1", at_ns=3)
+    source.reload()
+    assert told[0] == "second 64"
+    assert told[1] == source.last_error
+    assert len(told) == 2

@@ -58,6 +58,10 @@ class Told:
         """Record the name."""
         self.events.append(name)
 
+    def warning(self, name: str, **fields: object) -> None:
+        """Record the name."""
+        self.events.append(name)
+
     def failure(self, name: str, error: BaseException, **fields: object) -> None:
         """Record the name and the error."""
         self.failures.append((name, error))

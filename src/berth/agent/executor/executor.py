@@ -22,7 +22,7 @@ from berth.domain.compute.migration import Migration, MoveKind, Stage
 from berth.domain.compute.step import Standing, StepOutcome, StepResult
 from berth.domain.compute.turns import has_turn, may_have_guest, should_run
 from berth.domain.errors import BerthError, DriverError
-from berth.ports.observer import NO_OBSERVER, Observer
+from berth.ports.observer import NO_OBSERVER, Observer, TaskEnd
 
 _StageHandler = Callable[[HostContext, Instance, Migration], Awaitable[StepEnd]]
 _TaskHandler = Callable[[HostContext, Instance], Awaitable[StepEnd]]
@@ -217,11 +217,13 @@ class HostExecutor:
         try:
             end = await self._step(instance, migration)
         except BerthError:
-            self._observer.task_ended(step, "error", self._seconds_since(began_ns))
+            seconds = self._seconds_since(began_ns)
+            self._observer.task_ended(TaskEnd(step, "error", seconds, self.host, instance))
             raise
         if end is not None:
-            outcome = "done" if end.error is None else "failed"
-            self._observer.task_ended(step, outcome, self._seconds_since(began_ns))
+            outcome, why = ("done", "") if end.error is None else ("failed", end.error.text)
+            seconds = self._seconds_since(began_ns)
+            self._observer.task_ended(TaskEnd(step, outcome, seconds, self.host, instance, why))
             if end.error is not None and end.error.cause is not None:
                 self._observer.build_failed(end.error.cause)
         return end

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from starlette.types import Scope
 
 from berth.api.auth.authentication import Auth, Credentials
+from berth.api.callers import note_caller
 from berth.api.header_fields import header_of
 from berth.domain.errors import InvalidInputError
 
@@ -279,6 +280,7 @@ async def caller_of(auth: Auth, scope: Scope) -> PlacementCaller:
             service_token=header_of(scope, b"x-service-token"),
         )
     )
+    note_caller(scope, identity)
     roles = identity.roles
     if roles is None:
         roles = _ADMIN_ROLES if identity.is_admin else _MEMBER_ROLES

@@ -183,6 +183,14 @@ def hostname_of(instance: Instance) -> str:
     return allowed.strip("-")[:_HOSTNAME_MAX] or f"server-{instance.uuid}"
 
 
+def order_id_of(instance: Instance) -> str | None:
+    """Return the id of the request on whose behalf a host works on an instance, or None.
+
+    It is the id of the action in progress or else that of the latest decision.
+    """
+    return instance.decision_id if instance.action is None else instance.action.request_id
+
+
 def has_creation(instance: Instance, actions: Iterable[Action]) -> bool:
     """Return whether the stored actions of an instance include its creation.
 

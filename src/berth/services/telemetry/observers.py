@@ -1,7 +1,7 @@
 """Observers that turn the events of services into metrics and spans."""
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TypeVar
 
 from berth.domain.compute.build_failure import FailureCause
@@ -21,7 +21,7 @@ from berth.ports.measures import (
     TASK_SECONDS,
     TASKS,
 )
-from berth.ports.observer import NullObserver, Observer, Stage
+from berth.ports.observer import NullObserver, Observer, Stage, TaskEnd
 from berth.ports.telemetry import Metrics, Tracer
 
 _T = TypeVar("_T")
@@ -64,10 +64,10 @@ class MetricsObserver(NullObserver):
         """See `Observer.heartbeats`."""
         self._metrics.add(HEARTBEATS, ("sent" if are_saved else "failed",), hosts)
 
-    def task_ended(self, task: str, outcome: str, seconds: float) -> None:
+    def task_ended(self, end: TaskEnd) -> None:
         """See `Observer.task_ended`."""
-        self._metrics.add(TASKS, (task, outcome))
-        self._metrics.observe(TASK_SECONDS, seconds, (task,))
+        self._metrics.add(TASKS, (end.task, end.outcome))
+        self._metrics.observe(TASK_SECONDS, end.seconds, (end.task,))
 
     def build_failed(self, cause: FailureCause) -> None:
         """See `Observer.build_failed`."""
@@ -177,10 +177,10 @@ class CombinedObserver:
         """See `Observer.task`."""
         return _together([one.task(host, instance) for one in self._observers])
 
-    def task_ended(self, task: str, outcome: str, seconds: float) -> None:
+    def task_ended(self, end: TaskEnd) -> None:
         """See `Observer.task_ended`."""
         for one in self._observers:
-            one.task_ended(task, outcome, seconds)
+            one.task_ended(end)
 
     def build_failed(self, cause: FailureCause) -> None:
         """See `Observer.build_failed`."""
@@ -193,10 +193,25 @@ class CombinedObserver:
             one.rule_failed(rule, error)
 
 
+def _together(stages: Sequence[Stage[_T]]) -> Stage[_T]:
+    """Return the stage that consists of several ones."""
+    reports: list[Callable[[_T], None]] = []
+    for stage in stages:
+        if not isinstance(stage, nullcontext):
+            return _nested(stages)
+        reports.append(stage.enter_result)
+
+    def report(result: _T) -> None:
+        for one in reports:
+            one(result)
+
+    # Stages that only take the result need neither a generator nor a stack, which would cost more
+    # than all else for every decision.
+    return nullcontext(report)
+
+
 @contextmanager
-def _together(
-    stages: Sequence[AbstractContextManager[Callable[[_T], None]]],
-) -> Generator[Callable[[_T], None]]:
+def _nested(stages: Sequence[Stage[_T]]) -> Generator[Callable[[_T], None]]:
     # Stages end in the reverse order of their beginning, so that spans nest properly.
     with ExitStack() as stack:
         reports = [stack.enter_context(stage) for stage in stages]

@@ -3,6 +3,7 @@
 from berth.api.auth.authentication import TOKEN_CHALLENGE
 from berth.api.auth.directory import Person, may_work_in
 from berth.api.auth.tokens import Token, Tokens
+from berth.api.callers import note_login
 from berth.api.codec import UNSET, UnsetType
 from berth.api.errors import HttpError
 from berth.api.identity.handlers.catalog import catalog_of
@@ -94,7 +95,9 @@ async def _who(call: Call, tokens: Tokens, choice: IdentityChoice) -> tuple[Pers
         # Failed attempts are counted per address and user.
         client = call.scope.get("client")
         address: str = client[0] if client else ""
-        return await tokens.log_in(_name_of(user), user.password, address), None
+        name = _name_of(user)
+        note_login(call.scope, name)
+        return await tokens.log_in(name, user.password, address), None
     if choice.methods == ["token"] and choice.token is not UNSET:
         before = tokens.read(choice.token.id)
         return before.person, before

@@ -70,6 +70,9 @@ async def test_a_reported_failure_contains_no_password(error: Exception) -> None
         def event(self, name: str, **fields: object) -> None:
             seen.append(f"{name} {fields}")
 
+        def warning(self, name: str, **fields: object) -> None:
+            seen.append(f"{name} {fields}")
+
         def failure(self, name: str, error: BaseException, **fields: object) -> None:
             seen.append(f"{name} {error}")
 
