@@ -1,5 +1,6 @@
 """Metrics, probes and spans of real processes."""
 
+import json
 import os
 import signal
 import threading
@@ -15,6 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from berth.adapters.bus.rabbitmq import RabbitBroker
+from berth.cli.main import main
 from berth.lab.loopback import free_port
 from tests.forks import forks
 
@@ -179,3 +181,70 @@ def test_one_request_is_one_trace_through_all_processes(
             "commit": "claim",
             "agent spawning": "http",
         }
+
+
+def test_berth_log_collects_the_lines_of_all_processes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One request has lines of the API, the scheduler and the agent, each in a file of its own."""
+    port, ready = free_port(), f"127.0.0.1:{free_port()}"
+    base = f"http://127.0.0.1:{port}"
+    logs = tmp_path / "logs"
+    logs.mkdir()
+
+    def file_of(part: str) -> dict[str, str]:
+        return {"BERTH_LOG_FILE": str(logs / f"{part}.log")}
+
+    with ExitStack() as processes:
+        api = ("api", "--listen", f"127.0.0.1:{port}")
+        processes.enter_context(berth(tmp_path, *api, **file_of("api")))
+        agent = ("agent", "--fake-hosts", "2")
+        processes.enter_context(berth(tmp_path, *agent, **file_of("agent")))
+        settings = {"BERTH_METRICS_LISTEN": ready, **file_of("scheduler")}
+        processes.enter_context(berth(tmp_path, "scheduler", **settings))
+        until(lambda: get(f"http://{ready}/readyz").status_code == 200)
+        until(lambda: 'state="up"} 2.0' in get(f"{base}/metrics").text)
+        with httpx.Client(base_url=base, headers=NEWEST, trust_env=False) as http:
+            flavor = {"id": "f", "name": "f", "vcpus": 1, "ram": 512, "disk": 1}
+            assert http.post("/v2.1/flavors", json={"flavor": flavor}).is_success
+            made = http.post("/v2.1/servers", json=SERVER)
+            assert made.status_code == 202, made.text
+            request_id, where = made.headers[REQUEST_ID], made.json()["server"]["id"]
+            until(lambda: status_of(http, where) == "ACTIVE")
+            stopped = http.post(f"/v2.1/servers/{where}/action", json={"os-stop": None})
+            until(lambda: status_of(http, where) == "SHUTOFF")
+    lines = logged(request_id, logs, capsys)
+    assert [line["event"] for line in lines if line["part"] == "agent"] == [
+        "task_started",
+        "task_ended",
+    ]
+    assert {(line["event"], line["part"]) for line in lines} == {
+        ("http_request", "api"),
+        ("decision_made", "scheduler"),
+        ("task_started", "agent"),
+        ("task_ended", "agent"),
+    }
+    decided = next(line for line in lines if line["event"] == "decision_made")
+    assert (decided["verdict"], decided["instance"]) == ("placed", where)
+    # The task of an action has the id of the action, not that of the create.
+    done = logged(stopped.headers[REQUEST_ID], logs, capsys)
+    assert [line["event"] for line in done] == ["http_request", "task_started", "task_ended"]
+    assert done[-1]["outcome"] == "done"
+    whole = logged(where, logs, capsys)
+    assert {line["request_id"] for line in whole} >= {request_id, stopped.headers[REQUEST_ID]}
+
+
+def status_of(http: httpx.Client, server: str) -> str:
+    """Return the status of a server."""
+    status: str = http.get(f"/v2.1/servers/{server}").json()["server"]["status"]
+    return status
+
+
+def logged(
+    identifier: str, logs: Path, capsys: pytest.CaptureFixture[str]
+) -> list[dict[str, object]]:
+    """Return what `berth log` finds in a folder."""
+    capsys.readouterr()
+    assert main(["log", identifier, "--json", str(logs)]) == 0
+    lines: list[dict[str, object]] = json.loads(capsys.readouterr().out)["lines"]
+    return lines

@@ -45,7 +45,9 @@ def console_line(line: Mapping[str, object], *, colors: bool = False) -> str:
         line: the fields.
         colors: whether the level and the event are coloured for a terminal.
     """
-    level, event = str(line.get("level", "")), _text(line.get("event", ""))
+    level, event = str(line.get("level", "")), str(line.get("event", ""))
+    # The text of a library may look like fields, so it is quoted then.
+    event = _quoted(event) if "=" in event or event.startswith('"') else _text(event)
     shown = f"[{level:<7}]"
     if colors:
         shown = f"{_COLORS.get(level, '')}{shown}{_PLAIN}"
