@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -14,12 +15,13 @@ import pytest
 from berth.adapters.system import SystemClock
 from berth.adapters.virt import accelerator
 from berth.adapters.virt.accelerator import Accelerator, accelerator_of, boots
-from berth.adapters.virt.disks import virtual_bytes
+from berth.adapters.virt.disks import make_blank, virtual_bytes
 from berth.adapters.virt.images import ImageFile, ImageFormat
 from berth.adapters.virt.inventory import InventorySettings
-from berth.adapters.virt.processes import run
-from berth.adapters.virt.qemu import machine
+from berth.adapters.virt.processes import HostProcess, holding, run
+from berth.adapters.virt.qemu import machine as machine_module
 from berth.adapters.virt.qemu.driver import QemuDriver
+from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.spec import QemuFolder
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.flavor import Image
@@ -75,7 +77,7 @@ async def test_a_guest_that_hangs_with_its_process_is_left_alone(
     rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A guest whose process hangs counts as running, is not started twice, and can be destroyed."""
-    monkeypatch.setattr(machine, "_ANSWER_S", 0.2)
+    monkeypatch.setattr(machine_module, "_ANSWER_S", 0.2)
     await start(driver, instance)
     process = rig.process(instance.uuid)
     os.kill(process.pid, signal.SIGSTOP)
@@ -116,18 +118,120 @@ async def test_the_next_agent_ends_the_qemu_img_of_an_unfinished_build(
     assert not machine_folder.path.exists()
 
 
+async def forked(folder: Path) -> HostProcess:
+    """Start a process as an agent forks qemu-img, whose agent dies before it is qemu-img."""
+    fd = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        # The shell ends at once, so its child is not a child of this process.
+        text = await run("sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!", fds=[fd])
+    finally:
+        os.close(fd)
+    (found,) = [one for one in holding(folder) if one.pid == int(text)]
+    return found
+
+
+async def test_a_destroyed_guest_leaves_no_program_that_writes_to_its_folder(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """A program of an earlier agent ends even if it has been forked and not executed yet."""
+    await start(driver, instance)
+    folder = rig.hosts[HERE].state_dir / instance.uuid
+    left = await forked(folder)
+    # A reader of the folder, such as a backup, is none of the driver's business.
+    reader = await asyncio.create_subprocess_exec("sleep", "60", stdin=os.open(folder, os.O_RDONLY))
+    try:
+        await driver.destroy(instance.uuid)
+        assert not left.is_alive()
+        assert reader.returncode is None
+    finally:
+        left.kill()
+        reader.kill()
+        await reader.wait()
+    assert not folder.exists()
+
+
+async def test_a_folder_without_a_record_is_deleted_once_no_program_uses_it(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """This also applies when the guest's spec is lost, and when a build is given up."""
+    folder = QemuFolder(rig.hosts[HERE].state_dir, instance.uuid)
+    folder.path.mkdir(parents=True)
+    left = await forked(folder.path)
+    try:
+        await driver.destroy(instance.uuid)
+        assert not left.is_alive()
+    finally:
+        left.kill()
+    assert not folder.path.exists()
+
+
+async def test_an_unfinished_guest_that_cannot_be_removed_does_not_block_the_others(
+    rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is not ignored: the removal is repeated until the folder is gone."""
+    await start(driver, instance)
+    folder = QemuFolder(rig.hosts[HERE].state_dir, instance.uuid)
+    spec = folder.read()
+    assert spec is not None
+    process = rig.process(instance.uuid)
+    await rig.close()
+    folder.write(msgspec.structs.replace(spec, is_built=False))
+
+    def refuse(path: Path, *, missing_ok: bool = False) -> None:
+        raise PermissionError(1, "not permitted", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        driver = await rig.open()
+        assert await driver.guests() == []
+        assert not process.is_alive()
+        with pytest.raises(DriverError, match=r"cannot delete .*not permitted"):
+            await driver.destroy(instance.uuid)
+        assert folder.path.exists()
+    assert await driver.guests() == []
+    assert not folder.path.exists()
+
+
+async def test_the_next_agent_ends_the_copy_of_a_disk(
+    rig: QemuRig, driver: QemuDriver, instance: Instance, tmp_path: Path
+) -> None:
+    """QEMU would otherwise write to the image for as long as the guest runs."""
+    await start(driver, replace(instance, flavor=replace(instance.flavor, root_gb=1)))
+    await rig.close()
+    host = rig.hosts[HERE]
+    spec = QemuFolder(host.state_dir, instance.uuid).read()
+    assert spec is not None
+    machine = Machine(host, SystemClock(), spec, lambda _: None)
+    await machine.attach(rig.process(instance.uuid))
+    target = tmp_path / "image.qcow2"
+    await make_blank(target, await virtual_bytes(str(machine.folder.disk("root")), "qcow2"))
+    file = {"driver": "file", "filename": str(target)}
+    await machine.execute("blockdev-add", {"driver": "qcow2", "node-name": "image", "file": file})
+    job = {"job-id": "image", "device": "root", "target": "image", "sync": "full"}
+    await machine.execute("blockdev-backup", {**job, "auto-finalize": False})
+    await machine.detach()
+    driver = await rig.open()
+    assert len(await driver.guests()) == 1
+    await rig.close()
+    await machine.attach(rig.process(instance.uuid))
+    assert await machine.execute("query-jobs") == []
+    nodes = cast("list[dict[str, object]]", await machine.execute("query-named-block-nodes"))
+    assert "image" not in {node["node-name"] for node in nodes}
+    await machine.detach()
+
+
 async def test_a_process_that_hangs_is_adopted_when_it_answers(
     rig: QemuRig, driver: QemuDriver, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hanging process counts as running, and can be used once it answers."""
     await start(driver, instance)
-    monkeypatch.setattr(machine, "_CONNECT_S", 0.2)
+    monkeypatch.setattr(machine_module, "_CONNECT_S", 0.2)
     process = rig.process(instance.uuid)
     os.kill(process.pid, signal.SIGSTOP)
     driver = await rig.open()
     assert await powers(driver) == {instance.uuid: Power.RUNNING}
     os.kill(process.pid, signal.SIGCONT)
-    monkeypatch.setattr(machine, "_CONNECT_S", 10.0)
+    monkeypatch.setattr(machine_module, "_CONNECT_S", 10.0)
     await driver.pause(instance.uuid)
     assert await powers(driver) == {instance.uuid: Power.PAUSED}
 

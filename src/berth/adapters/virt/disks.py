@@ -1,6 +1,7 @@
 """Operations with qemu-img on the disks of guests, which are qcow2 files."""
 
 import asyncio
+import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -74,7 +75,7 @@ async def make_root(path: Path, image: ImageFile, root_gb: int) -> bool:
         await grow(path, size_bytes)
         return True
     backing = ["-b", str(image.file.absolute()), "-F", image.format]
-    await run(_PROGRAM, "create", "-q", "-f", "qcow2", *backing, str(path), str(size_bytes))
+    await _write(path, "create", "-q", "-f", "qcow2", *backing, str(path), str(size_bytes))
     return True
 
 
@@ -85,7 +86,7 @@ async def make_blank(path: Path, size_bytes: int) -> bool:
         DriverError: qemu-img failed.
     """
     if size_bytes:
-        await run(_PROGRAM, "create", "-q", "-f", "qcow2", str(path), str(size_bytes))
+        await _write(path, "create", "-q", "-f", "qcow2", str(path), str(size_bytes))
     return bool(size_bytes)
 
 
@@ -103,6 +104,8 @@ def rest_bytes(ephemeral_gb: int, swap_mb: int) -> dict[str, int]:
 async def end_programs(folder: Path) -> None:
     """End the qemu-img processes that work on files in a folder, such as those of a dead agent.
 
+    A process that a dead agent has forked, but that is not qemu-img yet, also ends.
+
     Raises:
         DriverError: a process does not end.
     """
@@ -111,7 +114,9 @@ async def end_programs(folder: Path) -> None:
         is_program = Path(words[0]).name == _PROGRAM
         return " ".join(words) if is_program and f"{folder}/" in " ".join(words) else None
 
-    for process in (await asyncio.to_thread(processes.find, of_folder)).values():
+    named = await asyncio.to_thread(processes.find, of_folder)
+    holding = await asyncio.to_thread(processes.holding, folder)
+    for process in dict.fromkeys([*named.values(), *holding]):
         process.kill()
         if not await process.wait(_END_S):
             raise DriverError(
@@ -127,7 +132,7 @@ async def grow(path: Path, size_bytes: int) -> None:
         DriverError: qemu-img failed.
     """
     if size_bytes > await virtual_bytes(str(path), "qcow2"):
-        await run(_PROGRAM, "resize", "-q", "-f", "qcow2", str(path), str(size_bytes))
+        await _write(path, "resize", "-q", "-f", "qcow2", str(path), str(size_bytes))
 
 
 async def copy(source: str, target: Path, *, source_format: str = "qcow2") -> None:
@@ -137,7 +142,21 @@ async def copy(source: str, target: Path, *, source_format: str = "qcow2") -> No
         DriverError: qemu-img failed, or made no progress for 60 s.
     """
     words = ("-f", source_format, "-O", "qcow2", source, str(target))
-    await run(_PROGRAM, "convert", "-q", *words, idle_s=_IDLE_S)
+    await _write(target, "convert", "-q", *words, idle_s=_IDLE_S)
+
+
+async def _write(file: Path, *words: str, idle_s: float | None = None) -> None:
+    """Run qemu-img on a file in such a way that `end_programs` finds it at any moment.
+
+    Raises:
+        DriverError: there is no folder for the file, or qemu-img failed.
+    """
+    with os_errors_as_driver_errors():
+        fd = os.open(file.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        await run(_PROGRAM, *words, idle_s=idle_s, fds=[fd])
+    finally:
+        os.close(fd)
 
 
 def check_alone(path: Path) -> None:

@@ -115,6 +115,7 @@ class ServerImages(Mapping[str, ImageFile]):
         copy: Callable[[Path], Awaitable[None]],
     ) -> None:
         new = target.with_name(f".{image_id}{_NEW}")
+        await disks.end_programs(new)  # those of an agent that has died here
         await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
         try:
             new.mkdir(mode=0o700, parents=True)
@@ -146,6 +147,7 @@ class ServerImages(Mapping[str, ImageFile]):
         """
         target = self._of(address.removeprefix(IMAGE_ADDRESS))
         for path in (target, target.with_name(f".{target.name}{_NEW}")):
+            await disks.end_programs(path)
             await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
             with os_errors_as_driver_errors():
                 if path.exists():

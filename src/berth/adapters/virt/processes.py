@@ -124,6 +124,44 @@ def find(of_interest: Callable[[Sequence[str]], str | None]) -> dict[str, HostPr
     return found
 
 
+def holding(folder: Path) -> list[HostProcess]:
+    """Return the live processes that hold a mark on a folder, without those of this process.
+
+    The mark is a descriptor of the folder (`O_PATH`), as other programs rarely have one. A program
+    that inherits it (`run`) is found from the moment of the fork, when its command line is still
+    that of its parent.
+    """
+    wanted, own = os.path.realpath(folder), os.getpid()
+    found: list[HostProcess] = []
+    for entry in _PROC.iterdir():
+        if not entry.name.isdigit() or int(entry.name) == own or not _is_marked(entry, wanted):
+            continue
+        state = _state_of(int(entry.name))
+        # A child of this process between fork and exec has all descriptors of this process, not
+        # only its own; and `run` itself ends the programs that this process has started.
+        if state is not None and state[0] not in "ZX" and state[2] != own:
+            found.append(HostProcess(int(entry.name), state[1]))
+    return found
+
+
+def _is_marked(process: Path, folder: str) -> bool:
+    try:
+        return any(_is_mark(process, one.name, folder) for one in (process / "fd").iterdir())
+    except OSError:
+        return False  # it is gone, or it belongs to another user
+
+
+def _is_mark(process: Path, fd: str, folder: str) -> bool:
+    try:
+        if os.readlink(process / "fd" / fd) != folder:
+            return False
+        text = (process / "fdinfo" / fd).read_text()
+    except OSError:
+        return False  # it was closed meanwhile
+    flags = dict(line.split(None, 1) for line in text.splitlines() if ":" in line)["flags:"]
+    return bool(int(flags, 8) & os.O_PATH)
+
+
 def _words_of(pid: int) -> list[str]:
     """Return the command line of a process; empty if it is a kernel thread, a zombie or gone."""
     for _ in range(_STARTING_LOOKS):
@@ -139,24 +177,25 @@ def _words_of(pid: int) -> list[str]:
     return []
 
 
-def _state_of(pid: int) -> tuple[str, int] | None:
-    """Return the state letter and start time of a process, or None when it does not exist."""
+def _state_of(pid: int) -> tuple[str, int, int] | None:
+    """Return the state letter, start time and parent of a process; None if it does not exist."""
     try:
         text = (_PROC / str(pid) / "stat").read_text()
     except OSError:
         return None
     # The name before the last parenthesis may itself contain spaces and parentheses.
     fields = text.rpartition(")")[2].split()
-    return fields[0], int(fields[19])
+    return fields[0], int(fields[19]), int(fields[1])
 
 
-async def run(*words: str, idle_s: float | None = None) -> bytes:
+async def run(*words: str, idle_s: float | None = None, fds: Sequence[int] = ()) -> bytes:
     """Run a program and return its standard output; cancelling the caller kills the program.
 
     Args:
         words: the program and at least one argument.
         idle_s: the program is killed after this many seconds without any use of CPU time, as when
             the server that it reads from does not answer; None for no limit.
+        fds: descriptors that the program inherits under the same numbers.
 
     Raises:
         DriverError: the program is not installed, failed, or was killed for being idle.
@@ -167,6 +206,7 @@ async def run(*words: str, idle_s: float | None = None) -> bytes:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            pass_fds=tuple(fds),
         )
     except OSError as error:
         raise DriverError(

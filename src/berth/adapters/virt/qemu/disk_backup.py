@@ -12,6 +12,7 @@ from berth.ports.clock import Clock
 _JOB: Final = "image"
 _NODE: Final = "image"
 _POLL_S: Final = 0.02
+_END_LOOKS: Final = 50
 
 
 async def back_up_disk(machine: Machine, name: str, target: Path, clock: Clock) -> None:
@@ -50,15 +51,40 @@ async def back_up_disk(machine: Machine, name: str, target: Path, clock: Clock) 
         await _end(machine, clock)
 
 
+async def end_earlier_backup(machine: Machine, clock: Clock) -> bool:
+    """Cancel the copy that an agent which has died has left in a running guest.
+
+    Without this, QEMU would go on writing to the file of an image that may have been deleted.
+
+    Returns:
+        Whether there is no copy any more; False if QEMU takes more than a second to end it.
+
+    Raises:
+        QmpError: QEMU does not answer.
+    """
+    for _ in range(_END_LOOKS):
+        if not await _cancelled(machine):
+            return True
+        await clock.sleep(_POLL_S)
+    return False
+
+
 async def _end(machine: Machine, clock: Clock) -> None:
     """Cancel the job unless it is complete, wait for its end, and close the file."""
-    while status := await _status(machine):
-        if status != "concluded":
-            with suppress(DriverError):  # the job may end by itself at this moment
-                await machine.execute("job-cancel", {"id": _JOB})
+    while await _cancelled(machine):
         await clock.sleep(_POLL_S)
-    with suppress(DriverError):  # the file may never have been opened
-        await machine.execute("blockdev-del", {"node-name": _NODE})
+
+
+async def _cancelled(machine: Machine) -> bool:
+    """Cancel the job if there is one, else close the file; return whether there still was a job."""
+    status = await _status(machine)
+    if status and status != "concluded":
+        with suppress(DriverError):  # the job may end by itself at this moment
+            await machine.execute("job-cancel", {"id": _JOB})
+    if not status:
+        with suppress(DriverError):  # the file may never have been opened
+            await machine.execute("blockdev-del", {"node-name": _NODE})
+    return bool(status)
 
 
 async def _status(machine: Machine) -> str:

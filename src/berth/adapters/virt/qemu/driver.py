@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from berth.adapters.virt import disks, nbd_export
 from berth.adapters.virt.disk_storage import SharedDiskStorage
 from berth.adapters.virt.guest_disks import ROOT, GuestSize
@@ -367,6 +369,10 @@ class QemuDriver:
             power, reason = machine.spec.power, machine.spec.reason
         else:
             async with lock:
+                if not machine.spec.is_built:
+                    with suppress(DriverError):  # the next listing tries again
+                        await self._registry.find(uuid)
+                    return None
                 reason = await self._registry.settle(machine)
                 power = machine.spec.power
                 if not reason:
@@ -416,12 +422,11 @@ class QemuDriver:
     async def _destroy(self, machine: Machine) -> None:
         # The removal is recorded first, so that after a crash the next agent completes it. On a
         # full disk this fails, but the removal itself makes room.
-        with suppress(SpecNotWrittenError):
+        try:
             machine.record(is_built=False)
-        await machine.quit()
-        if machine.spec.address:
-            await nbd_export.withdraw(machine.folder)
-        self._registry.remove(machine)
+        except SpecNotWrittenError:
+            machine.spec = msgspec.structs.replace(machine.spec, is_built=False)
+        await self._registry.remove(machine)
 
     def _lock(self, instance_uuid: str) -> asyncio.Lock:
         lock = self._locks.get(instance_uuid)

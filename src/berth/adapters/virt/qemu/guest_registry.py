@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from berth.adapters.virt import disks, nbd_export, processes
 from berth.adapters.virt.guest_folder import claim_state_dir
 from berth.adapters.virt.processes import HostProcess
 from berth.adapters.virt.qemu import migration
 from berth.adapters.virt.qemu.command_line import QemuHost, guest_of
+from berth.adapters.virt.qemu.disk_backup import end_earlier_backup
 from berth.adapters.virt.qemu.machine import Machine
 from berth.adapters.virt.qemu.qmp import QmpError
 from berth.adapters.virt.qemu.spec import GuestSpec, QemuFolder, SpecNotWrittenError
@@ -35,6 +37,8 @@ class QemuGuestRegistry:
         self._clock = clock
         self._publish = publish
         self._machines: dict[str, Machine] = {}
+        # The running guests of an earlier driver, which may be copying a disk for it.
+        self._taken_up: set[str] = set()
         self._adopting = asyncio.Lock()
         self._has_adopted = False
 
@@ -63,8 +67,7 @@ class QemuGuestRegistry:
         if machine.spec.is_built:
             await self.settle(machine)
         else:
-            await machine.quit()
-            self.remove(machine)
+            await self.remove(machine)
         return self._machines.get(instance_uuid)
 
     async def settle(self, machine: Machine) -> str:
@@ -78,10 +81,13 @@ class QemuGuestRegistry:
             if machine.spec.is_saving:
                 await machine.settle_saving()
             status = await machine.status()
+            if status and machine.spec.uuid in self._taken_up:
+                # Until then QEMU would write to the image that no agent waits for.
+                if await end_earlier_backup(machine, self._clock):
+                    self._taken_up.discard(machine.spec.uuid)
             if machine.spec.waits:
                 if not status:
-                    await machine.quit()  # the migration failed, and QEMU has ended
-                    self.remove(machine)
+                    await self.remove(machine)  # the migration failed, and QEMU has ended
                 else:
                     await migration.resume_if_arrived(machine)
             elif status == "shutdown":
@@ -101,10 +107,10 @@ class QemuGuestRegistry:
         return sorted(running.keys() - known - self._machines.keys())
 
     async def end_orphan(self, instance_uuid: str) -> None:
-        """End the process of an unknown guest, if there is one, and delete its folder.
+        """End the programs of an unknown guest, if there are any, and delete its folder.
 
         Raises:
-            DriverError: the process does not end.
+            DriverError: a process does not end, or the folder cannot be deleted.
         """
         process = (await self._running()).get(instance_uuid)
         if process is not None:
@@ -114,7 +120,8 @@ class QemuGuestRegistry:
                     f"process {process.pid} of guest {instance_uuid} is still running {_END_S:g} s "
                     "after SIGKILL; it may be waiting for a disk that hangs"
                 )
-        QemuFolder(self._host.state_dir, instance_uuid).remove()
+        folder = QemuFolder(self._host.state_dir, instance_uuid)
+        await self._clear(folder)
 
     def add(self, spec: GuestSpec) -> Machine:
         """Create the folder of a new guest, and register the guest.
@@ -128,10 +135,24 @@ class QemuGuestRegistry:
         self._machines[spec.uuid] = machine
         return machine
 
-    def remove(self, machine: Machine) -> None:
-        """Remove a guest that has no process, and delete its folder."""
-        machine.folder.remove()
+    async def remove(self, machine: Machine) -> None:
+        """End all programs of a guest, and delete its folder.
+
+        Raises:
+            DriverError: a process does not end, or the folder cannot be deleted. The guest is still
+                known, so that the removal is tried again.
+        """
+        await machine.quit()
+        await self._clear(machine.folder)
         self._machines.pop(machine.spec.uuid, None)
+        self._taken_up.discard(machine.spec.uuid)
+
+    async def _clear(self, folder: QemuFolder) -> None:
+        """Delete the folder of a guest without a process, once no other program uses it."""
+        await nbd_export.withdraw(folder)
+        # A qemu-img of an earlier agent outlives it, and would create its file after the removal.
+        await disks.end_programs(folder.path)
+        await asyncio.to_thread(folder.remove)
 
     async def close(self) -> None:
         """Disconnect from all guests."""
@@ -156,30 +177,25 @@ class QemuGuestRegistry:
                     spec = folder.read()
                 except DriverError:
                     continue  # the guest, if it runs, is an orphan; its files are left alone
-                if spec is not None and spec.is_built:
+                if spec is not None:
                     self._machines[spec.uuid] = self._machine(spec)
-                elif spec is not None:
-                    await self._clear(folder, running.pop(spec.uuid, None))
             await asyncio.gather(
                 *(
-                    self._take_up(machine, running[uuid])
-                    for uuid, machine in self._machines.items()
-                    if uuid in running
+                    self._take_up(machine, running.get(uuid))
+                    for uuid, machine in list(self._machines.items())
                 )
             )
+            self._taken_up = set(running.keys() & self._machines.keys())
             self._has_adopted = True
 
-    async def _clear(self, folder: QemuFolder, process: HostProcess | None) -> None:
-        """Remove a guest that an earlier agent did not finish building or destroying."""
-        if process is not None:
-            process.kill()
-            await process.wait(_END_S)
-        await nbd_export.withdraw(folder)
-        # A qemu-img of the earlier agent outlives it, and would create its file after the removal.
-        await disks.end_programs(folder.path)
-        folder.remove()
-
-    async def _take_up(self, machine: Machine, process: HostProcess) -> None:
+    async def _take_up(self, machine: Machine, process: HostProcess | None) -> None:
+        if not machine.spec.is_built:
+            machine.own(process)
+            with suppress(DriverError):  # the next listing of the guests tries again
+                await self.remove(machine)
+            return
+        if process is None:
+            return
         try:
             await machine.attach(process)
         except QmpError:

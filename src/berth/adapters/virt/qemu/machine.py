@@ -141,6 +141,10 @@ class Machine:
                     raise
                 await self._clock.sleep(_POLL_S)
 
+    def own(self, process: HostProcess | None) -> None:
+        """Take a process as that of this guest, without connecting to it, so that `quit` ends it."""
+        self._process = process
+
     async def detach(self) -> None:
         """Disconnect; the guest keeps running."""
         self._ends = True

@@ -78,11 +78,26 @@ class QemuFolder(GuestFolder):
             raise DriverError(f"{self.path} contains {reason}")
 
     def remove(self) -> None:
-        """Delete the folder, the spec last, so that an interrupted removal is resumed."""
-        for path in self.path.glob("*"):
-            if path != self._spec:
-                path.unlink(missing_ok=True)
-        shutil.rmtree(self.path, ignore_errors=True)
+        """Delete the folder, the spec last, so that an interrupted removal is resumed.
+
+        Raises:
+            DriverError: the folder, or a file in it, cannot be deleted.
+        """
+        try:
+            for path in self.path.iterdir():
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                elif path != self._spec:
+                    path.unlink(missing_ok=True)
+            self._spec.unlink(missing_ok=True)
+            self.path.rmdir()
+        except FileNotFoundError:
+            return  # there is no such folder
+        except OSError as error:
+            raise DriverError(
+                f"cannot delete {error.filename or self.path} ({error.strerror}); check the disk "
+                "and the permissions"
+            ) from error
 
     def read(self) -> GuestSpec | None:
         """Return the spec, or None when there is none.
