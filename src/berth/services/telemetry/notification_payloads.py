@@ -11,6 +11,7 @@ from berth.domain.compute.decision import Decision
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Request
+from berth.domain.compute.server_image import image_in_progress
 
 T = TypeVar("T")
 
@@ -124,6 +125,8 @@ class InstanceData:
     created_at_s: float
     updated_at_s: float
     ledger_version: int
+    snapshot_image_id: str | None = None
+    """The image that is being made of the instance."""
 
     @classmethod
     def of(cls, instance: Instance, ledger_version: int) -> "InstanceData":
@@ -146,6 +149,7 @@ class InstanceData:
             created_at_s=instance.created_at_s,
             updated_at_s=instance.updated_at_s,
             ledger_version=ledger_version,
+            snapshot_image_id=image_in_progress(instance) or None,
         )
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from berth.domain.compute import lifecycle
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.host import Host, Service
-from berth.domain.compute.instance import Instance, Status, Task
+from berth.domain.compute.instance import Fault, Instance, Status, Task
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.request import Request
 from berth.domain.errors import BerthError
@@ -22,8 +23,11 @@ from berth.services.telemetry.notification_payloads import (
     ServiceData,
 )
 
-_Seen = tuple[Status, Task | None, str | None]
+_Seen = tuple[Status, Task | None, str | None, Fault | None]
 _EVENT = "scheduler.select_destinations"
+# Nova notifies of both actions in the same way, and its history has the names of the requests.
+_SNAPSHOT = "snapshot"
+_SNAPSHOTS = frozenset({lifecycle.CREATE_IMAGE.action, lifecycle.CREATE_BACKUP.action})
 
 
 class ChangeNotifications:
@@ -117,17 +121,19 @@ class ChangeNotifications:
 
 
 def _seen(instance: Instance) -> _Seen:
-    return instance.status, instance.task, _name_of(instance.action)
+    return instance.status, instance.task, _name_of(instance.action), instance.fault
 
 
 def _name_of(action: Action | None) -> str | None:
     # A deletion is notified by the task and the status, whether a user asked for it or not.
-    return None if action is None or action.is_deletion else action.name
+    if action is None or action.is_deletion:
+        return None
+    return _SNAPSHOT if action.name in _SNAPSHOTS else action.name
 
 
 def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
     """Yield the names of an instance's events since its last known state."""
-    status, task, action = before or (None, None, None)
+    status, task, action, fault = before or (None, None, None, None)
     if status is None and now.status in {Status.BUILD, Status.ERROR}:
         yield "create.start"
         # One change may bring both the start and the end, so the checks below treat the start as
@@ -138,7 +144,9 @@ def _happened(before: _Seen | None, now: Instance) -> Iterator[str]:
     if status is Status.BUILD and now.status is Status.ERROR:
         yield "create.error"
     if action is not None and _name_of(now.action) != action:
-        yield f"{action}.{'error' if now.status is Status.ERROR else 'end'}"
+        # A failed snapshot leaves the status as it is, but it has a fault.
+        has_failed = now.status is Status.ERROR or (action == _SNAPSHOT and fault != now.fault)
+        yield f"{action}.{'error' if has_failed else 'end'}"
     begun = _name_of(now.action)
     if begun is not None and begun != action:
         yield f"{begun}.start"

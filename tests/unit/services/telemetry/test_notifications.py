@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from typing import cast
 
 import jsonschema
 import msgspec
@@ -11,12 +12,19 @@ from berth.adapters.bus.message_codec import NotificationBody
 from berth.cli.commands.schemas import notification_schema
 from berth.domain.compute.decision import Decision
 from berth.domain.compute.instance import Fault, Instance, Status, Task
+from berth.domain.compute.instance_action import Action
+from berth.domain.compute.server_image import with_image_in_progress
 from berth.domain.errors import ConflictError
 from berth.domain.ledger.change import Change, Event, RecordRemoved, Snapshot
 from berth.domain.ledger.record import Kind
 from berth.ports.bus import Priority
 from berth.services.requests.orders import PlaceOrder
-from berth.services.telemetry.notification_payloads import Payload, RefusedData, SelectedData
+from berth.services.telemetry.notification_payloads import (
+    InstanceData,
+    Payload,
+    RefusedData,
+    SelectedData,
+)
 from berth.services.telemetry.notifications import ChangeNotifications, NotifyingPlacer
 from berth.testing.builders import make_flavor, make_host, make_instance, make_request, make_service
 from berth.testing.virtual_time import run_virtually
@@ -69,6 +77,38 @@ def following(*events: Event, snapshot: Snapshot | None = None) -> Notices:
 def test_the_life_of_an_instance_is_told(told: list[Instance], expected: list[str]) -> None:
     """Each step in the life of an instance is notified once."""
     assert following(*told).events == [f"instance.{what}" for what in expected]
+
+
+def imaging(name: str) -> Instance:
+    """Return an instance of which an image is being made."""
+    action = Action(ACTIVE.uuid, "req-1", name, "p", "u", 0.0)
+    task = Task.IMAGE_SNAPSHOT if name == "createImage" else Task.IMAGE_BACKUP
+    return replace(
+        ACTIVE, task=task, action=action, extra=with_image_in_progress(ACTIVE, "image-1")
+    )
+
+
+@pytest.mark.parametrize("name", ["createImage", "createBackup"])
+def test_images_and_backups_are_notified_under_the_name_of_nova(name: str) -> None:
+    """The start has the id of the image; a failed image leaves the status, but is an error."""
+    broken = replace(ACTIVE, fault=Fault(500, "no", 0.0))
+    notices = following(ACTIVE, imaging(name), ACTIVE, imaging(name), broken)
+    ends = ("start", "end", "start", "error")
+    assert notices.events == [f"instance.snapshot.{end}" for end in ends]
+    data = [cast("Payload[InstanceData]", one.payload).data for one in notices.kept]
+    assert [one.snapshot_image_id for one in data] == [
+        "image-1",
+        None,
+        "image-1",
+        None,
+    ]
+
+
+def test_an_earlier_fault_is_none_of_an_image() -> None:
+    """A server that has had a fault can have images, which do not fail for it."""
+    broken = replace(ACTIVE, fault=Fault(500, "no", 0.0))
+    again = replace(imaging("createImage"), fault=broken.fault)
+    assert following(broken, again, broken).events[-1] == "instance.snapshot.end"
 
 
 def test_what_was_there_before_is_no_news() -> None:
