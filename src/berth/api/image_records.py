@@ -6,6 +6,7 @@ from berth.api.errors import HttpError
 from berth.api.routing import Answer, Call
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.server_image import ServerImage
+from berth.domain.uuids import canonical_uuid
 
 
 class ShownImage(NamedTuple):
@@ -37,7 +38,7 @@ async def image_of(call: Call) -> ShownImage:
     key = call.key("image_id")
     if (image := call.parts.images.get(key)) is not None:
         return ShownImage(image)
-    record = await call.parts.server_images.get(key, call.project_id)
+    record = await call.parts.server_images.get(canonical_uuid(key), call.project_id)
     return ShownImage(record.image, record)
 
 
@@ -53,5 +54,5 @@ async def remove_image(call: Call) -> Answer:
     if key in call.parts.images:
         reason = "change the file that the setting api.images names"
         raise HttpError(403, f"Image {key} cannot be deleted here; {reason}.")
-    await call.parts.server_images.delete(key, call.project_id)
+    await call.parts.server_images.delete(canonical_uuid(key), call.project_id)
     return Answer()

@@ -4,11 +4,23 @@ import hashlib
 import re
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_DIGITS = re.compile(r"[0-9a-f]{32}")
 
 
 def is_uuid(text: str) -> bool:
     """Return whether a string is a UUID with dashes, in lower or upper case."""
     return _UUID.fullmatch(text) is not None
+
+
+def canonical_uuid(text: str) -> str:
+    """Return a UUID in lower case with dashes, and any other text unchanged.
+
+    Like Nova, this accepts upper case, missing dashes, braces and the prefix `urn:uuid:`.
+    """
+    bare = text.lower().removeprefix("urn:uuid:").strip("{}").replace("-", "")
+    if _DIGITS.fullmatch(bare) is None:
+        return text
+    return f"{bare[:8]}-{bare[8:12]}-{bare[12:16]}-{bare[16:20]}-{bare[20:]}"
 
 
 def named_uuid(name: str) -> str:

@@ -26,7 +26,7 @@ from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import COUNT_MAX, HIDDEN_ID, Destination
 from berth.domain.errors import InvalidInputError, NotFoundError
-from berth.domain.uuids import is_uuid
+from berth.domain.uuids import canonical_uuid, is_uuid
 from berth.domain.zones.zone import RemoteInstance
 from berth.services.servers.instances import CreateOrder
 
@@ -154,6 +154,11 @@ async def image_called(call: Call, image_id: str, field: str) -> Image:
             is not complete, or belongs to another project.
     """
     images, of_servers = call.parts.images, call.parts.server_images
+    if (image := images.get(image_id)) is not None:
+        return image
+    # Another spelling of the id of a server's image must not pass as an unknown image, which would
+    # be accepted without a check of its project.
+    image_id = canonical_uuid(image_id)
     if (image := images.get(image_id)) is not None:
         return image
     found = of_servers.bootable(image_id, call.project_id)
