@@ -27,7 +27,7 @@ from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
 from berth.domain.errors import DriverError, MigrationError
-from berth.ports.virt import Power, VirtDriver
+from berth.ports.virt import IMAGE_ADDRESS, Power, VirtDriver
 from berth.testing.driver_conformance.rig import (
     HERE,
     THERE,
@@ -190,6 +190,27 @@ async def test_an_unfinished_guest_that_cannot_be_removed_does_not_block_the_oth
         assert folder.path.exists()
     assert await driver.guests() == []
     assert not folder.path.exists()
+
+
+async def test_an_image_leaves_space_in_the_storage(
+    rig: QemuRig, driver: QemuDriver, instance: Instance
+) -> None:
+    """A copy that would use the reserved space does not begin, and leaves nothing."""
+    await start(driver, replace(instance, flavor=replace(instance.flavor, root_gb=1)))
+    await rig.close()
+    careful = with_host(rig, storage_reserved_gb=2**20)
+    assert isinstance(careful, QemuDriver)
+    image_id = "00000000-0000-4000-8000-000000000001"
+    with pytest.raises(DriverError, match=r"must remain free \(virt.storage_reserved_gb\)"):
+        await careful.store_image(instance.uuid, image_id)
+    storage = rig.hosts[HERE].storage_dir
+    assert storage is not None
+    assert list((storage / "images").iterdir()) == []
+    await careful.close()
+    driver = await rig.open()
+    size = await driver.store_image(instance.uuid, image_id)
+    assert size.virtual_bytes == GB
+    await driver.drop_stored(f"{IMAGE_ADDRESS}{image_id}")
 
 
 async def test_the_next_agent_ends_the_copy_of_a_disk(

@@ -239,7 +239,7 @@ def _api_parts(core: Core, providers: ProviderReplica) -> ApiParts:
         flavors=Flavors(core.ledger),
         aggregates=_aggregates(core),
         server_groups=ServerGroups(core.ledger, quota_limits),
-        server_images=_server_images(core),
+        server_images=_server_images(core, quota_limits),
         key_pairs=KeyPairs(ledger=core.ledger, clock=core.clock, quota_limits=quota_limits),
         quotas=Quotas(ledger=core.ledger, follower=core.follower, quota_limits=quota_limits),
         hosts=core.hosts,
@@ -284,9 +284,13 @@ def _consoles(settings: ConsoleSettings) -> ConsoleParts:
     )
 
 
-def _server_images(core: Core) -> ServerImages:
+def _server_images(core: Core, quota_limits: QuotaLimits) -> ServerImages:
     return ServerImages(
-        ledger=core.ledger, follower=core.follower, replica=core.replica, clock=core.clock
+        ledger=core.ledger,
+        follower=core.follower,
+        replica=core.replica,
+        clock=core.clock,
+        quota_limits=quota_limits,
     )
 
 

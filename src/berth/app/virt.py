@@ -115,6 +115,7 @@ def _libvirt_host(name: str, virt: VirtSettings) -> LibvirtHost:
         peer_uri=virt.peer_uri,
         accelerator=virt.type,
         storage_dir=None if storage_dir is None else storage_dir.absolute(),
+        storage_reserved_gb=virt.storage_reserved_gb,
         move_address=virt.move_address,
         move_networks=virt.move_networks,
         # libvirt requires the absolute path of the emulator.
@@ -132,6 +133,7 @@ def _qemu_host(name: str, virt: VirtSettings) -> QemuHost:
         state_dir=virt.state_dir.absolute(),
         accelerator=virt.type,
         storage_dir=None if storage_dir is None else storage_dir.absolute(),
+        storage_reserved_gb=virt.storage_reserved_gb,
         move_address=virt.move_address,
         move_networks=virt.move_networks,
         binary=virt.binary,

@@ -18,6 +18,8 @@ from berth.domain.compute.decision import RefusalDetail
 from berth.domain.compute.quota import (
     FILE_BYTES_MAX,
     FILES_MAX,
+    IMAGE_GB_DEFAULT,
+    IMAGES_DEFAULT,
     KEY_PAIRS_DEFAULT,
     METADATA_ITEMS_MAX,
     PATH_BYTES_MAX,
@@ -375,6 +377,10 @@ class QuotaSettings:
     """Limit on the contents of each file to inject, in characters of base64."""
     injected_file_path_bytes: PathBytesLimit = PATH_BYTES_MAX
     """Limit on the path of each file to inject, in bytes of UTF-8."""
+    images: QuotaLimit = IMAGES_DEFAULT
+    """Limit on the number of images of servers."""
+    image_gb: QuotaLimit = IMAGE_GB_DEFAULT
+    """Limit on the size of all images of servers together, in GiB."""
 
     @property
     def limits(self) -> Limits:
@@ -390,6 +396,8 @@ class QuotaSettings:
             injected_files=self.injected_files,
             injected_file_content_bytes=self.injected_file_content_bytes,
             injected_file_path_bytes=self.injected_file_path_bytes,
+            images=self.images,
+            image_gb=self.image_gb,
         )
 
 

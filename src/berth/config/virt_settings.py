@@ -38,7 +38,9 @@ class VirtSettings:
     state_dir: Path = Path("berth-guests")
     """Folder with a subfolder for each guest and its disks; it must not be shared between hosts."""
     storage_dir: Path | None = None
-    """Folder for the disks of shelved guests, shared by all hosts."""
+    """Folder for the disks of shelved guests and the images of servers, shared by all hosts."""
+    storage_reserved_gb: _Amount = 5
+    """GiB that must remain free in the storage when an image of a server is made."""
     images: Path | None = None
     """JSON list of images with their files on this host; by default `api.images`."""
     uri: _Text = field(default="qemu:///system", repr=False)

@@ -194,6 +194,7 @@ class Stack:
                 follower=self.follower,
                 replica=self.replica,
                 clock=self.clock,
+                quota_limits=quota_limits,
             ),
             key_pairs=KeyPairs(ledger=self.ledger, clock=self.clock, quota_limits=quota_limits),
             quotas=Quotas(ledger=self.ledger, follower=self.follower, quota_limits=quota_limits),

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -157,6 +158,34 @@ async def _write(file: Path, *words: str, idle_s: float | None = None) -> None:
         await run(_PROGRAM, *words, idle_s=idle_s, fds=[fd])
     finally:
         os.close(fd)
+
+
+async def check_space(source: Path, folder: Path, reserved_bytes: int) -> None:
+    """Check that a copy of a disk with its backing file fits into a folder.
+
+    Args:
+        source: a qcow2 file, which a running guest may use.
+        folder: the folder of the copy.
+        reserved_bytes: the space that must remain free there.
+
+    Raises:
+        DriverError: there is not enough space, or qemu-img failed.
+    """
+    words = ("-U", "--output=json", "-f", "qcow2", "-O", "qcow2", str(source))
+    text = await run(_PROGRAM, "measure", *words)
+    needed = msgspec.json.decode(text, type=dict[str, int])["required"]
+    with os_errors_as_driver_errors():
+        free = (await asyncio.to_thread(shutil.disk_usage, folder)).free
+    if free - needed < reserved_bytes:
+        raise DriverError(
+            f"{folder} has {_mb(free)} MiB free, but a copy of the disk needs up to "
+            f"{_mb(needed)} MiB, and {_mb(reserved_bytes)} MiB must remain free "
+            "(virt.storage_reserved_gb); delete images or enlarge the storage"
+        )
+
+
+def _mb(size_bytes: int) -> int:
+    return size_bytes // _BYTES_PER_MB
 
 
 def check_alone(path: Path) -> None:

@@ -39,13 +39,17 @@ class ServerImages(Mapping[str, ImageFile]):
         folder: the shared folder, or None if the host has none.
         host: the host's name.
         configured: the images of the host's configuration, which take precedence.
+        reserved_gb: the space in GiB that must remain free in the folder when an image is stored.
     """
 
-    def __init__(self, folder: Path | None, host: str, configured: Images) -> None:
+    def __init__(
+        self, folder: Path | None, host: str, configured: Images, reserved_gb: int = 0
+    ) -> None:
         # QEMU runs in another folder, so its paths must be absolute.
         self._folder = None if folder is None else folder.absolute()
         self._host = host
         self._configured = configured
+        self._reserved_bytes = disks.gigabytes(reserved_gb)
         # The name of the last image of another host that was named as a possible leftover.
         self._last = ""
 
@@ -87,21 +91,25 @@ class ServerImages(Mapping[str, ImageFile]):
         )
 
     async def store(
-        self, image_id: str, booted: str, copy: Callable[[Path], Awaitable[None]]
+        self, image_id: str, booted: str, source: Path, copy: Callable[[Path], Awaitable[None]]
     ) -> ImageSize:
         """Store an image, unless it is stored already, and return its size.
 
         Args:
             image_id: the id of the new image.
             booted: the id of the image from which the guest was created.
+            source: the disk, whose size decides whether there is enough space.
             copy: writes a qcow2 disk to a path.
 
         Raises:
-            DriverError: there is no shared folder, or copying failed; nothing remains.
+            DriverError: there is no shared folder or not enough space, or copying failed; nothing
+                remains.
         """
         target = self._of(image_id)
         with os_errors_as_driver_errors():
             if not target.is_dir():
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                await disks.check_space(source, target.parent, self._reserved_bytes)
                 await self._make(image_id, target, booted, copy)
             disk = target / _DISK
             size_bytes = disk.stat().st_blocks * 512

@@ -153,7 +153,7 @@ def _is_marked(process: Path, folder: str) -> bool:
 
 def _is_mark(process: Path, fd: str, folder: str) -> bool:
     try:
-        if os.readlink(process / "fd" / fd) != folder:
+        if str((process / "fd" / fd).readlink()) != folder:
             return False
         text = (process / "fdinfo" / fd).read_text()
     except OSError:

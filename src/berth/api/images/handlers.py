@@ -6,10 +6,12 @@ from berth.api.errors import HttpError
 from berth.api.header_fields import root_url
 from berth.api.image_records import ShownImage, image_of, images_of
 from berth.api.images.schemas import (
+    ImageLimit,
     ImagesAnswer,
     ImagesPageAnswer,
     ImagesQuery,
     ImageTasksAnswer,
+    ImageUsageAnswer,
     ImageVersion,
     ImageVersionsAnswer,
 )
@@ -17,6 +19,7 @@ from berth.api.links import Link, limit_of, page_of, quoted
 from berth.api.routing import Answer, Call
 from berth.api.values import isotime
 from berth.domain.compute.flavor import Image
+from berth.domain.compute.quota import UNLIMITED
 
 PREFIX = "/image"
 
@@ -30,6 +33,7 @@ _ANY = ("visibility", "all")
 # Fields whose filter may list several values after `in:`, as in Glance.
 _SEVERAL = frozenset({"id", "name", "status", "disk_format", "container_format"})
 _IN = "in:"
+_MB_PER_GB = 1024
 
 View = dict[str, object]
 
@@ -88,6 +92,23 @@ async def list_image_tasks(call: Call) -> Answer:
     """
     await image_of(call)
     return Answer(ImageTasksAnswer(tasks=[]))
+
+
+async def show_image_usage(call: Call) -> Answer:
+    """Show the limits of the caller's project on images, and their usage, in Glance's units."""
+    project_id, images = call.identity.project_id, call.parts.server_images
+    limits, used = images.limits(project_id), await images.usage(project_id)
+    size_mb = limits.image_gb if limits.image_gb == UNLIMITED else limits.image_gb * _MB_PER_GB
+    return Answer(
+        ImageUsageAnswer(
+            usage={
+                "image_size_total": ImageLimit(limit=size_mb, usage=used.size_mb),
+                "image_count_total": ImageLimit(limit=limits.images, usage=used.images),
+                "image_stage_total": ImageLimit(limit=UNLIMITED, usage=0),
+                "image_count_uploading": ImageLimit(limit=UNLIMITED, usage=used.queued),
+            }
+        )
+    )
 
 
 async def refuse_image_change(call: Call) -> Answer:  # noqa: ARG001 - every handler takes a call

@@ -7,6 +7,7 @@ from berth.api.images.schemas import (
     ImagesAnswer,
     ImagesQuery,
     ImageTasksAnswer,
+    ImageUsageAnswer,
     ImageVersionsAnswer,
 )
 from berth.api.routing import ApiOperation, Role
@@ -61,6 +62,7 @@ OPERATIONS = (
         answers=ImageTasksAnswer,
     ),
     *_refusing(f"{_V2}/images"),
+    ApiOperation("GET", f"{_V2}/info/usage", handlers.show_image_usage, answers=ImageUsageAnswer),
     ApiOperation("GET", f"{_V2}/schemas/image", handlers.show_image_schema, answers=_JSON),
     ApiOperation("GET", f"{_V2}/schemas/images", handlers.show_images_schema, answers=_JSON),
 )

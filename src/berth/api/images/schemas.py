@@ -46,6 +46,19 @@ class ImageTasksAnswer(View):
     tasks: list[dict[str, object]]
 
 
+class ImageLimit(View):
+    """A limit, and how much of it is used; -1 means no limit."""
+
+    limit: int
+    usage: int
+
+
+class ImageUsageAnswer(View):
+    """The response with the limits on images; sizes are in MiB."""
+
+    usage: dict[str, ImageLimit]
+
+
 class ImagesAnswer(View):
     """The response with the last page of images; `first` is the path of the first page."""
 

@@ -24,6 +24,9 @@ _CLIENT_NAMES: Final = {
     "server_groups": "server_groups",
     "group_members": "server_group_members",
     "key_pairs": "key_pairs",
+    # Glance's names; the size is in MiB.
+    "images": "image_count_total",
+    "image_mb": "image_size_total",
 }
 # Nova's message for a limit whose error names no numbers.
 _TEXTS: Final = {"key_pairs": "Quota exceeded, too many key pairs."}
@@ -44,6 +47,10 @@ MAXIMA: Final = {
 """Upper bounds of some limits; they apply even if the limit is -1."""
 KEY_PAIRS_DEFAULT: Final = 100
 """The number of key pairs that a user may have by default, as in Nova."""
+IMAGES_DEFAULT: Final = 200
+"""The number of images of servers that a project may have by default."""
+IMAGE_GB_DEFAULT: Final = 1000
+"""The size in GiB that they may have together by default."""
 
 
 class Footprint(NamedTuple):
@@ -110,6 +117,9 @@ class Limits(NamedTuple):
     injected_files: int = 5
     injected_file_content_bytes: int = 10_240
     injected_file_path_bytes: int = PATH_BYTES_MAX
+    # Images of servers. Quotas of single projects do not have these two, as in Nova.
+    images: int = IMAGES_DEFAULT
+    image_gb: int = IMAGE_GB_DEFAULT
 
     def bounded(self, name: str) -> int:
         """Return the effective value of a limit in `MAXIMA`; -1 stands for its upper bound."""
@@ -147,8 +157,8 @@ def footprint_of(instance: Instance) -> Footprint | None:
 class Excess(NamedTuple):
     """A limit that a project would exceed.
 
-    `name` is a field of `Footprint` or `Quota`. `asked` is the amount requested in addition to
-    `used`, which may already be above `limit`.
+    `name` is a field of `Footprint` or `Quota`, or `images` or `image_mb`. `asked` is the amount
+    requested in addition to `used`, which may already be above `limit`.
     """
 
     name: str

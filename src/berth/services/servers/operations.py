@@ -63,6 +63,11 @@ _ABORT: Final = "abort live migration"
 CANCELLABLE: Final = frozenset({Stage.PREPARING, Stage.MOVING})
 # A function that returns the writes of an operation on the given record.
 _Change = Callable[[Instance], Awaitable[Sequence[Write]]]
+_Admit = Callable[[], Awaitable[Sequence[Write]]]
+
+
+async def _admitted() -> Sequence[Write]:
+    return ()
 
 
 class Operations:
@@ -159,7 +164,9 @@ class Operations:
 
         return await self._begin(uuid, lifecycle.RESCUE, caller, change)
 
-    async def create_image(self, uuid: str, image: ServerImage, caller: Caller) -> Instance:
+    async def create_image(
+        self, uuid: str, image: ServerImage, caller: Caller, admit: _Admit = _admitted
+    ) -> Instance:
         """Have an image made of the root disk of an instance.
 
         Args:
@@ -167,13 +174,19 @@ class Operations:
             image: the image's record. The properties that its guests inherit from the instance's
                 own image, and the smallest disk and memory, are added here.
             caller: the caller of the operation.
+            admit: checks the quota, and returns writes on which the check depends; see
+                `ServerImages.admit`. It is called again after each lost race.
+
+        Raises:
+            QuotaExceededError: the project of the image would exceed its quota.
         """
         step = lifecycle.CREATE_IMAGE if image.rotation is None else lifecycle.CREATE_BACKUP
 
         async def change(instance: Instance) -> Sequence[Write]:
             extra = with_image_in_progress(instance, image.image_id)
             made = of_instance(image, instance, self._clock.now_s())
-            return [Put(fast_replace(instance, task=step.task, extra=extra)), Add(made)]
+            begun = fast_replace(instance, task=step.task, extra=extra)
+            return [*await admit(), Put(begun), Add(made)]
 
         return await self._begin(uuid, step, caller, change)
 

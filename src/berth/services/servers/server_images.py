@@ -1,6 +1,10 @@
 """Finds and deletes the images of servers."""
 
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
 from berth.domain.compute.instance import Instance
+from berth.domain.compute.quota import UNLIMITED, Excess, Limits, QuotaExceededError
 from berth.domain.compute.server_image import (
     ImageStatus,
     ServerImage,
@@ -10,13 +14,29 @@ from berth.domain.compute.server_image import (
 )
 from berth.domain.errors import ConflictError, NotFoundError
 from berth.domain.fast_replace import fast_replace
-from berth.domain.ledger.write import Committed, Put, Write
+from berth.domain.ledger.write import Committed, Guard, Put, Write
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger, RecordReader
 from berth.services.replica.follower import Follower
 from berth.services.replica.replica import Replica
+from berth.services.requests.quotas import QuotaLimits
 
 _TRIES = 20
+_NO_LIMITS: Final = Limits(images=UNLIMITED, image_gb=UNLIMITED)
+_BYTES_PER_MB = 1024**2
+_MB_PER_GB = 1024
+
+
+class ImageUsage(NamedTuple):
+    """The number of images of a project that exist or are being made, and their size in MiB.
+
+    Images that are being made (`queued`) count with the size of their server's root disk, because
+    their own is not known yet.
+    """
+
+    images: int
+    queued: int
+    size_mb: int
 
 
 class ServerImages:
@@ -27,15 +47,23 @@ class ServerImages:
         follower: brings the replica up to date.
         replica: has all records.
         clock: provides the time.
+        quota_limits: the limits of projects; None for no limits.
     """
 
     def __init__(
-        self, *, ledger: Ledger, follower: Follower, replica: Replica, clock: Clock
+        self,
+        *,
+        ledger: Ledger,
+        follower: Follower,
+        replica: Replica,
+        clock: Clock,
+        quota_limits: QuotaLimits | None = None,
     ) -> None:
         self._ledger = ledger
         self._follower = follower
         self._replica = replica
         self._clock = clock
+        self._quota_limits = quota_limits
 
     async def visible(self, project_id: str | None) -> list[ServerImage]:
         """Return the images of a project, or those of all projects, that exist.
@@ -74,6 +102,49 @@ class ServerImages:
     def is_known(self, image_id: str) -> bool:
         """Return whether an id is or was that of a server's image, as this process knows it."""
         return image_id in self._replica.server_images
+
+    def limits(self, project_id: str) -> Limits:
+        """Return the limits of a project, of which `images` and `image_gb` concern images."""
+        limits = self._quota_limits
+        return _NO_LIMITS if limits is None else limits.of_project(project_id)
+
+    async def usage(self, project_id: str) -> ImageUsage:
+        """Return how much of its quota a project uses.
+
+        Raises:
+            UnavailableError: the ledger cannot be reached.
+        """
+        found = await self.visible(project_id)
+        queued = [one for one in found if one.status is ImageStatus.QUEUED]
+        size_bytes = sum(one.size_bytes for one in found)
+        reserved_mb = sum(one.min_disk_gb * _MB_PER_GB for one in queued)
+        return ImageUsage(len(found), len(queued), size_bytes // _BYTES_PER_MB + reserved_mb)
+
+    async def admit(self, project_id: str) -> Sequence[Write]:
+        """Check that a project may have another image, and return the guard of this check.
+
+        The size of an image is known only when it is complete. So as in Glance, a project may begin
+        one as long as it is below its limit, and exceed the limit by that one.
+
+        Raises:
+            QuotaExceededError: the project has as many images as it may, or as large ones.
+            UnavailableError: the ledger cannot be reached.
+        """
+        limits = self.limits(project_id)
+        if limits.images == limits.image_gb == UNLIMITED:
+            return ()
+        # The version precedes the count, so that an image added meanwhile makes the guard stale.
+        seen = await self._ledger.version()
+        used = await self.usage(project_id)
+        limit_mb = limits.image_gb * _MB_PER_GB
+        excess: list[Excess] = []
+        if used.images >= limits.images != UNLIMITED:
+            excess.append(Excess("images", 1, used.images, limits.images))
+        if limits.image_gb != UNLIMITED and used.size_mb >= limit_mb:
+            excess.append(Excess("image_mb", 1, used.size_mb, limit_mb))
+        if excess:
+            raise QuotaExceededError(tuple(excess))
+        return (Guard(f"images of {project_id}", seen),)
 
     async def delete(self, image_id: str, project_id: str | None) -> None:
         """Delete an image; a server that is making it gives it up.

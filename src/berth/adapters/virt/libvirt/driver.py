@@ -84,7 +84,8 @@ class LibvirtDriver:
             host.uri, host.calls_max, self._events.publish, self._on_return
         )
         self._registry = LibvirtGuestRegistry(host, self._connection)
-        self._images = ServerImages(host.storage_dir, host.name, images)
+        reserved_gb = host.storage_reserved_gb
+        self._images = ServerImages(host.storage_dir, host.name, images, reserved_gb)
         self._builder = LibvirtBuilder(host, self._images, self._connection, self._registry)
         self._storage = SharedDiskStorage(host.storage_dir, host.name, host.move_networks)
         self._stock = stock
@@ -370,13 +371,15 @@ class LibvirtDriver:
                 # folder.
                 own = folder.disk("image")
                 own.unlink(missing_ok=True)  # an agent that died may have left a part of it
+                reserved_bytes = disks.gigabytes(self._host.storage_reserved_gb)
+                await disks.check_space(folder.disk(ROOT), folder.path, reserved_bytes)
                 try:
                     await back_up_disk(self._connection, self._clock, known, own)
                     await disks.copy(str(own), target)
                 finally:
                     own.unlink(missing_ok=True)
 
-            return await self._images.store(image_id, known.image_id, copy)
+            return await self._images.store(image_id, known.image_id, folder.disk(ROOT), copy)
 
     async def leftovers(self, image: str = "") -> Sequence[OrphanFiles]:
         """See `VirtDriver.leftovers`. Leftover folders have no domain."""

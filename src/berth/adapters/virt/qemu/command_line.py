@@ -34,6 +34,8 @@ class QemuHost:
     state_dir: Path
     accelerator: Accelerator = Accelerator.AUTO
     storage_dir: Path | None = None
+    storage_reserved_gb: int = 0
+    """The space in GiB that images of servers must leave free in the storage."""
     move_address: str = "127.0.0.1"
     move_networks: tuple[str, ...] = ()
     """The networks of other hosts' `move_address`, as CIDR blocks; none allows every address."""

@@ -80,7 +80,8 @@ class QemuDriver:
         self._host = host
         self._events = GuestEventHub()
         self._registry = QemuGuestRegistry(host, clock, self._on_event)
-        self._images = ServerImages(host.storage_dir, host.name, images)
+        reserved_gb = host.storage_reserved_gb
+        self._images = ServerImages(host.storage_dir, host.name, images, reserved_gb)
         self._builder = QemuBuilder(host, self._images, clock)
         self._storage = SharedDiskStorage(host.storage_dir, host.name, host.move_networks)
         self._stock = stock
@@ -330,7 +331,8 @@ class QemuDriver:
 
             if ROOT not in machine.spec.disks:
                 raise DriverError(f"guest {instance_uuid} has no root disk to make an image of")
-            return await self._images.store(image_id, machine.spec.image_id, copy)
+            disk = machine.folder.disk(ROOT)
+            return await self._images.store(image_id, machine.spec.image_id, disk, copy)
 
     async def leftovers(self, image: str = "") -> Sequence[OrphanFiles]:
         """See `VirtDriver.leftovers`. Leftover folders have neither a spec nor a process."""

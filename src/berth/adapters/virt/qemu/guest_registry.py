@@ -82,9 +82,7 @@ class QemuGuestRegistry:
                 await machine.settle_saving()
             status = await machine.status()
             if status and machine.spec.uuid in self._taken_up:
-                # Until then QEMU would write to the image that no agent waits for.
-                if await end_earlier_backup(machine, self._clock):
-                    self._taken_up.discard(machine.spec.uuid)
+                await self._end_earlier_backup(machine)
             if machine.spec.waits:
                 if not status:
                     await self.remove(machine)  # the migration failed, and QEMU has ended
@@ -96,6 +94,11 @@ class QemuGuestRegistry:
         except (QmpError, SpecNotWrittenError) as error:
             return str(error)
         return ""
+
+    async def _end_earlier_backup(self, machine: Machine) -> None:
+        """End the copy of a disk that no agent waits for, unless that takes long; see `settle`."""
+        if await end_earlier_backup(machine, self._clock):
+            self._taken_up.discard(machine.spec.uuid)
 
     async def orphans(self) -> list[str]:
         """Return the uuids of running guests without a known folder."""

@@ -142,7 +142,7 @@ class Machine:
                 await self._clock.sleep(_POLL_S)
 
     def own(self, process: HostProcess | None) -> None:
-        """Take a process as that of this guest, without connecting to it, so that `quit` ends it."""
+        """Take a process as that of this guest without connecting to it, so that `quit` ends it."""
         self._process = process
 
     async def detach(self) -> None:

@@ -1,5 +1,6 @@
 """Images of servers over HTTP: the actions, the images that they make, and who sees those."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from berth.adapters.virt.fake import DriverFaults, FakeDriver
 from berth.api.app import build_app
 from berth.domain.compute.flavor import Image
 from berth.domain.compute.instance import Instance
+from berth.domain.compute.quota import UNLIMITED, Limits
 from berth.domain.compute.server_image import (
     DELETED_KEPT_S,
     UNCLEARED_KEPT_S,
@@ -17,8 +19,10 @@ from berth.domain.compute.server_image import (
 from berth.domain.compute.step import LEFTOVER_AGE_S
 from berth.domain.errors import DriverError
 from berth.domain.ledger.record import Kind
-from berth.domain.ledger.write import Put, Remove
+from berth.domain.ledger.write import Put, Remove, Write
+from berth.services.requests.quotas import QuotaLimits
 from berth.services.servers.image_cleanup import ImageCleanup
+from berth.services.servers.server_images import ServerImages
 from tests.unit.api.cloud import Json
 from tests.unit.api.compute.lifecycle.conftest import MakeStaffed
 from tests.unit.api.compute.lifecycle.staffed import OTHER, OWNER, Staffed
@@ -288,6 +292,99 @@ async def test_a_backup_with_rotation_0_has_no_location(cloud: Staffed) -> None:
     assert await cloud.states(uuid) == ("ACTIVE", "active", 1, "image_backup")
     await cloud.work()
     assert set(await backed_up(cloud, uuid, "b", "daily", 0)) == {"image_id"}
+
+
+def limited(cloud: Staffed, **limits: int) -> None:
+    """Limit the images of every project."""
+    images = ServerImages(
+        ledger=cloud.ledger,
+        follower=cloud.follower,
+        replica=cloud.replica,
+        clock=cloud.clock,
+        quota_limits=QuotaLimits(cloud.replica, Limits(**limits)),
+    )
+    cloud.parts = replace(cloud.parts, server_images=images)
+    cloud.app = build_app(cloud.parts)
+
+
+async def usage(cloud: Staffed) -> dict[str, tuple[int, int]]:
+    """Return the limits on images and their usage, as the Image API shows them."""
+    shown = (await cloud.ask("GET", "/image/v2/info/usage", token=OWNER)).body["usage"]
+    return {
+        name.removeprefix("image_"): (one["limit"], one["usage"]) for name, one in shown.items()
+    }
+
+
+async def test_the_number_of_images_is_limited(cloud: Staffed) -> None:
+    """Images of the project count, complete or not; a deletion makes room at once."""
+    limited(cloud, images=2, image_gb=UNLIMITED)
+    one, two = await cloud.built(), await cloud.built()
+    key = await imaged(cloud, one)
+    backup = {"name": "b", "backup_type": "daily", "rotation": 1}
+    assert (await cloud.act(two, "createBackup", backup, token=OWNER)).status == 202
+    for action, args in (("createImage", {"name": "x"}), ("createBackup", backup)):
+        answer = await cloud.act(one, action, args, token=OWNER)
+        text = "Quota exceeded for image_count_total: Requested 1, but already used 2 of 2"
+        assert (answer.status, text in answer.body["forbidden"]["message"]) == (403, True)
+    found = await usage(cloud)
+    assert (found["count_total"], found["count_uploading"]) == ((2, 2), (-1, 1))
+    await cloud.ask("DELETE", f"{IMAGE}/{key}", token=OWNER)
+    assert (await cloud.act(one, "createImage", {"name": "x"}, token=OWNER)).status == 202
+    # The image of an administrator belongs to the administrator's project.
+    await cloud.work()
+    assert (await cloud.act(one, "createImage", {"name": "x"})).status == 202
+
+
+async def test_simultaneous_requests_cannot_exceed_the_number_of_images(cloud: Staffed) -> None:
+    """The second request that has counted the same images is counted again, and refused."""
+    limited(cloud, images=1, image_gb=UNLIMITED)
+    one, two = await cloud.built(), await cloud.built()
+    images = cloud.parts.server_images
+    admit, rivals = images.admit, [one]
+
+    async def overtaken(project_id: str) -> Sequence[Write]:
+        guard = await admit(project_id)
+        if rivals:
+            uuid = rivals.pop()
+            assert (await cloud.act(uuid, "createImage", {"name": "x"}, token=OWNER)).status == 202
+        return guard
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(images, "admit", overtaken)
+        assert (await cloud.act(two, "createImage", {"name": "x"}, token=OWNER)).status == 403
+
+
+async def test_the_size_of_images_is_limited(cloud: Staffed) -> None:
+    """An image in progress counts with its server's root disk, a complete one with its own size."""
+    limited(cloud, images=UNLIMITED, image_gb=1)
+    uuid, other = await cloud.built(), await cloud.built()
+    instance = await cloud.ledger.get(Instance, uuid)
+    assert instance is not None
+    root_mb = instance.flavor.root_gb * 1024
+    assert root_mb > 1024
+    assert (await cloud.act(uuid, "createImage", {"name": "x"}, token=OWNER)).status == 202
+    assert (await usage(cloud))["size_total"] == (1024, root_mb)
+    answer = await cloud.act(other, "createImage", {"name": "y"}, token=OWNER)
+    text = f"Quota exceeded for image_size_total: Requested 1, but already used {root_mb} of 1024"
+    assert (answer.status, text in answer.body["forbidden"]["message"]) == (403, True)
+    await cloud.work()
+    assert (await usage(cloud))["size_total"] == (1024, root_mb // 8)
+
+
+async def test_no_spelling_of_an_id_opens_the_image_of_another_project(cloud: Staffed) -> None:
+    """Where no images are configured, any unknown id is accepted, but none of an image."""
+    key = await imaged(cloud, await cloud.built())
+    spellings = [key.upper(), key.replace("-", ""), f"{{{key}}}", f"urn:uuid:{key}"]
+    body = {"flavorRef": "small", "name": "x", "networks": "none"}
+    for ref in spellings:
+        theirs = {"server": {**body, "imageRef": ref}}
+        assert (await cloud.ask("POST", "/v2.1/servers", theirs, token=OTHER)).status == 400
+    copy = await cloud.built(imageRef=spellings[0])
+    assert (await cloud.show(copy, token=OWNER))["image"]["id"] == key
+    assert (await cloud.ask("GET", f"{IMAGE}/{key.upper()}", token=OWNER)).body["id"] == key
+    unknown = "ABCDEF00-0000-4000-8000-000000000000"
+    other = await cloud.built(imageRef=unknown)
+    assert (await cloud.show(other))["image"]["id"] == unknown.lower()
 
 
 @pytest.mark.parametrize("action", ["createImage", "createBackup"])

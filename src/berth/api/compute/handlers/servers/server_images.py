@@ -1,6 +1,7 @@
 """The handlers for the actions `createImage` and `createBackup`."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from berth.api.codec import UNSET, UnsetType
@@ -22,6 +23,7 @@ async def create_image(call: Call, instance: Instance, args: object) -> Answer:
     Raises:
         InvalidInputError: the arguments are malformed.
         HttpError: 403 when there are more metadata items than the quota allows.
+        QuotaExceededError: the project may have no more images, or no larger ones.
         InstanceStateError: the state of the server does not allow the action.
     """
     arguments = read(args, CreateImage, "createImage")
@@ -36,6 +38,7 @@ async def create_backup(call: Call, instance: Instance, args: object) -> Answer:
     Raises:
         InvalidInputError: the arguments are malformed.
         HttpError: 403 when there are more metadata items than the quota allows.
+        QuotaExceededError: the project may have no more images, or no larger ones.
         InstanceStateError: the state of the server does not allow the action.
     """
     arguments = read(args, CreateBackup, "createBackup")
@@ -86,7 +89,8 @@ def _new(
 
 
 async def _begin(call: Call, instance: Instance, image: ServerImage) -> str:
-    await call.parts.operations.create_image(instance.uuid, image, caller_of(call))
+    admit = partial(call.parts.server_images.admit, image.project_id)
+    await call.parts.operations.create_image(instance.uuid, image, caller_of(call), admit)
     return image.image_id
 
 
