@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from berth.adapters.gateway.websocket_server import socket_class
 from berth.adapters.http_connections import ConnectionLimit
 from berth.adapters.http_protocol import LimitedProtocol
 from berth.adapters.http_server import (
@@ -91,6 +92,18 @@ class Client:
             return 0, b""
         length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
         return int(head.split(b" ")[1]), await self._reader.readexactly(int(length))
+
+    async def status(self) -> int:
+        """Return the status of the next answer; 0 if the connection is closed."""
+        try:
+            head = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), 20)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return 0
+        return int(head.split(b" ")[1])
+
+    def abort(self) -> None:
+        """Close the connection without delay."""
+        self._writer.transport.abort()
 
 
 @pytest.fixture
@@ -255,6 +268,75 @@ async def test_clients_that_make_the_server_wait_make_room() -> None:
             head = b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"
             await client.send(head if number % 2 else GET + b"\r\n", pause_s=0.1)
         assert closed == ["idle"] * 4
+
+
+CONSOLE = (
+    b"GET /%s?token=x HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eHh4eHh4eHh4eHh4eHh4eA==\r\n\r\n"
+)
+
+
+async def relay(scope: Scope, receive: Receive, send: Send) -> None:
+    """Accept every console except `/check`, whose token is never checked; answer HTTP like `count`.
+
+    `/end` ends at once. `/much` sends until the client leaves.
+    """
+    if scope["type"] != "websocket":
+        await count(scope, receive, send)
+        return
+    await receive()
+    if scope["path"] != "/check":
+        await send({"type": "websocket.accept"})
+    while scope["path"] == "/much":
+        await send({"type": "websocket.send", "bytes": bytes(100_000)})
+    if scope["path"] == "/end":
+        await send({"type": "websocket.close"})
+    while (await receive())["type"] != "websocket.disconnect":
+        pass
+
+
+async def test_consoles_count_as_connections() -> None:
+    """They give way only while their tokens are being checked, and after they have ended."""
+    closed: list[str] = []
+    limit = ConnectionLimit(3, closed.append)
+    config = config_of(relay, sockets=socket_class(None), connections=ConnectionPolicy(limit=limit))
+    async with serving_at(config) as port, AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(connected(port)) for _ in range(3)]
+        for client in clients:
+            await client.send(CONSOLE % b"check", pause_s=0.1)
+        assert len(limit) == 3
+        opened = [await stack.enter_async_context(connected(port)) for _ in range(3)]
+        for client in opened:
+            await client.send(CONSOLE % b"open")
+            assert await client.status() == 101
+        assert [await client.status() for client in clients] == [0] * 3
+        assert (len(limit), closed) == (3, ["idle"] * 3)
+        async with connected(port) as refused:
+            await refused.send(GET + b"\r\n")
+            assert await refused.answer() == (0, b"")
+        opened[0].abort()
+        await asyncio.sleep(0.1)
+        ended = await stack.enter_async_context(connected(port))
+        await ended.send(CONSOLE % b"end")
+        assert await ended.status() == 101
+        async with connected(port) as client:
+            await client.send(GET + b"\r\n")
+            assert await client.answer() == (200, b"0 1")
+        assert closed == ["idle"] * 3 + ["refused", "idle"]
+    assert len(limit) == 0
+
+
+async def test_a_console_that_is_not_read_ends() -> None:
+    """A client that answers no ping is disconnected, although it has not read everything."""
+    limit = ConnectionLimit(3)
+    config = config_of(relay, sockets=socket_class(None), connections=ConnectionPolicy(limit=limit))
+    config.ws_ping_interval = config.ws_ping_timeout = MESSAGE_S_MAX
+    async with serving_at(config) as port, connected(port) as client:
+        await client.send(CONSOLE % b"much", pause_s=0.1)
+        assert len(limit) == 1
+        async with asyncio.timeout(10):
+            while len(limit):  # noqa: ASYNC110 - nothing announces it
+                await asyncio.sleep(0.05)
 
 
 async def test_a_client_that_does_not_read_is_not_waited_for() -> None:

@@ -25,10 +25,11 @@ class ConnectionLimit:
     """Bounds the number of open connections.
 
     A connection is idle while the server waits for its client to send a request or to read a
-    response. At the limit, a new connection replaces an idle one: of the address with the most idle
-    connections, the one that has been idle longest. A client that opens many connections therefore
-    loses its own first. A connection with a partly sent response is closed only if no other is
-    idle. If no connection is idle, the new one is closed.
+    response, and while the token of a console is being checked. At the limit, a new connection
+    replaces an idle one: of the address with the most idle connections, the one that has been idle
+    longest. A client that opens many connections therefore loses its own first. A connection with a
+    partly sent response is closed only if no other is idle. If no connection is idle, the new one
+    is closed.
 
     Args:
         connections_max: the maximum number of open connections.

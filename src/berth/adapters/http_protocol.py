@@ -8,6 +8,7 @@ import asyncio
 import json
 import re
 import sys
+from functools import partial
 from http import HTTPStatus
 from typing import Final, cast
 
@@ -165,14 +166,19 @@ class LimitedProtocol(HttpToolsProtocol):
         return cycle is not None and not cycle.response_complete
 
     def handle_websocket_upgrade(self) -> None:
-        """Hand the connection over to a WebSocket protocol, which has limits of its own.
+        """Hand the connection over to a WebSocket protocol.
 
-        The query of a console's URL contains a token. Agents send no query.
+        The query of a console's URL contains a token; consoles stay in the limit on connections.
+        Agents send no query, and have limits of their own: one connection for each host, and
+        `UNPROVEN_MAX` connections that have to prove the identity of a host.
         """
-        if _TOKEN.search(self.url):
-            self.ws_protocol_class = ConsoleWebSocket
         self._wait_no_more()
-        self._open.remove(self)
+        if _TOKEN.search(self.url):
+            # This object still is the entry in the limit; it keeps the transport for that.
+            console = partial(ConsoleWebSocket, limit=self._open, entry=self)
+            self.ws_protocol_class = cast("type[asyncio.Protocol]", console)
+        else:
+            self._open.remove(self)
         super().handle_websocket_upgrade()
 
     def on_body(self, body: bytes) -> None:

@@ -1,31 +1,60 @@
 """The VNC consoles of a host's guests, and the queries that its agent answers."""
 
 import asyncio
-from contextlib import suppress
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
 from berth.domain.errors import DriverError, NotFoundError, UnavailableError
 from berth.ports.clock import Clock
-from berth.ports.gateway import VNC_BYTES_MAX, VncReply, VncRequest, VncStep
+from berth.ports.gateway import (
+    VNC_BYTES_MAX,
+    VNC_CHANNELS_MAX,
+    VNC_CHANNELS_PER_INSTANCE_MAX,
+    VNC_TOKENS_MAX,
+    VNC_TOKENS_PER_INSTANCE_MAX,
+    VncReply,
+    VncRequest,
+    VncStep,
+)
 from berth.ports.virt import ByteStream, GuestDiagnostics, VirtDriver
 
 POLL_S: Final = 4.0
 """Seconds for which a RECEIVE waits for bytes; less than the timeout of a query."""
 IDLE_S_MAX: Final = 60.0
 """Seconds without a step after which a channel is closed, because its API must have ended."""
-CHANNELS_MAX: Final = 64
-TOKENS_MAX: Final = 4_096
 _NS_PER_S: Final = 1_000_000_000
 _NOTHING: Final = VncReply()
 
+_Key = tuple[str, str]
+"""The instance and the name of a channel."""
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class _Channel:
-    """A connection to the VNC server of a guest; `received` is the last result of a RECEIVE."""
+    """A connection to the VNC server of a guest, from the moment at which it begins to open.
 
-    stream: ByteStream
+    Attributes:
+        used_s: when the last step was carried out.
+        opening: opens the connection; it is never cancelled, because the driver could then leave
+            a connection behind.
+        is_opening: whether `opening` is in progress.
+        openers: how many deliveries of the OPEN wait for the connection.
+        stream: the connection, once it is open.
+        is_closed: whether the channel is closed, or will be as soon as `opening` ends.
+        reading: reads the next bytes; it outlives the RECEIVE that began it.
+        watch: closes the channel when no API uses it.
+        received: the result of the last RECEIVE.
+    """
+
     used_s: float
+    opening: asyncio.Task[None] | None = None
+    is_opening: bool = True
+    openers: int = 0
+    stream: ByteStream | None = None
+    is_closed: bool = False
+    reading: asyncio.Task[bytes] | None = None
+    watch: asyncio.Task[None] | None = None
     sent_number: int = 0
     received_number: int = 0
     received: VncReply = _NOTHING
@@ -37,8 +66,8 @@ class HostConsoles:
     """Answers the queries about a host and its guests; see `HostQueries`.
 
     The object keeps the hashes of the tokens that open the VNC consoles of these guests, and the
-    open channels. Both are lost when the agent stops; the browser's page then shows that the
-    connection has ended.
+    channels. Both are lost when the agent stops; the browser's page then shows that the connection
+    has ended.
 
     Args:
         host: the name of the host.
@@ -50,10 +79,12 @@ class HostConsoles:
         self._host = host
         self._driver = driver
         self._clock = clock
-        # The instance and the end of each token, in ticks, by its hash.
+        # The instance and the end of each token, in ticks, by its hash, the oldest token first.
         self._tokens: dict[str, tuple[str, int]] = {}
-        self._channels: dict[tuple[str, str], _Channel] = {}
-        self._watches: set[asyncio.Task[None]] = set()
+        # A channel is here from before the driver opens it until after its connection is closed.
+        self._channels: dict[_Key, _Channel] = {}
+        # The attempts to reach the VNC servers of guests for new tokens, by instance.
+        self._attempts: dict[str, asyncio.Task[None]] = {}
 
     async def console(self, instance_uuid: str, *, bytes_max: int) -> str:
         """See `HostQueries.console`."""
@@ -81,17 +112,49 @@ class HostConsoles:
             case VncStep.RECEIVE:
                 return await self._receive(request)
             case VncStep.CLOSE:
-                self._close((request.instance_uuid, request.channel))
+                await self._close(request)
         return _NOTHING
 
     async def _grant(self, request: VncRequest) -> None:
-        (await self._driver.open_vnc(request.instance_uuid)).close()
+        await self._reach(request.instance_uuid)
         now_ns = self._clock.ticks_ns()
         self._tokens = {key: one for key, one in self._tokens.items() if one[1] > now_ns}
-        while len(self._tokens) >= TOKENS_MAX:
-            del self._tokens[next(iter(self._tokens))]  # the oldest one
+        self._make_room_for_token(request.instance_uuid)
         end_ns = now_ns + int(request.lifetime_s * _NS_PER_S)
         self._tokens[request.token_hash] = (request.instance_uuid, end_ns)
+
+    async def _reach(self, uuid: str) -> None:
+        """Check that the VNC server of a guest can be reached.
+
+        Simultaneous checks of a guest share one connection, so that they need no limit.
+
+        Raises:
+            DriverError: the guest is not running.
+            UnsupportedFeatureError: the guest has no VNC.
+        """
+        attempt = self._attempts.get(uuid)
+        if attempt is None:
+            attempt = self._attempts[uuid] = asyncio.create_task(self._try_to_reach(uuid))
+            attempt.add_done_callback(_note_failure)
+        await asyncio.wait({attempt})
+        attempt.result()
+
+    async def _try_to_reach(self, uuid: str) -> None:
+        try:
+            (await self._driver.open_vnc(uuid)).close()
+        finally:
+            del self._attempts[uuid]
+
+    def _make_room_for_token(self, uuid: str) -> None:
+        """Remove the oldest token of an instance that has too many, or of the one with the most."""
+        counts = Counter(owner for owner, _ in self._tokens.values())
+        if counts[uuid] >= VNC_TOKENS_PER_INSTANCE_MAX:
+            loser = uuid
+        elif len(self._tokens) >= VNC_TOKENS_MAX:
+            ((loser, _),) = counts.most_common(1)
+        else:
+            return
+        del self._tokens[next(key for key, one in self._tokens.items() if one[0] == loser)]
 
     def _check(self, request: VncRequest) -> None:
         # The lookup compares hashes, so its duration reveals nothing about a token.
@@ -100,69 +163,149 @@ class HostConsoles:
             raise NotFoundError("console", "with this token")
 
     async def _open(self, request: VncRequest) -> None:
+        """Open a channel; deliveries of the same request share one connection."""
         self._check(request)
-        key = (request.instance_uuid, request.channel)
-        if key in self._channels:
-            return  # the bus has delivered the request twice
-        if len(self._channels) >= CHANNELS_MAX:
-            text = f"host {self._host} has {CHANNELS_MAX} open consoles; close some of them"
-            raise UnavailableError(text)
-        stream = await self._driver.open_vnc(request.instance_uuid)
-        self._channels[key] = _Channel(stream, self._clock.now_s())
-        watch = asyncio.create_task(self._watch(key))
-        self._watches.add(watch)
-        watch.add_done_callback(self._watches.discard)
+        key = _key_of(request)
+        channel = self._channels.get(key) or self._begin_to_open(key)
+        if channel.is_opening and channel.opening is not None and not channel.is_closed:
+            channel.openers += 1
+            try:
+                await asyncio.wait({channel.opening})
+                channel.opening.result()
+            except asyncio.CancelledError:
+                # If another delivery waits, that one still needs the channel.
+                if channel.openers == 1:
+                    self._end(key, channel)
+                raise
+            finally:
+                channel.openers -= 1
+        if channel.is_closed:
+            raise NotFoundError("console", request.channel)
+
+    def _begin_to_open(self, key: _Key) -> _Channel:
+        """Add a channel, which counts towards the limits from now on, and begin to open it.
+
+        Raises:
+            UnavailableError: the instance or the host has too many channels.
+        """
+        uuid, _ = key
+        of_instance = sum(owner == uuid for owner, _ in self._channels)
+        for whose, count, most in (
+            (f"instance {uuid}", of_instance, VNC_CHANNELS_PER_INSTANCE_MAX),
+            (f"host {self._host}", len(self._channels), VNC_CHANNELS_MAX),
+        ):
+            if count >= most:
+                raise UnavailableError(f"{whose} has {most} open consoles; close some of them")
+        channel = self._channels[key] = _Channel(self._clock.now_s())
+        channel.opening = asyncio.create_task(self._connect(key, channel))
+        channel.opening.add_done_callback(_note_failure)
+        return channel
+
+    async def _connect(self, key: _Key, channel: _Channel) -> None:
+        """Open the connection of a channel; free the channel's place if it is not needed."""
+        try:
+            channel.stream = await self._driver.open_vnc(key[0])
+        except BaseException:
+            channel.is_closed = True
+            raise
+        finally:
+            channel.is_opening = False
+            if channel.is_closed:
+                self._end(key, channel)
+        if not channel.is_closed:
+            channel.used_s = self._clock.now_s()
+            channel.watch = asyncio.create_task(self._watch(key, channel))
 
     async def _send(self, request: VncRequest) -> None:
-        channel = self._channel(request)
+        channel, stream = self._in_use(request)
         async with channel.sending:
             if request.number != channel.sent_number + 1:
                 if request.number <= channel.sent_number:
                     return  # the bus has delivered the request twice
-                raise self._closed(request)  # an earlier part is lost
+                raise self._broken(request, channel)  # an earlier part is lost
             channel.sent_number = request.number
             try:
-                await channel.stream.write(request.data)
+                await stream.write(request.data)
             except DriverError as error:
-                raise self._closed(request) from error
+                raise self._broken(request, channel) from error
 
     async def _receive(self, request: VncRequest) -> VncReply:
-        channel = self._channel(request)
+        channel, stream = self._in_use(request)
         async with channel.receiving:
             if request.number == channel.received_number + 1:
-                data = b""
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_S):
-                        data = await channel.stream.read(VNC_BYTES_MAX)
-                        if not data:
-                            raise self._closed(request)
+                data = await self._next_bytes(request, channel, stream)
                 channel.received_number, channel.received = request.number, VncReply(data)
             elif request.number != channel.received_number:
-                raise self._closed(request)
+                raise self._broken(request, channel)
             return channel.received
 
-    def _channel(self, request: VncRequest) -> _Channel:
-        channel = self._channels.get((request.instance_uuid, request.channel))
-        if channel is None:
+    async def _next_bytes(
+        self, request: VncRequest, channel: _Channel, stream: ByteStream
+    ) -> bytes:
+        """Return the next bytes of a guest, or none if it sends none for some seconds."""
+        # A read that is cancelled may lose bytes, so it goes on when the time of a RECEIVE is over,
+        # and the next RECEIVE gets its result.
+        if channel.reading is None:
+            channel.reading = asyncio.create_task(stream.read(VNC_BYTES_MAX))
+            channel.reading.add_done_callback(_note_failure)
+        done, _ = await asyncio.wait({channel.reading}, timeout=POLL_S)
+        if channel.is_closed:
+            raise NotFoundError("console", request.channel)
+        if not done:
+            return b""
+        data, channel.reading = channel.reading.result(), None
+        if not data:
+            raise self._broken(request, channel)
+        return data
+
+    def _in_use(self, request: VncRequest) -> tuple[_Channel, ByteStream]:
+        """Return an open channel and its connection, and note that the channel is in use."""
+        channel = self._channels.get(_key_of(request))
+        if channel is None or channel.stream is None:
             raise NotFoundError("console", request.channel)
         channel.used_s = self._clock.now_s()
-        return channel
+        return channel, channel.stream
 
-    def _closed(self, request: VncRequest) -> NotFoundError:
+    def _broken(self, request: VncRequest, channel: _Channel) -> NotFoundError:
         """Close a channel that cannot be used any more, and return the error for its user."""
-        self._close((request.instance_uuid, request.channel))
+        self._end(_key_of(request), channel)
         return NotFoundError("console", request.channel)
 
-    def _close(self, key: tuple[str, str]) -> None:
-        channel = self._channels.pop(key, None)
-        if channel is not None:
-            channel.stream.close()
+    async def _close(self, request: VncRequest) -> None:
+        """Close a channel, and return once its place is free."""
+        key = _key_of(request)
+        channel = self._channels.get(key)
+        if channel is None:
+            return
+        self._end(key, channel)
+        if channel.opening is not None:
+            await asyncio.wait({channel.opening})
 
-    async def _watch(self, key: tuple[str, str]) -> None:
+    def _end(self, key: _Key, channel: _Channel) -> None:
+        """Close a channel, and free its place, which a channel that is opening keeps until then."""
+        channel.is_closed = True
+        if channel.is_opening:
+            return  # `_connect` calls this again
+        if self._channels.get(key) is channel:
+            del self._channels[key]
+        if channel.stream is not None:
+            channel.stream.close()
+        for task in (channel.reading, channel.watch):
+            if task is not None:
+                task.cancel()
+
+    async def _watch(self, key: _Key, channel: _Channel) -> None:
         """Close a channel that is no longer used."""
-        while (channel := self._channels.get(key)) is not None:
-            left_s = channel.used_s + IDLE_S_MAX - self._clock.now_s()
-            if left_s <= 0:
-                self._close(key)
-                return
+        while (left_s := channel.used_s + IDLE_S_MAX - self._clock.now_s()) > 0:
             await self._clock.sleep(left_s)
+        self._end(key, channel)
+
+
+def _key_of(request: VncRequest) -> _Key:
+    return (request.instance_uuid, request.channel)
+
+
+def _note_failure(task: asyncio.Task[object]) -> None:
+    """Mark the error of a task as known: whoever waits for the task raises it."""
+    if not task.cancelled():
+        task.exception()

@@ -12,14 +12,23 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from berth.api.header_fields import header_of, root_url
 from berth.api.parts import ApiParts
+from berth.api.place_limit import PlaceLimit
+from berth.domain.client_network import network_of
 from berth.domain.errors import BerthError, DriverError, NotFoundError
-from berth.services.servers.vnc_consoles import ConsoleToken, VncChannel
+from berth.ports.gateway import VNC_CHANNELS_PER_INSTANCE_MAX
+from berth.services.servers.vnc_consoles import ConsoleToken, VncChannel, console_host
 
 PATH: Final = "/berth/v1/console"
 """The path in URLs of consoles; any other path works as well, as with Nova's proxy."""
 
 CONSOLES_MAX: Final = 256
 """Maximum number of consoles that one process relays at the same time."""
+
+CHECKS_MAX: Final = 256
+"""Maximum number of tokens that one process checks at the same time."""
+
+CHECKS_PER_ADDRESS_MAX: Final = 16
+"""Maximum number of tokens of one client address that are checked at the same time."""
 
 _SUBPROTOCOL: Final = "binary"
 _QUERY_BYTES_MAX: Final = 4_096
@@ -39,7 +48,10 @@ class ConsoleSocket:
     def __init__(self, app: ASGIApp, parts: ApiParts) -> None:
         self._app = app
         self._parts = parts
-        self._open = 0
+        # A token contains the id of its server, so anyone who knows the id can make an invalid one.
+        # A token that is being checked therefore counts for its sender, not for the server.
+        self._checks = PlaceLimit(each_max=CHECKS_PER_ADDRESS_MAX, total_max=CHECKS_MAX)
+        self._consoles = PlaceLimit(each_max=VNC_CHANNELS_PER_INSTANCE_MAX, total_max=CONSOLES_MAX)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection or request."""
@@ -47,13 +59,30 @@ class ConsoleSocket:
             await self._app(scope, receive, send)
             return
         await receive()  # the request to connect
-        channel = await self._channel_of(scope)
-        if channel is None:
+        if not await self._serve(scope, receive, send):
             await send({"type": "websocket.close"})  # before the connection is accepted: a 403
-            return
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Serve a client until either side ends; return False if the client may not connect."""
+        checked = await self._check(scope)
+        if checked is None:
+            return False
+        token, host = checked
+        # The place is held before the channel opens and until it is closed.
+        with self._consoles.place(token.instance_uuid) as has_place:
+            if not has_place:
+                self._refused("too many consoles are open", instance=token.instance_uuid)
+                return False
+            channel = await self._open(token, host)
+            if channel is None:
+                return False
+            await self._show(channel, scope, receive, send)
+        return True
+
+    async def _show(self, channel: VncChannel, scope: Scope, receive: Receive, send: Send) -> None:
+        """Accept the connection, and relay until either side ends."""
         about = {"instance": channel.instance_uuid, "host": channel.host}
         self._parts.telemetry.event("console_opened", **about)
-        self._open += 1
         try:
             subprotocol = _SUBPROTOCOL if _SUBPROTOCOL in scope["subprotocols"] else None
             await send({"type": "websocket.accept", "subprotocol": subprotocol})
@@ -61,28 +90,42 @@ class ConsoleSocket:
             if code is not None:
                 await send({"type": "websocket.close", "code": code})
         finally:
-            self._open -= 1
             self._parts.telemetry.event("console_closed", **about)
             await self._close(channel)
 
-    async def _channel_of(self, scope: Scope) -> VncChannel | None:
-        """Return the channel of a client's token, or None if the client may not connect."""
+    async def _check(self, scope: Scope) -> tuple[ConsoleToken, str] | None:
+        """Return a client's valid token and the host of its server, or None."""
         query: bytes = scope["query_string"]
         if len(query) > _QUERY_BYTES_MAX or not self._is_own_page(scope):
             return None
-        if self._open >= CONSOLES_MAX:
-            self._parts.telemetry.event("console_refused", reason="too many consoles are open")
-            return None
         (text, *_) = parse_qs(query.decode("latin-1")).get("token", [""])
+        address = _address_of(scope)
+        with self._checks.place(address) as has_place:
+            if not has_place:
+                self._refused("too many tokens are being checked", address=address)
+                return None
+            try:
+                token = ConsoleToken.parse(text)
+                return token, await console_host(self._parts.bus, self._parts.ledger, token)
+            except NotFoundError:
+                return None
+            except BerthError as error:
+                self._parts.telemetry.failure("console_failed", error)
+                return None
+
+    async def _open(self, token: ConsoleToken, host: str) -> VncChannel | None:
+        """Return a new channel to a server, or None if its guest or agent does not allow that."""
         parts = self._parts
         try:
-            token = ConsoleToken.parse(text)
-            return await VncChannel.open(parts.bus, parts.ledger, parts.ids, token)
+            return await VncChannel.open(parts.bus, host, parts.ids, token)
         except (NotFoundError, DriverError):
             return None
         except BerthError as error:
             parts.telemetry.failure("console_failed", error)
             return None
+
+    def _refused(self, reason: str, **about: str) -> None:
+        self._parts.telemetry.event("console_refused", reason=reason, **about)
 
     def _is_own_page(self, scope: Scope) -> bool:
         """Return whether the page that connects may do so; programs other than browsers may."""
@@ -141,6 +184,12 @@ async def _to_client(channel: VncChannel, send: Send) -> int | None:
     while True:
         if data := await channel.receive():
             await send({"type": "websocket.send", "bytes": data})
+
+
+def _address_of(scope: Scope) -> str:
+    """Return the address or network that counts as one client."""
+    client: tuple[str, int] | None = scope.get("client")
+    return "" if client is None else network_of(client[0])
 
 
 def _host_of(url: str) -> str:

@@ -208,6 +208,14 @@ class VncStep(StrEnum):
 VNC_BYTES_MAX: Final = 64 * 1024
 """Maximum number of bytes that one step sends or returns."""
 VNC_LIFETIME_S_MAX: Final = 86_400.0
+VNC_CHANNELS_MAX: Final = 64
+"""Maximum number of channels on a host; further ones are refused."""
+VNC_CHANNELS_PER_INSTANCE_MAX: Final = 8
+"""Maximum number of channels of an instance, so that one tenant cannot use up those of a host."""
+VNC_TOKENS_MAX: Final = 4_096
+"""Maximum number of valid tokens on a host; a new one replaces one of the instance with most."""
+VNC_TOKENS_PER_INSTANCE_MAX: Final = 32
+"""Maximum number of valid tokens of an instance; a new one replaces the oldest."""
 _VNC_KEY_MAX: Final = 64
 
 
@@ -287,7 +295,7 @@ class HostQueries(Protocol):
             NotFoundError: the token is not valid, or the channel is closed.
             DriverError: the guest is not running.
             UnsupportedFeatureError: the guest has no VNC.
-            UnavailableError: too many channels are open on the host.
+            UnavailableError: too many channels of the instance or the host are open.
         """
         ...
 

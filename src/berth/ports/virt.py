@@ -183,7 +183,7 @@ class ByteStream(Protocol):
     async def read(self, bytes_max: int) -> bytes:
         """Return the next 1 to `bytes_max` bytes; no bytes at the end of the connection.
 
-        A cancelled call loses no bytes.
+        A cancelled call may lose bytes that have arrived. Only one call may wait at a time.
         """
         ...
 

@@ -6,12 +6,14 @@ the instance has left the host.
 """
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Self
 from uuid import UUID
 
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.errors import (
+    BerthError,
     InstanceStateError,
     InvalidInputError,
     NotFoundError,
@@ -129,17 +131,22 @@ class VncChannel:
         self._received = 0
 
     @classmethod
-    async def open(cls, bus: Bus, ledger: Ledger, ids: Ids, token: ConsoleToken) -> Self:
-        """Open the channel of a token.
+    async def open(cls, bus: Bus, host: str, ids: Ids, token: ConsoleToken) -> Self:
+        """Open a channel of a token, on the host that `console_host` returned for it.
 
         Raises:
             NotFoundError: the token is not valid.
             DriverError: the guest is not running.
             UnavailableError: the agent does not answer, or has too many channels.
         """
-        host = await _host_of(ledger, token)
         opened = cls(bus, host, token.instance_uuid, ids.uuid())
-        await opened._step(VncStep.OPEN, token_hash=token.hash)
+        try:
+            await opened._step(VncStep.OPEN, token_hash=token.hash)
+        except UnavailableError:
+            # An agent that answers too late has opened the channel, which would keep its place.
+            with suppress(BerthError):
+                await opened.close()
+            raise
         return opened
 
     async def send(self, data: bytes) -> None:

@@ -1,8 +1,8 @@
 """VNC consoles of servers: URLs, tokens, and the WebSocket that relays the screen."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -16,26 +16,63 @@ from berth.adapters.virt.fake.vnc import HEIGHT, WIDTH
 from berth.agent.vnc_channels import HostConsoles
 from berth.api.app import build_app
 from berth.api.console_parts import ConsoleParts
+from berth.api.console_socket import CHECKS_PER_ADDRESS_MAX
 from berth.domain.compute.instance import Instance
+from berth.domain.errors import UnavailableError
+from berth.ports.gateway import VNC_CHANNELS_PER_INSTANCE_MAX, VncReply, VncRequest, VncStep
 from berth.ports.virt import DriverFeature
 from berth.services.gateway.host_queries import serve_queries
+from berth.services.servers.vnc_consoles import ConsoleToken
 from tests.unit.api.cloud import Answer, Stack
 
 VERSION = b"RFB 003.008\n"
 CREATE = {"remote_console": {"protocol": "vnc", "type": "novnc"}}
 
 
+class GatedConsoles(HostConsoles):
+    """Consoles of a host that carry out some steps only while a gate is open.
+
+    If `is_unlimited`, any number of channels can open; they lead to no guest.
+    """
+
+    def __init__(self, host: str, driver: FakeDriver, clock: SystemClock) -> None:
+        super().__init__(host, driver, clock)
+        self.gate = asyncio.Event()
+        self.gated: set[VncStep] = set()
+        self.steps: list[VncStep] = []
+        self.is_unlimited = False
+        self.failure: Exception | None = None
+
+    async def vnc(self, request: VncRequest) -> VncReply:
+        """See `HostQueries.vnc`."""
+        self.steps.append(request.step)
+        if request.step in self.gated:
+            await self.gate.wait()
+        if request.step is VncStep.OPEN and self.failure is not None:
+            raise self.failure
+        if self.is_unlimited and request.step in {VncStep.OPEN, VncStep.RECEIVE, VncStep.CLOSE}:
+            await asyncio.sleep(0.01)
+            return VncReply()
+        return await super().vnc(request)
+
+
 async def with_guest(stack: Stack, *lacks: DriverFeature) -> tuple[str, FakeDriver]:
     """Return the id of a server, and the driver of its host, where its guest runs."""
+    uuid, driver, _ = await with_gate(stack, *lacks)
+    return uuid, driver
+
+
+async def with_gate(stack: Stack, *lacks: DriverFeature) -> tuple[str, FakeDriver, GatedConsoles]:
+    """Return the id of a server, the driver of its host, and the host's consoles."""
     uuid = await stack.server()
     instance = await stack.ledger.get(Instance, uuid)
     assert instance is not None
     assert instance.host is not None
     driver = FakeDriver(FakeHost(instance.host, lacks=frozenset(lacks)), SystemClock())
-    consoles = HostConsoles(instance.host, driver, SystemClock())
+    consoles = GatedConsoles(instance.host, driver, SystemClock())
     serve_queries(stack.bus, instance.host, consoles)
     await driver.spawn(instance)
-    return uuid, driver
+    return uuid, driver, consoles
 
 
 def configure(stack: Stack, consoles: ConsoleParts) -> None:
@@ -97,7 +134,9 @@ class Browser:
 
 
 @asynccontextmanager
-async def browsing(stack: Stack, token: str, origin: str | None = None) -> AsyncIterator[Browser]:
+async def browsing(
+    stack: Stack, token: str, origin: str | None = None, address: str = "10.0.0.1"
+) -> AsyncIterator[Browser]:
     """Connect a browser."""
     browser = Browser()
     browser.sent.put_nowait({"type": "websocket.connect"})
@@ -110,6 +149,7 @@ async def browsing(stack: Stack, token: str, origin: str | None = None) -> Async
         "query_string": f"token={token}".encode(),
         "headers": headers,
         "subprotocols": ["binary"],
+        "client": (address, 40_000),
     }
     running = asyncio.ensure_future(stack.app(scope, browser.sent.get, browser.told.put))
     try:
@@ -120,9 +160,18 @@ async def browsing(stack: Stack, token: str, origin: str | None = None) -> Async
             await running
 
 
-async def is_accepted(stack: Stack, token: str, origin: str | None = None) -> bool:
+async def wait_for(is_true: Callable[[], bool]) -> None:
+    """Wait until a condition is true."""
+    async with asyncio.timeout(5):
+        while not is_true():  # noqa: ASYNC110 - nothing announces it
+            await asyncio.sleep(0.01)
+
+
+async def is_accepted(
+    stack: Stack, token: str, origin: str | None = None, address: str = "10.0.0.1"
+) -> bool:
     """Return whether a browser may connect."""
-    async with browsing(stack, token, origin) as browser:
+    async with browsing(stack, token, origin, address) as browser:
         answer = await browser.next()
         return bool(answer["type"] == "websocket.accept")
 
@@ -195,6 +244,55 @@ async def test_an_invalid_token_does_not_connect(stack: Stack) -> None:
     assert not await is_accepted(stack, token)
     assert (await stack.ask("DELETE", f"/v2.1/servers/{uuid}")).status == 204
     assert not await is_accepted(stack, token)
+
+
+async def test_consoles_of_a_server_are_limited_from_the_request_on(stack: Stack) -> None:
+    """Simultaneous requests cannot pass the limit; a console that is closed makes room."""
+    uuid, _, host = await with_gate(stack)
+    token = await token_of(stack, uuid)
+    host.is_unlimited, host.gated = True, {VncStep.OPEN}
+    async with AsyncExitStack() as browsers:
+        opened = [
+            await browsers.enter_async_context(browsing(stack, token, address=f"10.0.0.{number}"))
+            for number in range(50)
+        ]
+        await wait_for(lambda: host.steps.count(VncStep.CHECK) == len(opened))
+        host.gate.set()
+        answers = [(await one.next())["type"] for one in opened]
+        assert answers.count("websocket.accept") == VNC_CHANNELS_PER_INSTANCE_MAX
+        assert host.steps.count(VncStep.OPEN) == VNC_CHANNELS_PER_INSTANCE_MAX
+        assert "console_refused" in stack.told.events
+        assert not await is_accepted(stack, token)
+    assert await is_accepted(stack, token)
+
+
+async def test_invalid_tokens_hold_no_place_of_a_server(stack: Stack) -> None:
+    """While they are checked they count for the address that sends them."""
+    uuid, _, host = await with_gate(stack)
+    token = await token_of(stack, uuid)
+    invalid = ConsoleToken.new(uuid, stack.parts.ids).text
+    host.gated = {VncStep.CHECK}
+    async with AsyncExitStack() as browsers:
+        for number in range(4 * CHECKS_PER_ADDRESS_MAX):
+            address = f"10.0.0.{number % 2}"
+            flood = browsing(stack, invalid, address=address)
+            await browsers.enter_async_context(flood)
+        await wait_for(lambda: host.steps.count(VncStep.CHECK) == 2 * CHECKS_PER_ADDRESS_MAX)
+        assert not await is_accepted(stack, token, address="10.0.0.1")
+        host.gated = set()
+        assert await is_accepted(stack, token, address="10.0.0.2")
+        host.gate.set()
+    assert await is_accepted(stack, token, address="10.0.0.1")
+
+
+async def test_a_channel_that_may_have_opened_is_closed(stack: Stack) -> None:
+    """An agent that answers too late would otherwise keep it for a minute."""
+    uuid, _, host = await with_gate(stack)
+    token = await token_of(stack, uuid)
+    host.failure = UnavailableError("the agent does not answer")
+    assert not await is_accepted(stack, token)
+    assert host.steps[-2:] == [VncStep.OPEN, VncStep.CLOSE]
+    assert [name for name, _, _ in stack.told.failures] == ["console_failed"]
 
 
 async def test_the_action_ends_with_2_5(stack: Stack) -> None:
