@@ -1,4 +1,4 @@
-"""Berth decides which host each instance runs on, claims capacity there, and has it started."""
+"""Berth decides which host each instance runs on, claims capacity there, and starts it."""
 
 from berth.former_names import install as _install_former_names
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
 
 MESSAGE_BYTES_MAX: Final = 1024 * 1024
-"""Maximum size of a message from a browser; pasted text is the longest."""
+"""Maximum size in bytes of a message from a browser; the longest ones carry pasted text."""
 
 # Both libraries log the path and the query of each connection.
 _NO_LOG: Final = logging.getLogger("berth.console")

@@ -19,8 +19,9 @@ HANDSHAKE_S_MAX: Final = 10.0
 """Seconds within which a client must complete its handshake."""
 
 _SHUTDOWN_S_MAX: Final = 5.0
-# As asyncio's server: the maximum number of connections that are accepted in one step of the event
-# loop, the errors by which the system refuses further ones, and the pause that follows.
+# The values of asyncio's own server: the maximum number of connections that are accepted in one
+# step of the event loop, the errors by which the system refuses further ones, and the pause that
+# follows.
 _ACCEPTS_MAX: Final = 100
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE_S: Final = 1.0

@@ -1,8 +1,8 @@
 """Isolation, which pauses the guests of a host that cannot reach the control plane.
 
 An isolated host may have been given up, and its guests may run elsewhere. Operators may therefore
-have its guests paused after a while. A paused guest continues only after the control plane has
-confirmed that it should run here.
+configure the agent to pause its guests after a while. A paused guest continues only after the
+control plane has confirmed that it should run here.
 """
 
 from collections.abc import Callable

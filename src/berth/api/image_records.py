@@ -10,7 +10,7 @@ from berth.domain.uuids import canonical_uuid
 
 
 class ShownImage(NamedTuple):
-    """An image, with its record if it was made of a server."""
+    """An image, with its record if it was made from a server."""
 
     image: Image
     record: ServerImage | None = None

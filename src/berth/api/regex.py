@@ -136,7 +136,7 @@ class _Parser:
         if self._peek() != "{" or end < 0:
             return None
         low, comma, high = self._text[self._at + 1 : end].partition(",")
-        # As in Perl, braces that are no bounds stand for themselves.
+        # As in Perl, braces that do not form bounds stand for themselves.
         if not (_is_number(low) and (not high or _is_number(high))):
             return None
         self._at = end + 1

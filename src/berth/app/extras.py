@@ -2,5 +2,5 @@
 
 
 def needs_extra(error: ModuleNotFoundError, extra: str) -> str:
-    """Return what a setting needs, and the command that installs the extra with the module."""
+    """Return the end of a message: the missing module, and the command that installs its extra."""
     return f"needs {error.name}, which is not installed; run pip install 'berth-scheduler[{extra}]'"

@@ -13,7 +13,7 @@ FILE_BYTES_MAX = 64 * 1024
 OTHERS_BITS = 0o007
 OTHERS_WRITE_BIT = 0o002
 
-# Least time between two checks of a file, so that requests do not cost a system call each.
+# Minimum time between checks of a file, so that not every request costs a system call.
 _CHECK_EVERY_NS = 1_000_000_000
 RELOAD_WITHIN_S = 2 * _CHECK_EVERY_NS / 1e9
 """A process that keeps reading a file notices a change of the file within this many seconds."""

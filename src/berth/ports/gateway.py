@@ -95,7 +95,7 @@ class HostGateway(Protocol):
         ...
 
     async def report(self, report: HostReport) -> None:
-        """Report a host while its agent runs, and have its allocations audited.
+        """Report a host while its agent runs; the gateway then audits the host's allocations.
 
         The report is stored only if it differs from the ledger. A removed host stays removed.
 

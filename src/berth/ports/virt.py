@@ -82,7 +82,7 @@ class DriverFeature(StrEnum):
     DISKS = "disks"
     """Cold migrations and shelving can transfer the disks."""
     IMAGES = "images"
-    """Images can be made of the root disks of guests."""
+    """Images can be made from the root disks of guests."""
 
 
 @dataclass(frozen=True, slots=True)

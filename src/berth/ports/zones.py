@@ -60,7 +60,7 @@ class ChildZones(Protocol):
     async def build(
         self, zone: Zone, order: BuildOrder, *, timeout_s: float
     ) -> tuple[BuildOutcome, ...]:
-        """Have a zone build instances from its offers; return one outcome per item, in order.
+        """Order a zone to build instances from its offers; return one outcome per item, in order.
 
         Raises:
             NotAskedError: the zone never received the order.

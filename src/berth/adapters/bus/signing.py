@@ -16,9 +16,9 @@ from typing import Final, Protocol
 from berth.domain.errors import UnavailableError
 
 CODE_BYTES: Final = 32
-"""Size of a code, which stands at the end of a message."""
+"""Size in bytes of the code at the end of a message."""
 BLANK_CODE: Final = bytes(CODE_BYTES)
-"""Stands in place of the code until a message is signed."""
+"""The placeholder for the code until a message is signed."""
 LIFE_S_MAX: Final = 600.0
 """Maximum time in seconds between sending a command and its expiry."""
 SKEW_S: Final = 30.0
@@ -31,7 +31,7 @@ _SEEN_MAX: Final = 500_000
 
 
 class RefusedMessageError(UnavailableError):
-    """A message on the broker was refused, as it is unsigned, forged, expired or replayed.
+    """A message on the broker was refused, because it is unsigned, forged, expired or replayed.
 
     Args:
         reason: `unsigned`, `forged`, `expired` or `replayed`.

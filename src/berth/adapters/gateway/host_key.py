@@ -65,7 +65,7 @@ class HostKeyFile:
         return cls.create(part)
 
     def replace(self, path: Path) -> None:
-        """Move the key to a file, in place of the key there, whose successor is deleted.
+        """Move the key to a file; the key in that file and its successor are deleted.
 
         Raises:
             InvalidInputError: the files cannot be written.

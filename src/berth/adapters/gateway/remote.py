@@ -372,10 +372,10 @@ class RemoteGateway:
             ) from error
 
     def _not_connected(self) -> str:
-        return f"host {self._host} is not connected to a gateway; its agent connects by itself"
+        return f"host {self._host} is not connected to a gateway; its agent connects automatically"
 
     async def fanout(self, command: Command[A, R], args: A) -> None:
-        """Have a message about the host's instances sent to all schedulers; see `Bus.fanout`.
+        """Ask the gateway to send a message about the host's instances to all schedulers.
 
         Raises:
             UnavailableError: there is no session, or its connection is closed.

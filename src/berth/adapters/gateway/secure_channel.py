@@ -80,7 +80,7 @@ class Acceptance(msgspec.Struct, tag=1, array_like=True, frozen=True):
 
 
 class Refusal(msgspec.Struct, tag=2, array_like=True, frozen=True):
-    """The answer of a control plane that refuses the host; `code` is a close code of `session`."""
+    """The answer of a control plane that refuses the host, with a close code (see `session`)."""
 
     version: int
     channel: bytes

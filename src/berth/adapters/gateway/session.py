@@ -256,7 +256,7 @@ class AgentSession:
         key = services.signer(host, proof_text(host, proof.session, self._nonce), proof.signature)
         if key is None:
             self._sessions.telemetry.event("host_refused", host=host[:255])
-            self.end(DENIED, "the signature is not that of a valid key of the host")
+            self.end(DENIED, "the signature was not made with a valid key of the host")
             return
         self.host, self._key, self.deletes_disks = host, key, proof.deletes_disks
         before = self._sessions.by_host.get(host)

@@ -140,7 +140,7 @@ class AgentSocket(asyncio.Protocol):
         """Ping an agent that is silent, and close its connection if it does not answer.
 
         A frozen agent, or a host without power, would otherwise keep its session for as long as
-        nothing is sent to it. A living agent with rare heartbeats answers the ping.
+        nothing is sent to it. A live agent that rarely sends heartbeats answers the ping.
         """
         silent_s = asyncio.get_running_loop().time() - self._received_s
         if silent_s < SILENT_S_MAX:

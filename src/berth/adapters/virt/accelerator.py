@@ -57,7 +57,7 @@ class Emulator(Protocol):
 
 
 async def accelerator_of(host: Emulator) -> Accelerator:
-    """Return the accelerator to use; `auto` is KVM if the stub guest boots with it, or else TCG."""
+    """Return the accelerator to use; `auto` means KVM if the stub guest boots with it, else TCG."""
     if host.accelerator is not Accelerator.AUTO:
         return host.accelerator
     if not _HAS_KVM or not await boots(host, Accelerator.KVM):

@@ -16,7 +16,7 @@ from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import HAS_CONFIG_DRIVE, Instance, hostname_of
 
 CONFIG: Final = "config"
-"""The name of the disk."""
+"""The name of the config drive among the disks of a guest."""
 
 SIZE_BYTES: Final = 1024 * 1024
 """The size of every config drive. Both sides of a live migration need disks of the same size."""

@@ -143,8 +143,8 @@ async def copy_disks(folder: GuestFolder, sources: Mapping[str, str]) -> tuple[s
     """Copy the disks of a guest from files or NBD addresses, and return their names.
 
     Raises:
-        DriverError: guests have no disk of that name, a file is not a qcow2 disk that stands alone,
-            or qemu-img failed.
+        DriverError: guests have no disk of that name, a file is not a self-contained qcow2 disk, or
+            qemu-img failed.
     """
     # Names and files may come from another host. An unknown name could be a path that leads out of
     # this folder.

@@ -45,7 +45,7 @@ class ImageFile:
     """Whether the file is in the storage that hosts share. Guests get a copy, because the owner may
     delete the image, and other hosts may write to the file."""
     boots_with: str = ""
-    """The id of the image with the kernel or the firmware of such a file; empty if it has none."""
+    """The id of the image whose kernel or firmware the file needs; empty if it needs none."""
 
     @property
     def direct_kernel(self) -> Path | None:

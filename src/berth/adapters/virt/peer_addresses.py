@@ -33,7 +33,7 @@ class PeerAddress(NamedTuple):
 def peer_address(address: str, scheme: str, networks: Networks) -> PeerAddress:
     """Return the parts of an address that another host has reported.
 
-    A compromised host may report any address, to have this host connect to a service of its choice.
+    A compromised host may report any address, to make this host connect to a service of its choice.
     Therefore an address must have the given scheme and a host, may have a port, must name no user,
     and must be in one of the networks of the hosts, if the operator has named any.
 

@@ -183,7 +183,7 @@ class HostExecutor:
         await self._context.driver.cancel_hand_over(instance_uuid)
 
     def cancel_image(self, instance_uuid: str, revision: int) -> None:
-        """Cancel the making of an image; see `HostContext.cancel_image`."""
+        """Cancel the creation of an image; see `HostContext.cancel_image`."""
         self._context.cancel_image(instance_uuid, revision)
 
     def _outcome(

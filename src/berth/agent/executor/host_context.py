@@ -43,11 +43,11 @@ class HostContext:
     """The images that are being made, by instance."""
 
     def cancel_image(self, instance_uuid: str, revision: int) -> None:
-        """Cancel the making of an image of an instance that has changed since it began.
+        """Cancel the creation of an instance's image, if the instance has changed since it began.
 
         Args:
             instance_uuid: the instance.
-            revision: the instance's revision without the image.
+            revision: the revision at which the instance no longer has the task of making the image.
         """
         copy = self.copies.get(instance_uuid)
         # The agent may be ahead of the change feed, which then delivers an older revision.

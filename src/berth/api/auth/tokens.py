@@ -149,7 +149,8 @@ class Tokens(Protocol):
         """Revoke a token, and all tokens that were issued for it, directly or indirectly.
 
         Raises:
-            HttpError: too many tokens are revoked (503), or this mode cannot revoke (403).
+            HttpError: too many tokens have been revoked (503), or this mode has no revocation
+                (403).
         """
         ...
 

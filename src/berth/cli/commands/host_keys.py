@@ -70,7 +70,7 @@ def list_keys(api: ApiConnection, *, as_json: bool) -> None:
 @click.argument("name")
 @connected
 def rotate(api: ApiConnection, *, name: str) -> None:
-    """Have the agent of host NAME replace its key, now or at its next connection."""
+    """Ask the agent of host NAME to replace its key, now or at its next connection."""
     api.ask("POST", f"{_PATH}/{segment(name)}/rotate")
     print_line(f"the agent of {name} will replace its key; see `berth host keys`")
 

@@ -83,7 +83,7 @@ _PLACEMENT = [
         "--enforce-new-defaults",
         "placement__enforce_new_defaults",
         is_flag=True,
-        help="Grant administrators only what the rules grant.",
+        help="Do not also let administrators pass the rules for services and project readers.",
     ),
     click.option(
         "--cors-origin",
@@ -144,7 +144,7 @@ _HOST = [
         "--key",
         "agent__key_file",
         type=click.Path(path_type=Path),
-        help="File of the host's private key, or a folder of one file per simulated host.",
+        help="File of the host's private key, or a folder with one file per simulated host.",
     ),
     click.option("--guests", "virt__state_dir", type=_FOLDER, help="Folder for the guests."),
     click.option("--images", "api__images", type=_FILE, help="JSON list of images."),

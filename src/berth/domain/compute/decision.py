@@ -56,7 +56,7 @@ class RefusalDetail(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FilterCount:
-    """One filter of the chain: the hosts before and after it, counted, and removed examples."""
+    """One filter of the chain: the numbers of hosts before and after it, and removed examples."""
 
     name: str
     before: int

@@ -81,7 +81,7 @@ CREATE_IMAGE: Final = Transition("createImage", _WITH_GUEST, Task.IMAGE_SNAPSHOT
 CREATE_BACKUP: Final = Transition("createBackup", _WITH_GUEST, Task.IMAGE_BACKUP)
 
 IGNORING_LOCKS: Final = frozenset({CREATE_IMAGE, CREATE_BACKUP})
-"""The actions that a lock does not prevent; as in Nova, because they do not change the server."""
+"""The actions that a lock does not prevent, because they do not change the server; as in Nova."""
 
 LOADING_TASKS: Final = frozenset(
     {

@@ -109,7 +109,7 @@ class ServerImage:
 
 
 def image_in_progress(instance: Instance) -> str:
-    """Return the id of the image that an agent is making of an instance; empty if there is none."""
+    """Return the id of the image that an agent is making from an instance; empty if none."""
     named = instance.extra.get(_IN_PROGRESS)
     return named if instance.task in IMAGE_TASKS and isinstance(named, str) else ""
 

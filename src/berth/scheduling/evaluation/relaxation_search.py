@@ -92,7 +92,7 @@ class RelaxationSearch:
     # ---- one change ---------------------------------------------------------------------------
 
     def singles(self, query: Query) -> list[Relaxation]:
-        """Return the single changes that would make the request fit, those with most hosts first.
+        """Return single changes that would make the request fit, those with the most hosts first.
 
         Args:
             query: the query of the instance.

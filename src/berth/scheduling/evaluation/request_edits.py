@@ -29,6 +29,6 @@ def with_spec(request: Request, key: str, value: str) -> Request:
 
 
 def value_of(request: Request, key: str) -> str:
-    """Return the value of an extra spec, or of the image property of the same name; or empty."""
+    """Return the value of an extra spec, or else of the image property of the same name, or ""."""
     properties: Mapping[str, str] = request.image.properties if request.image else {}
     return request.flavor.extra_specs.get(key) or properties.get(key.replace("hw:", "hw_"), "")

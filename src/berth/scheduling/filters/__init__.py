@@ -1,1 +1,1 @@
-"""Filters: hard rules. `build` functions make them; a module has one or a few similar ones."""
+"""Filters, the hard rules. Each module has a `build` function, or a few for similar filters."""

@@ -19,7 +19,7 @@ _UNTOUCHED: Final = 2
 
 
 class CellChoice(NamedTuple):
-    """The NUMA cells that must be used and may be used, as bits by position, and the devices."""
+    """The NUMA cells that must and that may be used, as bits by position, and the devices."""
 
     required: int
     allowed: int
@@ -39,7 +39,7 @@ class Packing:
 
 
 def cell_values(cells: Sequence[FreeCell], pools: Sequence[FreePool]) -> dict[int, int]:
-    """Return how much it matters to keep each whole cell whole, by its id.
+    """Return the value of keeping each whole NUMA cell whole, by the id of the cell.
 
     The value is 2 for a whole cell that no guest uses, and 1 for any other. Cells that are not
     whole have none, because no guest with all their devices can use them any more.

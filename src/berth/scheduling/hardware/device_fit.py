@@ -94,16 +94,16 @@ def give_devices(
 ) -> tuple[DeviceShare, ...] | None:
     """Return devices for all demands, or None if there is no way to serve all of them.
 
-    The result is that of serving the demands in order, if this works: from the first pools, as in
-    Nova, or with `values` from those that keep NUMA cells whole (see `device_packing`).
+    Demands are served in order if possible: from the first pools, as in Nova, or with `values` from
+    the pools that keep NUMA cells whole (see `device_packing`). Otherwise a matching serves them.
 
     Args:
         pools: the free devices of the host, in the order in which pools are used.
         demands: the demands.
         near: the host's NUMA cells that the guest receives; None for a guest without a topology,
             which may get any device.
-        values: how much it matters to keep each whole NUMA cell whole, by its id (see
-            `cell_packing`); None does not keep them whole.
+        values: the value of keeping each whole NUMA cell whole, by the cell's id (see
+            `cell_packing`); None to ignore this.
     """
     found = _served_in_order(pools, demands, near, values)
     return _matched(pools, demands, near) if found is None else found

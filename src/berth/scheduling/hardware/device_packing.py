@@ -1,7 +1,8 @@
 """The order of devices that keeps NUMA cells whole.
 
 A cell is whole while all devices close to it are free. Guests that need all devices of a cell fit
-on whole cells only, so other guests take devices of cells that are not whole, and together.
+on whole cells only, so other guests take devices of cells that are not whole, and of as few cells
+as possible.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +34,7 @@ def packed(
         usable: the pools that may serve a demand, in order of use.
         left: the number of free devices of each pool, by pool key.
         wanted: the number of devices of the demand.
-        values: how much it matters to keep each whole cell whole, by its id.
+        values: the value of keeping each whole cell whole, by the cell's id.
     """
     room: dict[int | None, int] = {}
     for pool in usable:

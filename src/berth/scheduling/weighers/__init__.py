@@ -1,1 +1,1 @@
-"""Weighers: soft rules. `build` functions make them; a module has one or a few similar ones."""
+"""Weighers, the soft rules. Each module has a `build` function, or a few for similar weighers."""

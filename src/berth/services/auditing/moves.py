@@ -103,14 +103,14 @@ def _left_over(snapshot: AuditSnapshot, migration: Migration) -> Iterator[Discre
     advice = (
         f"see the log of the agent of {host}"
         if is_up
-        else f"start the agent of {host}, which clears it away; if {host} is lost for good, "
+        else f"start the agent of {host}, which deletes it; if {host} is lost for good, "
         f"`berth host write-off {host}` frees it"
     )
     yield _move(
         snapshot,
         DiscrepancyCode.MOVE_LEFT_BEHIND,
         migration,
-        f"{host} is {state} and has not cleared away what the move left there",
+        f"{host} is {state} and has not deleted what the move left there",
         advice,
     )
 

@@ -216,7 +216,7 @@ class HostIdentities:
         await save_guarded(self._ledger, identity_guard(host), read)
 
     async def rotate(self, host: str) -> None:
-        """Have the agent of a host replace its key, now or when it connects next.
+        """Ask the agent of a host to replace its key, now or when it next connects.
 
         Raises:
             NotFoundError: the host has no identity.

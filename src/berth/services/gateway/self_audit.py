@@ -6,7 +6,7 @@ hosts whose signature has not changed. After a change the ledger is read when ne
 would be old enough to be reported, and then in each pass while discrepancies remain.
 
 After the start of a process every host seems to have changed. If there are many, one audit of the
-whole ledger shows which of them are in order, and only the others are audited by themselves.
+whole ledger shows which of them are in order, and only the others are audited individually.
 
 Only allocations that nothing needs any longer are repaired: those of instances that were deleted or
 are on no host, and those of moves that have ended. Everything else is reported to the operator.

@@ -66,7 +66,7 @@ class InstanceOverlay:
         return True
 
     def expect(self, hosts: HostTable, located: LocatedResident) -> None:
-        """Put a claimed instance back into the table after the feed has the claim.
+        """Put a claimed instance back into the table after the feed has delivered the claim.
 
         The instance stays there as expected until an agent reports it. If the table already has the
         instance on a host, nothing changes.

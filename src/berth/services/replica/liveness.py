@@ -171,7 +171,7 @@ class Liveness:
             UnavailableError: the store cannot be reached; the next exchange includes everything.
         """
         self._look()
-        # A report without news still says that the gateway is there and would hear its hosts.
+        # An empty report still shows that the gateway is running and would hear its hosts.
         if self._heard_s:
             await self._save()
         known = {gateway: source.number for gateway, source in self._sources.items()}

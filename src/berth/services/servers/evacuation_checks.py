@@ -31,7 +31,7 @@ def check_still_on(instance: Instance, host: str | None) -> None:
 async def query_destination(
     ledger: Ledger, instance: Instance, migration: Migration, now_s: float
 ) -> None:
-    """Have the destination check whether it has the guest that was being handed over.
+    """Ask the destination to check whether it has the guest that was being handed over.
 
     Args:
         ledger: records the request.

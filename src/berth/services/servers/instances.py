@@ -119,7 +119,7 @@ class Instances:
         self._quota_limits = terms.quota_limits or QuotaLimits(replica)
 
     async def create(self, order: CreateOrder) -> AcceptedCreate:
-        """Accept an order durably, and have it placed.
+        """Accept an order durably, and ask a scheduler to place it.
 
         If a scheduler answers on the bus, the result contains its decision. Otherwise the order is
         stored in the ledger as a pending request, which a scheduler places later. Refused instances
@@ -209,7 +209,7 @@ class Instances:
         service_down_time_s: float = math.inf,
         may_delete: Callable[[Instance], bool] = _always,
     ) -> bool:
-        """Have an instance destroyed and its capacity freed; a delete in progress is not repeated.
+        """Begin to delete an instance and free its capacity; a delete in progress is not repeated.
 
         If the compute service of its host is down, its capacity is freed immediately, and the
         host's agent destroys the guest when it comes back.
@@ -317,7 +317,7 @@ class Instances:
         return AcceptedCreate(instances[0].reservation_id, instances, decided)
 
     async def _ask_scheduler(self, order: PlaceOrder) -> Decision | None:
-        """Have an order placed now, and return the decision, or None if no scheduler answers."""
+        """Ask a scheduler to place an order, and return the decision, or None if none answers."""
         if not self._bus.serves(PLACE):
             return None
         try:

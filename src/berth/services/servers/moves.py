@@ -96,7 +96,7 @@ def request_to_move(
     flavor: Flavor | None = None,
     may_stay: bool = False,
 ) -> Request:
-    """Return the request that has a scheduler choose a host for an existing instance.
+    """Return the request for a scheduler to choose a host for an existing instance.
 
     Args:
         instance: the instance to move or unshelve.

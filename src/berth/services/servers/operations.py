@@ -105,7 +105,7 @@ class Operations:
         self._liveness = liveness
 
     async def begin(self, uuid: str, step: Transition, caller: Caller) -> Instance:
-        """Have the agent of the instance's host carry out one step, such as start or pause.
+        """Request one step of the agent on the instance's host, such as a start or a pause.
 
         Raises:
             NotFoundError: there is no such instance.
@@ -121,7 +121,7 @@ class Operations:
         return await self._begin(uuid, step, caller, change)
 
     async def rebuild(self, uuid: str, image: Image, caller: Caller, **fields: object) -> Instance:
-        """Have the guest rebuilt from an image, on its host.
+        """Request a rebuild of the guest from an image, on its host.
 
         Args:
             uuid: the instance.
@@ -140,7 +140,7 @@ class Operations:
         return await self._begin(uuid, lifecycle.REBUILD, caller, change)
 
     async def rescue(self, uuid: str, image: Image | None, caller: Caller) -> Instance:
-        """Have the guest restarted from a rescue image, with its own disks attached.
+        """Request a restart of the guest from a rescue image, with its own disks attached.
 
         Args:
             uuid: the instance.
@@ -199,7 +199,7 @@ class Operations:
         *,
         service_down_time_s: float = math.inf,
     ) -> Instance:
-        """Have an instance moved to a host with the capacity for another flavor.
+        """Request the move of an instance to a host with the capacity for another flavor.
 
         Args:
             uuid: the instance.
@@ -235,7 +235,7 @@ class Operations:
         *,
         service_down_time_s: float = math.inf,
     ) -> Instance:
-        """Have an instance stopped, moved, and started on another host.
+        """Request a cold migration: stop an instance, move it, and start it on another host.
 
         `extra` and `service_down_time_s` are as in `resize`.
 
@@ -252,7 +252,7 @@ class Operations:
         return await self._begin(uuid, lifecycle.MIGRATE, caller, change)
 
     async def live_migrate(self, uuid: str, target: MoveTarget, caller: Caller) -> Instance:
-        """Have an instance moved to another host while it runs.
+        """Request a live migration: move an instance to another host while it runs.
 
         Raises:
             InvalidInputError: the target host does not exist, or the instance is already on it.
@@ -274,7 +274,7 @@ class Operations:
         stops: bool = False,
         despite_uncertainty: bool = False,
     ) -> Instance:
-        """Have an instance rebuilt elsewhere, because its host is down.
+        """Request a rebuild of an instance on another host, because its host is down.
 
         With `stops` the instance stays off on the new host until it is started. Until another host
         has the instance, only its task changes. `despite_uncertainty` allows the evacuation
@@ -308,7 +308,7 @@ class Operations:
         return await self._begin(uuid, lifecycle.EVACUATE, caller, change, any_task=True)
 
     async def unshelve(self, uuid: str, target: MoveTarget, caller: Caller) -> Instance:
-        """Have a shelved instance started on its host or, if it has none, on a new one.
+        """Request the start of a shelved instance on its host or, if it has none, on a new one.
 
         Raises:
             InvalidInputError: the target host does not exist.
@@ -332,11 +332,11 @@ class Operations:
         return await self._begin(uuid, lifecycle.UNSHELVE, caller, change)
 
     async def confirm(self, uuid: str, caller: Caller, *, service_down_time_s: float) -> Instance:
-        """Have the source of a resized or moved instance cleaned up."""
+        """Confirm a resize or cold migration, so that the agent of the source cleans up there."""
         return await self._settle(uuid, lifecycle.CONFIRM, caller, service_down_time_s)
 
     async def revert(self, uuid: str, caller: Caller, *, service_down_time_s: float) -> Instance:
-        """Have a resized or moved instance returned to its source.
+        """Revert a resize or cold migration, so that the instance returns to its source.
 
         Raises:
             ConflictError: the source host is down.
@@ -351,7 +351,7 @@ class Operations:
         service_down_time_s: float,
         only_finish: bool = False,
     ) -> Instance:
-        """Have an instance powered off, and kept until it is restored or its time has passed.
+        """Request a soft deletion: power an instance off, and keep it for a while to be restored.
 
         A resize that waits for confirmation is confirmed, and any other move is given up. If the
         compute service of the host is down, the status changes immediately, and the agent stops the
@@ -380,7 +380,7 @@ class Operations:
         return await self._begin(uuid, lifecycle.SOFT_DELETE, caller, change, any_task=True)
 
     async def restore(self, uuid: str, caller: Caller) -> Instance:
-        """Have a soft-deleted instance started again; it counts against the quota from now on.
+        """Request the restart of a soft-deleted instance; it counts against the quota from now on.
 
         Raises:
             QuotaExceededError: the project would exceed its quota.
@@ -396,7 +396,7 @@ class Operations:
     async def cancel_live_migration(
         self, uuid: str, number: int, caller: Caller, *, stages: Collection[Stage] = CANCELLABLE
     ) -> None:
-        """Have a live migration cancelled, so that the instance stays on its source.
+        """Request the cancellation of a live migration, so that the instance stays on its source.
 
         Args:
             uuid: the instance.

@@ -147,7 +147,7 @@ class ServerImages:
         return (Guard(f"images of {project_id}", seen),)
 
     async def delete(self, image_id: str, project_id: str | None) -> None:
-        """Delete an image; a server that is making it gives it up.
+        """Delete an image; a server from which it is still being made abandons it.
 
         The agents delete the data from the storage when they next look for leftovers.
 
@@ -163,7 +163,7 @@ class ServerImages:
             if image.status is ImageStatus.QUEUED:
                 instance = await self._ledger.get(Instance, image.instance_uuid)
                 if instance is not None and image_in_progress(instance) == image_id:
-                    # The agent gives the copy up. The new revision of the server makes the ledger
+                    # The agent abandons the copy. The new revision of the server makes the ledger
                     # reject a report that the image is complete, which would bring it back.
                     extra = with_image_in_progress(instance, "")
                     writes.append(Put(fast_replace(instance, extra=extra, updated_at_s=now_s)))

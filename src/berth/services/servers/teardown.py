@@ -217,7 +217,7 @@ def _check_known(migration: Migration | None) -> None:
 
 
 def give_up_move(instance: Instance, migration: Migration, now_s: float) -> list[Write]:
-    """Return the writes that end a move and have its leftovers cleaned up.
+    """Return the writes that end a move and leave its leftovers to the agents to clean up.
 
     The instance stays on its host and holds the allocations there again. The caller writes the
     record of the instance.

@@ -289,7 +289,7 @@ class InstanceTracker:
         return replace(decision, table_version=least)
 
     def note_stale(self, placements: Iterable[Placement]) -> None:
-        """Mark the lists of hosts as doubtful on which the placements have CPUs or devices.
+        """Mark as doubtful the lists of the hosts whose CPUs or devices the placements use.
 
         The ledger rejected the claim, because another scheduler took CPUs or devices there.
         """

@@ -33,7 +33,7 @@ class ImageTests(RigFixtures):
     async def test_another_host_boots_a_guest_from_the_image(
         self, rig: DriverRig, driver: VirtDriver, with_disk: Instance, power: Power
     ) -> None:
-        """The image has the content of the disk; the guest goes on, and neither needs the other."""
+        """The image has the disk's content; the guest keeps running, and both are independent."""
         needs(driver, DriverFeature.IMAGES)
         await stopped(rig, driver, with_disk, 7)
         if power is not Power.STOPPED:
@@ -64,7 +64,7 @@ class ImageTests(RigFixtures):
     async def test_a_copy_that_is_cancelled_leaves_nothing(
         self, driver: VirtDriver, with_disk: Instance
     ) -> None:
-        """The guest goes on, no part of the image stays, and the image can be made afterwards."""
+        """The guest keeps running, no part of the image remains, and a later attempt succeeds."""
         needs(driver, DriverFeature.IMAGES)
         await start(driver, with_disk)
         copy = asyncio.ensure_future(driver.store_image(with_disk.uuid, _IMAGE))
@@ -80,7 +80,7 @@ class ImageTests(RigFixtures):
     async def test_a_missing_guest_has_no_image(
         self, driver: VirtDriver, with_disk: Instance
     ) -> None:
-        """No image is made of a guest that does not exist."""
+        """No image is made from a guest that does not exist."""
         needs(driver, DriverFeature.IMAGES)
         with pytest.raises(DriverError):
             await driver.store_image(with_disk.uuid, _IMAGE)

@@ -202,9 +202,9 @@ class MigrationTests(LedgerFixtures):
     async def test_a_deleted_instance_stays_while_a_move_has_work_to_do(
         self, open_ledger: LedgerFactory
     ) -> None:
-        """A deleted instance stays while a host still has to clear away its guest."""
+        """A deleted instance stays while a host still has to destroy its guest."""
         ledger = await open_ledger(_SHORT)
-        # LEFT_BEHIND: the source host was down and has not cleared away the guest yet.
+        # LEFT_BEHIND: the source host was down and has not destroyed the guest yet.
         left_behind = replace(make_migration(1), stage=Stage.LEFT_BEHIND)
         ended = replace(make_migration(2), stage=Stage.FAILED)
         await commit(ledger, (Put(DELETED), Put(left_behind), Put(ended), Put(make_action(1))))

@@ -125,7 +125,7 @@ async def test_what_an_evacuation_left_behind_is_told() -> None:
     await office.desk.clock.sleep(LONG_S)
     await silence(office)
     found = await office.only(DiscrepancyCode.MOVE_LEFT_BEHIND, down_s=DOWN_S)
-    assert "is up and has not cleared away" in found.text
+    assert "is up and has not deleted" in found.text
 
 
 async def test_what_was_left_on_a_host_that_was_removed_is_nobodys() -> None:

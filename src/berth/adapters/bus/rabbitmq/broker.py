@@ -53,7 +53,7 @@ class RabbitBroker:
         """Return a text without the user and the password of the URL, for logs and errors."""
         url = URL(self.url)
         text = re.sub(r"//[^/\s@]*@", "//", text)
-        # Outside a URL, a password may occur as it is, or percent-encoded.
+        # Outside a URL, a password may occur verbatim or percent-encoded.
         for secret in (url.raw_password, url.password):
             if secret:
                 text = text.replace(secret, "***")

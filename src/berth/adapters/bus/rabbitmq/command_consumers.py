@@ -113,7 +113,7 @@ class CommandConsumers:
         self._fanouts.clear()
 
     def note_change(self) -> None:
-        """Note that the handlers have changed."""
+        """Record that the queues may no longer match the handlers."""
         self._changes += 1
 
     @property

@@ -18,7 +18,7 @@ Handler = Callable[[Any], Awaitable[Any]]
 class ServedCommand:
     """A command, the name of the server that receives it (None if unnamed), and its handlers.
 
-    The first handler carries out the next command.
+    The handlers take turns: the first one in the list carries out the next command.
     """
 
     command: Command[Any, Any]

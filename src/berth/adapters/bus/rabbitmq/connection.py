@@ -183,8 +183,8 @@ class BrokerConnection:
 
     def _report(self, error: Exception) -> None:
         if isinstance(error, UnavailableError):
-            # The reason of a broken session quotes the libraries, whose texts may contain the URL
-            # with its password.
+            # The reason why a session broke may quote the library, and with it the URL and its
+            # password.
             error = UnavailableError(self.broker.redact(str(error)))
         else:
             error = unusable_error(self.broker, error)

@@ -150,7 +150,7 @@ class BrokerSessions:
             key = sessions.services.signer(opening.host, opening.signed, opening.signature)
             if key is None:
                 self._note_refusal(opening.host[:255])
-                reason = "the signature is not that of a valid key of the host"
+                reason = "the signature was not made with a valid key of the host"
                 answer = refuse(body, opening, DENIED, reason, self._signer.sign)
                 await self._publish(self._host_queue(opening), answer)
                 return

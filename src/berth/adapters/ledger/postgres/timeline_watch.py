@@ -13,7 +13,7 @@ class TimelineWatch:
     has not reached the version again, or has it in another timeline (docs/adr/0031-timelines.md).
 
     Attributes:
-        losses: the number of times that versions that this process had read were lost.
+        losses: how many times the ledger has lost versions that this process had read.
     """
 
     def __init__(self) -> None:
@@ -31,9 +31,9 @@ class TimelineWatch:
     def note_commit(self, version: int, timeline: str) -> None:
         """Note a version that this process has committed, and may apply without reading it.
 
-        A version of another timeline than the newest one is not noted, because versions that this
-        process has read may have been lost before that timeline began. The next read detects such a
-        loss.
+        A version that does not belong to the newest timeline is not noted, because versions that
+        this process has read may have been lost before that timeline began. The next read detects
+        such a loss.
         """
         if timeline == self._newest[1] and version > self._newest[0]:
             self._newest = (version, timeline)

@@ -464,8 +464,8 @@ class Queries:
         )
         head, changes = schema.head, schema.changes
         instances, actions, migrations = schema.instances, schema.actions, schema.migrations
-        # A host that was down during an evacuation finds out from the migration what it must clear
-        # away.
+        # A host that was down during an evacuation learns from the migration which leftovers it
+        # must delete.
         is_moved = exists().where(
             migrations.c.instance_uuid == instances.c.uuid, schema.MIGRATION_IS_LIVE
         )

@@ -175,7 +175,7 @@ class FolderNetwork(FakeNetwork):
 
     def image(self, image_id: str) -> FakeImage | None:
         """See `FakeNetwork.image`."""
-        # Guests may also boot from images whose ids are no file names.
+        # Guests may also boot from images with ids that are not valid file names.
         if _KEY.fullmatch(image_id) is None:
             return None
         return self._read(_name("stored", _IMAGE, image_id), FakeImage)

@@ -18,7 +18,7 @@ def not_waiting(address: str) -> DriverError:
 
 
 class FakeImage(NamedTuple):
-    """An image in the shared storage: the content of its disk, the host that made it, and when."""
+    """An image in the shared storage, with its content, the host that made it, and its time."""
 
     disk: str
     host: str

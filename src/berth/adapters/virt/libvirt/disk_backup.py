@@ -21,7 +21,7 @@ _POLL_S: Final = 0.05
 async def back_up_disk(
     connection: LibvirtConnection, clock: Clock, known: GuestRecord, target: Path
 ) -> None:
-    """Copy the root disk with its backing file to a new qcow2 file, while the guest goes on.
+    """Copy the root disk with its backing file to a new qcow2 file while the guest runs.
 
     The copy has the content of one moment, as in the QEMU driver. When the call is cancelled or
     fails, QEMU has closed the file.

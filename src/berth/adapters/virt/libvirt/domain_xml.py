@@ -222,7 +222,7 @@ def _serial(folder: GuestFolder) -> ET.Element:
 
 def _screen() -> list[ET.Element]:
     """Return a graphics card, and a VNC server that listens nowhere."""
-    # The driver has libvirt hand the server connected sockets.
+    # The server needs no address: libvirt passes it connected sockets on behalf of the driver.
     graphics = ET.Element("graphics", {"type": "vnc"})
     ET.SubElement(graphics, "listen", {"type": "none"})
     video = ET.Element("video")

@@ -367,7 +367,7 @@ class LibvirtDriver:
                 if seen.power[0] not in _LIVE:
                     await disks.copy(str(folder.disk(ROOT)), target)
                     return
-                # libvirt's QEMU may have no access to the storage, but it has to the guest's
+                # libvirt's QEMU may lack access to the storage, but can always write to the guest's
                 # folder.
                 own = folder.disk("image")
                 own.unlink(missing_ok=True)  # an agent that died may have left a part of it
@@ -400,7 +400,7 @@ class LibvirtDriver:
             try:
                 found = await self.guests()
             except DriverError:
-                return  # libvirtd is down again, and its next return calls `_on_return`
+                return  # libvirtd is down again; its next return triggers `_on_return`
             for guest in found:
                 self._events.publish(GuestEvent(guest.instance_uuid, guest.power, guest.reason))
 

@@ -16,7 +16,7 @@ _END_LOOKS: Final = 50
 
 
 async def back_up_disk(machine: Machine, name: str, target: Path, clock: Clock) -> None:
-    """Copy a disk with its backing file to a new qcow2 file, while the guest goes on.
+    """Copy a disk with its backing file to a new qcow2 file while the guest runs.
 
     QEMU saves each cluster that the guest overwrites before its turn has come, so the copy has the
     content of one moment. When the call is cancelled or fails, QEMU has closed the file.

@@ -79,7 +79,7 @@ async def redeem(call: Call) -> Answer:
 
 
 async def rotate(call: Call) -> Answer:
-    """Have the agent of a host replace its key.
+    """Ask the agent of a host to replace its key.
 
     Raises:
         NotFoundError: the host was never enrolled.

@@ -92,7 +92,7 @@ async def show_usage(call: Call) -> Answer:
 
 
 async def show_audit_logs(call: Call) -> Answer:
-    """Show the last monthly usage audit; no host has made it, as Berth has no such audits.
+    """Show the last monthly usage audit; all hosts count as not audited, as Berth has no audits.
 
     Raises:
         InvalidInputError: the time is too early.

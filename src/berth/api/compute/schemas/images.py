@@ -36,7 +36,7 @@ class ImageLine(View):
 
 
 class ImageServer(View):
-    """The server of which an image was made."""
+    """The server from which an image was made."""
 
     id: str
     links: tuple[Link, ...]

@@ -44,7 +44,7 @@ class HoldRouter:
         self._timeout_s = timeout_s
 
     async def build(self, order: HeldBuildOrder, here: LocalBuild) -> OfferRefusalReason | None:
-        """Have the holder build an instance, or build it here if the holder is gone or fails.
+        """Ask the holder to build an instance, or build it here if the holder is gone or fails.
 
         Args:
             order: the instance and its offer.

@@ -25,7 +25,7 @@ from berth.services.servers.vnc_consoles import ConsoleToken, console_host, gran
 NO_CONSOLE: Final = "This server has no graphical console."
 """The message for tenants of a parent zone."""
 _NOVNC: Final = "novnc"
-# Microversion 2.6 replaces the actions by a resource of its own.
+# Microversion 2.6 replaces the actions with a resource of its own.
 _ACTIONS_UNTIL: Final = (2, 5)
 # As in Nova, older microversions show only the tokens of RDP consoles.
 _TOKENS_SINCE: Final = (2, 31)
@@ -40,7 +40,7 @@ async def show_vnc_console(call: Call, instance: Instance, args: object) -> Answ
     """
     if call.version > _ACTIONS_UNTIL:
         raise HttpError(
-            404, "The action os-getVNCConsole ends with microversion 2.5; use remote-consoles."
+            404, "The action os-getVNCConsole exists up to microversion 2.5; use remote-consoles."
         )
     kind = read(args, VncConsole, "os-getVNCConsole").type
     url = await console_url(call, instance, "vnc", kind)

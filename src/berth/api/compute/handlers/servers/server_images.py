@@ -18,7 +18,7 @@ _ID_IN_BODY: Final = (2, 45)
 
 
 async def create_image(call: Call, instance: Instance, args: object) -> Answer:
-    """Have an image made of a server's root disk.
+    """Request an image of a server's root disk.
 
     Raises:
         InvalidInputError: the arguments are malformed.
@@ -33,7 +33,7 @@ async def create_image(call: Call, instance: Instance, args: object) -> Answer:
 
 
 async def create_backup(call: Call, instance: Instance, args: object) -> Answer:
-    """Have an image made of a server's root disk, which replaces the oldest of its backups.
+    """Request a backup of a server: an image of its root disk; excess backups are then deleted.
 
     Raises:
         InvalidInputError: the arguments are malformed.
