@@ -10,6 +10,7 @@ from berth.agent.executor import HostExecutor
 from berth.agent.executor.leftovers import HostFinding
 from berth.agent.executor.reconciliation import ENDED, HostAnomaly
 from berth.agent.executor.restarts import RestartRule, Restarts
+from berth.agent.leftover_pauses import LeftoverPauses
 from berth.domain.compute.build_failure import BuildError
 from berth.domain.compute.instance import Instance, Status, order_id_of
 from berth.domain.compute.migration import Migration, Stage
@@ -115,6 +116,7 @@ class AgentPool:
         # The anomalies of each instance, by host and aspect.
         self._anomalies: dict[str, dict[tuple[str, str], HostAnomaly]] = {}
         self._restarts = Restarts(pace.restarts)
+        self._pauses = LeftoverPauses(clock, pace.reconcile_interval_s)
         # Instances whose crashed guests wait for their restart.
         self._delayed: set[str] = set()
         # The instances to adopt after the start; None once the adoption has begun.
@@ -241,10 +243,15 @@ class AgentPool:
         try:
             async with self._slots:
                 executor = self._agents[host].executor
-                found = await executor.reconcile(instances)
+                found = await executor.reconcile(
+                    instances, seeks_leftovers=self._pauses.is_due(host)
+                )
         except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is retried
             telemetry.failure("reconciliation_failed", error, host=host)
             return
+        if found.error is not None:
+            telemetry.failure("leftovers_failed", found.error, host=host)
+            self._pauses.note_error(host, "", found.error)
         for instance in found.missing:
             self._restart(instance, host)
         for anomaly in found.anomalies:
@@ -412,15 +419,23 @@ class AgentPool:
                 return
 
     async def _repair(self, host: str, anomaly: HostAnomaly) -> None:
-        uuid = anomaly.instance_uuid
+        uuid, key = anomaly.instance_uuid, anomaly.leftover_key
         try:
             async with self._slots:
+                # One that waited for its slot may be the next of many that fail alike.
+                if key and not self._pauses.is_due(host, key):
+                    return
                 found = await self._agents[host].executor.repair(anomaly)
         except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is found again
             self._telemetry.failure("reconciliation_failed", error, instance=uuid, host=host)
-        else:
-            if found is not None:
-                self._report_finding(host, uuid, found)
+            if key:
+                self._pauses.note_error(host, key, error)
+            return
+        if key:
+            self._pauses.note_success(host, key)
+            self._pauses.note_success(host)
+        if found is not None:
+            self._report_finding(host, uuid, found)
 
     def _report_finding(self, host: str, uuid: str, found: HostFinding) -> None:
         self._telemetry.event(found.code, host=host, instance=uuid)

@@ -1,6 +1,7 @@
 """The pool of agents: one task at a time for each instance, and no task lost."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,11 +11,13 @@ from berth.agent.executor import HostContext, HostExecutor
 from berth.agent.pool import Agent, AgentPool, Pace
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.migration import Migration, Stage
+from berth.domain.compute.step import LeftoverUse, LeftoverVerdict
 from berth.domain.errors import UnavailableError
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.change import Change
 from berth.domain.ledger.write import Free, Put
-from berth.ports.virt import HostReport
+from berth.ports.virt import HostReport, OrphanFiles
+from berth.services.gateway.gateway import Gateway
 from berth.testing.builders import make_instance, make_migration, make_take, make_uuid
 from tests.unit.services.wiring import Desk, Fleet, open_desk, running
 
@@ -451,3 +454,81 @@ async def test_a_move_that_has_ended_is_forgotten() -> None:
         await rig.desk.ledger.write(Put(replace(now, stage=Stage.FAILED)))
         await asyncio.sleep(1)
     assert rig.pool._moves == {}
+
+
+class Leftovers(Driver):
+    """A driver with files that belong to no guest; listing or deleting them may fail."""
+
+    def __init__(self, fake: FakeHost, desk: Desk) -> None:
+        super().__init__(fake, desk)
+        self.machine.files = {make_uuid("instance", number): 0.0 for number in range(50, 70)}
+        self.lists = 0
+        self.fault: Exception | None = None
+
+    async def leftovers(self, image: str = "") -> Sequence[OrphanFiles]:
+        """List the files, if a test lets it succeed."""
+        self.lists += 1
+        if self.fault is not None:
+            raise self.fault
+        return await super().leftovers(image)
+
+
+async def open_leftovers() -> tuple[Rig, Leftovers]:
+    """Return a rig whose host has twenty leftovers, and its driver."""
+    rig = await open_rig()
+    driver = Leftovers(FakeHost("host-1"), rig.desk)
+    gateway = rig.desk.gateway()
+    executor = HostExecutor(HostContext("host-1", gateway, driver, rig.desk.clock))
+    agents = {"host-1": Agent("host-1", driver, executor)}
+    rig.pool = AgentPool(agents, gateway, rig.desk.clock, rig.desk.told, Pace())
+    rig.desk.follower.subscribers[-1] = rig.pool
+    rig.drivers["host-1"] = driver
+    await rig.desk.follower.start()
+    return rig, driver
+
+
+async def test_missing_guests_are_restarted_although_no_leftovers_can_be_listed() -> None:
+    """A storage that is away does not keep guests from starting."""
+    rig, driver = await open_leftovers()
+    await rig.put(status=Status.ACTIVE, task=None)
+    driver.fault = OSError(116, "stale file handle")
+    await rig.pool._reconcile("host-1")
+    await rig.work()
+    assert await driver.running() == [make_instance().uuid]
+    assert "leftovers_failed" in rig.desk.told.failed
+
+
+async def test_leftovers_are_listed_less_and_less_often_after_errors() -> None:
+    """The pauses grow up to eight intervals, and end with the first success."""
+    rig, driver = await open_leftovers()
+    driver.fault = OSError(116, "stale file handle")
+    seen: list[int] = []
+    for _ in range(24):
+        await rig.pool._reconcile("host-1")
+        seen.append(driver.lists)
+        await asyncio.sleep(600.0)
+    tried = [n for n, (was, now) in enumerate(zip([0, *seen], seen, strict=False)) if now > was]
+    assert tried == [0, 1, 3, 7, 15, 23]
+
+
+async def test_a_control_plane_that_is_away_is_not_asked_about_every_leftover(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One question fails, and the others wait for a later pass."""
+    rig, _ = await open_leftovers()
+    asked: list[str] = []
+
+    async def judge(*_: object, address: str) -> LeftoverVerdict:
+        asked.append(address)
+        if len(asked) == 1:
+            raise UnavailableError("away")
+        return LeftoverVerdict(LeftoverUse.UNCLEAR, "unknown")
+
+    monkeypatch.setattr(Gateway, "judge_leftover", judge)
+    # The tests' slots admit one task at a time, as when all of a process are taken.
+    rig.pool._slots = asyncio.Semaphore(1)
+    for questions in (1, 1, 21):
+        await rig.pool._reconcile("host-1")
+        await rig.work(10.0)
+        assert len(asked) == questions
+        await asyncio.sleep(300.0)

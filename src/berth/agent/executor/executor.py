@@ -151,14 +151,16 @@ class HostExecutor:
             await self._context.driver.destroy(latest.instance_uuid)
             await gateway.report_cleared(self.host, latest.uuid)
 
-    async def reconcile(self, instances: Sequence[Instance] | None = None) -> HostComparison:
+    async def reconcile(
+        self, instances: Sequence[Instance] | None = None, *, seeks_leftovers: bool = True
+    ) -> HostComparison:
         """Compare the host with the ledger; see `reconciliation.reconcile`.
 
         Raises:
-            DriverError: the driver cannot list the guests or files.
+            DriverError: the driver cannot list the guests.
             UnavailableError: the control plane cannot be reached.
         """
-        return await reconcile(self._context, instances)
+        return await reconcile(self._context, instances, seeks_leftovers=seeks_leftovers)
 
     async def repair(self, anomaly: HostAnomaly) -> HostFinding | None:
         """Repair an anomaly; see `reconciliation.repair`.

@@ -41,6 +41,12 @@ class HostAnomaly(NamedTuple):
         """A key that is unique among the anomalies of one instance on one host."""
         return "" if self.leftover is None else f"files {self.leftover.address}"
 
+    @property
+    def leftover_key(self) -> str:
+        """A key that is unique among the leftovers on one host; empty if this is about a guest."""
+        leftover = self.leftover
+        return "" if leftover is None else leftover.address or f"files of {self.instance_uuid}"
+
 
 @dataclass(slots=True)
 class HostComparison:
@@ -50,23 +56,29 @@ class HostComparison:
         missing: instances that should run but have no guest, or a crashed one.
         anomalies: other possible differences from the ledger, including guests that the driver has
             no record of, and files without a guest.
+        error: the error of the driver if it could not list files without a guest, otherwise None.
     """
 
     missing: list[Instance] = field(default_factory=list[Instance])
     anomalies: list[HostAnomaly] = field(default_factory=list[HostAnomaly])
+    error: Exception | None = None
 
 
 async def reconcile(
-    context: HostContext, instances: Sequence[Instance] | None = None
+    context: HostContext,
+    instances: Sequence[Instance] | None = None,
+    *,
+    seeks_leftovers: bool = True,
 ) -> HostComparison:
     """Compare a host with the ledger.
 
     Args:
         context: the host.
         instances: the instances that the ledger has on the host; None asks the control plane.
+        seeks_leftovers: whether to list files without a guest.
 
     Raises:
-        DriverError: the driver cannot list the guests or files.
+        DriverError: the driver cannot list the guests.
         UnavailableError: the control plane cannot be reached.
     """
     if instances is None:
@@ -85,11 +97,18 @@ async def reconcile(
             findings.anomalies.append(HostAnomaly(uuid, power))
         elif is_restartable(instance, power):
             findings.missing.append(instance)
-    now_s = context.clock.now_s()
-    for one in await context.driver.leftovers():
-        if now_s - one.since_s > LEFTOVER_AGE_S:
-            findings.anomalies.append(HostAnomaly(one.instance_uuid, None, one))
+    if seeks_leftovers:
+        try:
+            findings.anomalies += await _leftovers(context)
+        except Exception as error:  # noqa: BLE001 - whatever it is, missing guests are restarted
+            findings.error = error
     return findings
+
+
+async def _leftovers(context: HostContext) -> list[HostAnomaly]:
+    now_s, found = context.clock.now_s(), await context.driver.leftovers()
+    old = [one for one in found if now_s - one.since_s > LEFTOVER_AGE_S]
+    return [HostAnomaly(one.instance_uuid, None, one) for one in old]
 
 
 async def repair(context: HostContext, anomaly: HostAnomaly) -> HostFinding | None:
