@@ -83,6 +83,7 @@ _ARGUMENTS: dict[str, dict[str, Any]] = {
     "NovaServers.resize_server": _RESIZE,
     "NovaServers.resize_shutoff_server": _RESIZE,
     "NovaServers.shelve_and_unshelve_server": _SERVER,
+    "NovaServers.snapshot_server": _SERVER,
     "NovaServers.suspend_and_resume_server": _SERVER,
     "NovaServices.list_services": {},
 }

@@ -35,6 +35,15 @@ _USERS = {
 _IMAGES = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222")
 _FLAVORS = {"42": (64, 1), "84": (128, 2)}
 """Memory in MiB and disk in GiB by the id of the flavor."""
+_HOSTS = [
+    {
+        "name": f"fake-{number:05d}",
+        "totals": {"VCPU": 32, "MEMORY_MB": 131_072, "DISK_GB": 2_000},
+        # Some tests act while an image is being made.
+        "faults": {"delay_s": {"store_image": 3.0}},
+    }
+    for number in range(4)
+]
 _ON = (
     "resize",
     "cold_migration",
@@ -185,10 +194,12 @@ def start(processes: Processes) -> str:
     page = folder / "novnc" / "vnc_lite.html"
     page.parent.mkdir()
     page.write_text("<html><script>// noVNC</script></html>", "utf-8")
-    words = ["up", "--listen", "127.0.0.1:0", "--data", str(folder / "data"), "--fake-hosts", "4"]
+    (folder / "fleet.json").write_text(json.dumps(_HOSTS), "utf-8")
+    words = ["up", "--listen", "127.0.0.1:0", "--data", str(folder / "data")]
     words += ["--auth", "identity", "--htpasswd", "users", "--images", "images.json"]
     environment = {name: one for name, one in os.environ.items() if not name.startswith("BERTH_")}
     admins = ",".join(user for user, (_, role) in _USERS.items() if role == "admin")
+    environment["BERTH_AGENT_FLEET"] = "fleet.json"
     environment |= {"BERTH_AUTH_ADMINS": admins, "BERTH_CONSOLE_NOVNC_DIR": str(page.parent)}
     part = processes.start(*words, environment=environment)
     part.wait_for_log("Berth listens on")
