@@ -157,6 +157,7 @@ def test_notes_and_messages_are_those_of_its_own_host(
     assert 'berth_host_audit_findings_total{code="other"' in metrics
     verdict = evil.call("judge_leftover", _STRANGER, "")
     assert verdict.reason == "the instance is unknown; inspect them"
+    assert evil.call("report_image_cleared", _STRANGER) is None
     head = MessageHead(FORMAT, HOSTS[0], "evil", 1, 1, 0, b"")
     evil.send(wire.Cast(UPDATE.name, wire.raw(InstancesUpdated(head, ()))))
     assert evil.close_code() == MALFORMED
