@@ -108,6 +108,7 @@ class Cloud:
             ("DELETE", "/image/v2/images/([^/]+)", self._delete(self.images)),
             ("GET", "/v2.1/os-services", self._list("services", self.services)),
             ("PUT", "/v2.1/os-services/([^/]+)", self._change_service),
+            ("DELETE", "/v2.1/os-services/([^/]+)", self._delete(self.services)),
         ]
 
     def _list(self, key: str, kept: dict[str, Json]) -> Callable[..., httpx.Response]:

@@ -143,10 +143,20 @@ def test_services(run: Run, cloud: Cloud, words: list[str], body: dict[str, obje
     assert cloud.last.url.path.endswith(made["id"])
 
 
+def test_a_service_is_deleted_by_its_host(run: Run, cloud: Cloud) -> None:
+    """The command finds the id of the service, and other services stay."""
+    cloud.add_service("h2")
+    made = cloud.add_service("h1")
+    assert run("service", "delete", "h1").code == 0
+    assert (cloud.last.method, cloud.last.url.path) == ("DELETE", f"/v2.1/os-services/{made['id']}")
+    assert [one["host"] for one in cloud.services.values()] == ["h2"]
+
+
 def test_a_host_without_a_service_ends_with_4(run: Run, cloud: Cloud) -> None:
     """An unknown host ends with 4, and the list can be filtered by host."""
     assert run("service", "list").out == "no services\n"
     assert run("service", "disable", "h1").code == 4
+    assert run("service", "delete", "h1").code == 4
     cloud.add_service("h1")
     assert "h1" in run("service", "list", "--host", "h1").out
     assert cloud.last.url.params["host"] == "h1"

@@ -13,7 +13,7 @@ _BINARY = "nova-compute"
 
 @click.group("service")
 def services() -> None:
-    """List, enable and disable compute services. HOST is the name of a service's host."""
+    """List, change and delete compute services. HOST is the name of a service's host."""
 
 
 @services.command("list")
@@ -63,11 +63,20 @@ def force_down(api: ApiConnection, *, host: str, unset: bool, as_json: bool) -> 
     _change(api, host, {"forced_down": not unset}, as_json=as_json)
 
 
+@services.command("delete")
+@click.argument("host")
+@connected
+def delete(api: ApiConnection, *, host: str) -> None:
+    """Delete a service and its host, with the keys of the host; it must have no servers."""
+    api.delete(f"{_PATH}/{segment(_id_of(api, host))}")
+
+
 def _all(api: ApiConnection, host: str | None) -> list[Json]:
     return rows(api.get(_PATH, host=host), "services")
 
 
-def _change(api: ApiConnection, host: str, body: Json, *, as_json: bool) -> None:
+def _id_of(api: ApiConnection, host: str) -> str:
+    """Return the id of the compute service of a host."""
     mine = [
         one
         for one in _all(api, host)
@@ -76,7 +85,11 @@ def _change(api: ApiConnection, host: str, body: Json, *, as_json: bool) -> None
     if not mine:
         reason = f"no compute service on host {host!r}; see `berth service list`"
         raise CommandError(reason, ExitCode.NOT_FOUND)
-    changed: Json = api.put(f"{_PATH}/{segment(str(mine[0]['id']))}", body)["service"]
+    return str(mine[0]["id"])
+
+
+def _change(api: ApiConnection, host: str, body: Json, *, as_json: bool) -> None:
+    changed: Json = api.put(f"{_PATH}/{segment(_id_of(api, host))}", body)["service"]
     if as_json:
         print_json(changed)
     else:

@@ -4,13 +4,19 @@ import os
 import re
 import sys
 import tempfile
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import bcrypt
 import click
 
 from berth.cli.failures import CommandError, ExitCode
-from berth.cli.output import print_line
+from berth.cli.output import json_option, print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from berth.api.auth.authentication import Account
 
 
 @click.group("token-keys")
@@ -55,41 +61,170 @@ def users() -> None:
     """Manage users with passwords."""
 
 
-@users.command("add")
-@click.argument("name")
-@click.option(
+_file_option = click.option(
     "--htpasswd",
     type=click.Path(dir_okay=False, path_type=Path),
     required=True,
     envvar="BERTH_AUTH_HTPASSWD",
-    help="File of the users; created if missing.",
+    help="File of the users; `add` creates it if missing.",
 )
+_password_option = click.option(
+    "--password-stdin", is_flag=True, help="Read the password from standard input."
+)
+
+
+@users.command("add")
+@click.argument("name")
+@_file_option
 @click.option("--project", help="Project of the user; by default one with the user's name.")
-@click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
+@_password_option
 def add(*, name: str, htpasswd: Path, project: str | None, password_stdin: bool) -> None:
     """Add the user NAME, or change the user's password and, if given, project."""
     _check_name(name, "NAME")
     if project is not None:
         _check_name(project, "--project")
-    password = _read_password(from_stdin=password_stdin)
-    hashed = bcrypt.hashpw(password, bcrypt.gensalt()).decode("ascii")
-    try:
+    hashed = _hashed(from_stdin=password_stdin)
+    with _explained(htpasswd):
         lines = htpasswd.read_text("utf-8").splitlines() if htpasswd.exists() else []
-        others = [line for line in lines if line.partition(":")[0] != name]
-        kept = next((line.partition(" ")[2] for line in lines if line not in others), "")
+        is_new = not any(_is_of(line, name) for line in lines)
         # The project is stored as a comment, so that other programs can read the file.
-        comment = kept if project is None else f"# project={project}"
-        line = f"{name}:{hashed} {comment}".rstrip()
-        _write_private(htpasswd, "\n".join([*others, line, ""]))
+        comment = None if project is None else f"# project={project}"
+        _write_private(htpasswd, _changed(lines, name, hashed, comment))
+    print_line(f"user {name} {'added to' if is_new else 'changed in'} {htpasswd}")
+
+
+@users.command("password")
+@click.argument("name")
+@_file_option
+@_password_option
+def password(*, name: str, htpasswd: Path, password_stdin: bool) -> None:
+    """Change the password of the user NAME; the project stays."""
+    _lines_with(htpasswd, name)
+    hashed = _hashed(from_stdin=password_stdin)
+    # The file is read again, because the password may have taken a while to type.
+    lines = _lines_with(htpasswd, name)
+    with _explained(htpasswd):
+        _write_private(htpasswd, _changed(lines, name, hashed, None))
+    print_line(f"password of user {name} changed in {htpasswd}")
+
+
+@users.command("remove")
+@click.argument("name")
+@_file_option
+def remove(*, name: str, htpasswd: Path) -> None:
+    """Remove the user NAME; the user's servers stay, and tokens end."""
+    others = [line for line in _lines_with(htpasswd, name) if not _is_of(line, name)]
+    with _explained(htpasswd):
+        _write_private(htpasswd, "\n".join([*others, ""]))
+    print_line(f"user {name} removed from {htpasswd}")
+
+
+@users.command("list")
+@_file_option
+@json_option
+def list_users(*, htpasswd: Path, as_json: bool) -> None:
+    """List the users with their projects and roles; never their hashes."""
+    found = sorted(_accounts(htpasswd).values(), key=lambda one: one.user)
+    shown = [
+        {"user": one.user, "project": one.project_id or None, "roles": _roles_of(one)}
+        for one in found
+    ]
+    if as_json:
+        print_json({"users": shown})
+    elif not shown:
+        print_line("no users")
+    else:
+        table = [
+            (one.user, one.project_id or None, ", ".join(_roles_of(one)) or None) for one in found
+        ]
+        print_table(("User", "Project", "Roles"), table)
+
+
+@users.command("roles")
+@click.argument("name")
+@_file_option
+@json_option
+def roles(*, name: str, htpasswd: Path, as_json: bool) -> None:
+    """Show the roles of the user NAME, which follow from the file.
+
+    The user `admin` has all roles, other users have all but `admin`, and users without a project
+    have none.
+    """
+    account = _accounts(htpasswd).get(name)
+    if account is None:
+        raise _no_user(name, htpasswd)
+    found = _roles_of(account)
+    if as_json:
+        print_json({"roles": found})
+    else:
+        print_line("\n".join(found) or "no roles")
+
+
+def _accounts(path: Path) -> Mapping[str, "Account"]:
+    """Return the accounts of a file.
+
+    Raises:
+        CommandError: the file cannot be read.
+        InvalidInputError: a line is malformed.
+    """
+    from berth.config.auth_file import parse_accounts  # noqa: PLC0415 - not needed for --help
+
+    with _explained(path):
+        return parse_accounts(path.read_text("utf-8"), str(path))
+
+
+def _roles_of(account: "Account") -> list[str]:
+    """Return the roles that the API gives to a user."""
+    from berth.api.auth.authentication import ADMIN  # noqa: PLC0415 - not needed for --help
+    from berth.api.identity.handlers.directory import ROLES  # noqa: PLC0415 - likewise
+
+    if account.user == ADMIN:
+        return list(ROLES)
+    return [role for role in ROLES if account.project_id and role != ADMIN]
+
+
+def _is_of(line: str, name: str) -> bool:
+    text = line.strip()
+    return not text.startswith("#") and text.partition(":")[0] == name
+
+
+def _lines_with(path: Path, name: str) -> list[str]:
+    """Return the lines of a file that has a user.
+
+    Raises:
+        CommandError: the file cannot be read, or does not have the user.
+    """
+    with _explained(path):
+        lines = path.read_text("utf-8").splitlines()
+    if not any(_is_of(line, name) for line in lines):
+        raise _no_user(name, path)
+    return lines
+
+
+def _no_user(name: str, path: Path) -> CommandError:
+    return CommandError(f"no user {name!r} in {path}; see `berth user list`", ExitCode.NOT_FOUND)
+
+
+def _changed(lines: Sequence[str], name: str, hashed: str, comment: str | None) -> str:
+    """Return the text of the file with the line of a user as the last; None keeps its comment."""
+    others = [line for line in lines if not _is_of(line, name)]
+    kept = next((line.partition(" ")[2] for line in lines if _is_of(line, name)), "")
+    line = f"{name}:{hashed} {kept if comment is None else comment}".rstrip()
+    return "\n".join([*others, line, ""])
+
+
+@contextmanager
+def _explained(path: Path) -> Generator[None]:
+    """Say what to do if the file cannot be read or written."""
+    try:
+        yield
     except UnicodeDecodeError as error:
-        raise CommandError(f"{htpasswd} is not UTF-8 text; convert or replace it") from error
+        raise CommandError(f"{path} is not UTF-8 text; convert or replace it") from error
     except OSError as error:
         raise CommandError(
-            f"{htpasswd} cannot be read or written: {error.strerror}; check the path and its "
+            f"{path} cannot be read or written: {error.strerror}; check the path and its "
             "permissions"
         ) from error
-    verb = "added to" if len(others) == len(lines) else "changed in"
-    print_line(f"user {name} {verb} {htpasswd}")
 
 
 def _check_name(name: str, what: str) -> None:
@@ -99,6 +234,11 @@ def _check_name(name: str, what: str) -> None:
             "must not start with #"
         )
         raise CommandError(reason, ExitCode.USAGE)
+
+
+def _hashed(*, from_stdin: bool) -> str:
+    """Return the hash of a password that is read or requested."""
+    return bcrypt.hashpw(_read_password(from_stdin=from_stdin), bcrypt.gensalt()).decode("ascii")
 
 
 def _read_password(*, from_stdin: bool) -> bytes:
