@@ -8,9 +8,8 @@ from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.host import Attestation
 from berth.domain.compute.request import Request
 from berth.domain.inventory.resources import AMOUNT_MAX, DISK_GB, MEMORY_MB, VCPU, Inventory
-from berth.testing.fleets import GPU, NOW_S, TRAITS, ZONES, Box
+from berth.testing.fleets import GPU, GPU_MILLI, NOW_S, TRAITS, ZONES, Box, Child, gpus
 from berth.testing.hardware_fleets import random_cells, random_flavor, random_image, random_pools
-from berth.testing.trees import GPU_MILLI, Child, gpus
 
 METRICS = ("cpu.percent", "temperature")
 

@@ -17,9 +17,8 @@ from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.rules.rule import Filter, Normalisation, Weigher, attributes_of, resident_of
 from berth.tables.host.feed import apply_event, table_of
 from berth.tables.host.holding import hold, release_hold, set_attributes
-from berth.testing.fleets import NOW_S, ZONES, Box, snapshot_of
+from berth.testing.fleets import GPU_MILLI, NOW_S, ZONES, Box, child_uuid, snapshot_of
 from berth.testing.hardware_fleets import ALIASES
-from berth.testing.trees import GPU_MILLI, child_uuid
 from tests.property.engine_parts import METRICS, lean_box, random_box, random_request
 
 SIZES = (1, 2, 3, 7, 40, 63, 64, 65, 130, 300)

@@ -44,12 +44,13 @@ from berth.scheduling.weighers import (
     same_cell,
     soft_groups,
 )
-from berth.testing.trees import Child, children_of
 
 NOW_S = 1_000_000.0
 """The current time in every fleet, in Unix seconds."""
 
 GPU = "CUSTOM_GPU"
+GPU_MILLI = "CUSTOM_GPU_MILLI"
+"""Resource class counted in thousandths of one GPU."""
 CLASSES = (VCPU, MEMORY_MB, DISK_GB, GPU)
 TRAITS = ("HW_CPU_X86_AVX", "CUSTOM_FAST", "CUSTOM_OLD")
 ZONES = ("az1", "az2", "nova")
@@ -59,6 +60,17 @@ _ROOMY: Mapping[str, Inventory] = {
     MEMORY_MB: Inventory(8192),
     DISK_GB: Inventory(100),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A child provider; `under` is the name of its parent, or empty if that is the root."""
+
+    name: str
+    inventories: Mapping[str, Inventory] = field(default_factory=dict[str, Inventory])
+    used: Mapping[str, int] = field(default_factory=dict[str, int])
+    traits: frozenset[str] = frozenset()
+    under: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +185,39 @@ def resident(
         host=box.name,
         node=box.node or box.name,
         group_uuid=group_uuid,
+    )
+
+
+def child_uuid(root_uuid: str, name: str) -> str:
+    """Return the uuid of the child with the given name under the given root."""
+    return f"{root_uuid}/{name}"
+
+
+def children_of(root_uuid: str, children: Sequence[Child]) -> tuple[Provider, ...]:
+    """Return the children of a root as providers."""
+    return tuple(
+        Provider(
+            uuid=child_uuid(root_uuid, child.name),
+            name=child.name,
+            parent_uuid=child_uuid(root_uuid, child.under) if child.under else root_uuid,
+            inventories=child.inventories,
+            used=child.used,
+            traits=child.traits,
+        )
+        for child in children
+    )
+
+
+def gpus(*free_milli: int, traits: frozenset[str] = frozenset()) -> tuple[Child, ...]:
+    """Return GPUs named `GPU 0`, `GPU 1`, ...; each argument is the free thousandths of one."""
+    return tuple(
+        Child(
+            f"GPU {number}",
+            {GPU_MILLI: Inventory(1000)},
+            {GPU_MILLI: 1000 - free} if free < 1000 else {},  # noqa: PLR2004 - one whole GPU
+            traits,
+        )
+        for number, free in enumerate(free_milli)
     )
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from berth.domain.compute.flavor import Flavor
 from berth.domain.inventory.resources import VCPU, Inventory
 from berth.domain.ledger.change import Snapshot
-from berth.testing.fleets import Box
-from berth.testing.trees import GPU_MILLI, Child, children_of
+from berth.testing.fleets import GPU_MILLI, Box, Child, children_of
 
 NIC = "CUSTOM_NIC"
 CHILDREN_MAX = 4

@@ -13,7 +13,7 @@ from berth.domain.ledger.write import Guard, Put, ReplaceProvider, Unit
 from berth.ports.virt import ChildReport, HostReport
 from berth.services.providers.provider_writes import provider_guard
 from berth.testing.builders import make_host, make_provider, make_request, make_uuid
-from berth.testing.trees import GPU_MILLI
+from berth.testing.fleets import GPU_MILLI
 from tests.unit.services.placement_desk import PlacementDesk, share
 from tests.unit.services.wiring import Desk, Fleet, open_desk, order_of
 

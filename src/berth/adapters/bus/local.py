@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from berth.adapters.bus.unserved import unserved_error
+from berth.adapters.bus.message_codec import unserved_error
 from berth.domain.errors import BerthError, UnavailableError
 from berth.ports.bus import CONTEXT, Command, Context
 from berth.ports.telemetry import Telemetry

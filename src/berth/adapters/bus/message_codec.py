@@ -381,3 +381,12 @@ class NotificationBody(msgspec.Struct, frozen=True):
     request_id: str | None
     traceparent: str | None
     payload: object
+
+
+def unserved_error(
+    command: Command[Any, Any] | CommandMessage, server: str | None = None
+) -> UnavailableError:
+    """Return the error for a command that no process, or none named `server`, serves."""
+    name = f"{command.topic}.{command.name}"
+    where = "" if server is None else f" for {server}"
+    return UnavailableError(f"no process serves {name}{where}; start `berth {command.topic}`")

@@ -8,13 +8,18 @@ from berth.agent.executor import (
     builds,
     cold_moves,
     live_moves,
-    rescues,
     server_images,
-    soft_deletions,
 )
 from berth.agent.executor.host_context import HostContext, StepEnd
 from berth.agent.executor.leftovers import HostFinding
-from berth.agent.executor.power import POWER_TASKS, change_power
+from berth.agent.executor.power import (
+    POWER_TASKS,
+    change_power,
+    rescue,
+    restore,
+    soft_delete,
+    unrescue,
+)
 from berth.agent.executor.reconciliation import HostAnomaly, HostComparison, reconcile, repair
 from berth.agent.executor.restarts import RestartRule, stop_restarting
 from berth.domain.compute.instance import Instance, Task
@@ -44,10 +49,10 @@ _TASK_HANDLERS: Final[Mapping[Task, _TaskHandler]] = {
     Task.SHELVING: builds.shelve,
     Task.SHELVING_OFFLOADING: builds.offload,
     Task.UNSHELVING: builds.unshelve,
-    Task.RESCUING: rescues.rescue,
-    Task.UNRESCUING: rescues.unrescue,
-    Task.SOFT_DELETING: soft_deletions.soft_delete,
-    Task.RESTORING: soft_deletions.restore,
+    Task.RESCUING: rescue,
+    Task.UNRESCUING: unrescue,
+    Task.SOFT_DELETING: soft_delete,
+    Task.RESTORING: restore,
     Task.IMAGE_SNAPSHOT: server_images.create_image,
     Task.IMAGE_BACKUP: server_images.create_image,
 }

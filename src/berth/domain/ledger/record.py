@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.decision import Decision
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.flavor_access import FlavorAccess
+from berth.domain.compute.flavor import Flavor, FlavorAccess
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.host_identity import HostIdentity
 from berth.domain.compute.instance import Instance

@@ -17,10 +17,9 @@ from berth.scheduling.drivers.multi import MultiScheduler
 from berth.scheduling.evaluation.filter_chain import FilterChain
 from berth.scheduling.evaluation.policy import Policy
 from berth.scheduling.evaluation.weighing import is_off
-from berth.scheduling.lint.aggregate_lint import OVERRULES, lint_aggregates
 from berth.scheduling.lint.flavor_lint import lint_flavor
+from berth.scheduling.lint.fleet_lint import OVERRULES, lint_aggregates, lint_values
 from berth.scheduling.lint.lint_warning import LintWarning
-from berth.scheduling.lint.value_lint import lint_values
 from berth.scheduling.plan.group_policies import GROUP_FILTERS
 from berth.scheduling.rules.reduction import reduce_hosts
 from berth.scheduling.rules.rule import Filter, Normalisation, Query, Weigher, count_hosts

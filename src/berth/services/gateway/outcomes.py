@@ -26,13 +26,18 @@ from berth.services.gateway import (
     builds,
     cold_moves,
     live_moves,
-    rescues,
     server_images,
-    soft_deletions,
 )
 from berth.services.gateway.alternates import Alternates
 from berth.services.gateway.in_progress import InstancesInProgress
-from berth.services.gateway.power import POWER_TRANSITIONS, change_power
+from berth.services.gateway.power import (
+    POWER_TRANSITIONS,
+    change_power,
+    rescue,
+    restore,
+    soft_delete,
+    unrescue,
+)
 from berth.services.gateway.step_context import StepContext, StepWrites
 from berth.services.placement.failed_builds import FailedBuilds
 
@@ -56,10 +61,10 @@ _TASKS: Final[Mapping[Task, _TaskRecorder]] = {
     Task.SHELVING: builds.shelve,
     Task.SHELVING_OFFLOADING: builds.offload,
     Task.UNSHELVING: builds.unshelve,
-    Task.RESCUING: rescues.rescue,
-    Task.UNRESCUING: rescues.unrescue,
-    Task.SOFT_DELETING: soft_deletions.soft_delete,
-    Task.RESTORING: soft_deletions.restore,
+    Task.RESCUING: rescue,
+    Task.UNRESCUING: unrescue,
+    Task.SOFT_DELETING: soft_delete,
+    Task.RESTORING: restore,
     Task.IMAGE_SNAPSHOT: server_images.create_image,
     Task.IMAGE_BACKUP: server_images.create_image,
 }

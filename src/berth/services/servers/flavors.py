@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.flavor_access import PROJECTS_MAX, FlavorAccess
+from berth.domain.compute.flavor import PROJECTS_MAX, Flavor, FlavorAccess
 from berth.domain.compute.needs import needs_of
 from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.hardware.hw_specs import check_values

@@ -20,10 +20,8 @@ import pytest
 
 from berth.ports.bus import Bus
 from berth.testing.bus_conformance.batches import BatchTests
-from berth.testing.bus_conformance.calls import CallTests
+from berth.testing.bus_conformance.calls import CallTests, ContextTests, FailureTests
 from berth.testing.bus_conformance.casts import CastTests
-from berth.testing.bus_conformance.contexts import ContextTests
-from berth.testing.bus_conformance.failing import FailureTests
 from berth.testing.bus_conformance.letters import ASK, OTHER, PATIENCE_S, Letter, Reply, answering
 
 __all__ = ["BusConformance"]

@@ -21,15 +21,13 @@ lacks is skipped. The tests require pytest-asyncio in `auto` mode.
 """
 
 from berth.testing.driver_conformance.adopting import AdoptingTests
-from berth.testing.driver_conformance.crashing import CrashTests
 from berth.testing.driver_conformance.disks import DiskTests
-from berth.testing.driver_conformance.failing import FailingDriverConformance
+from berth.testing.driver_conformance.failing import CrashTests, FailingDriverConformance
 from berth.testing.driver_conformance.hints import HintTests
 from berth.testing.driver_conformance.images import ImageTests
 from berth.testing.driver_conformance.moving import MovingTests
 from berth.testing.driver_conformance.power import PowerTests
-from berth.testing.driver_conformance.queries import QueryTests
-from berth.testing.driver_conformance.reports import ReportTests
+from berth.testing.driver_conformance.queries import QueryTests, ReportTests
 from berth.testing.driver_conformance.rescues import RescueTests
 from berth.testing.driver_conformance.rig import (
     RESCUE_IMAGE,

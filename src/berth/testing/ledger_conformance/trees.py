@@ -13,8 +13,8 @@ from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Free, Put, Remove, Take
 from berth.ports.ledger import Ledger
 from berth.testing.builders import make_fleet, make_uuid
+from berth.testing.fleets import GPU_MILLI
 from berth.testing.ledger_conformance.fixtures import LedgerFixtures, commit, refused
-from berth.testing.trees import GPU_MILLI
 
 ROOT = make_uuid("host", 1)
 GPUS = tuple(

@@ -10,7 +10,7 @@ from berth.domain.hardware.pci import DeviceType, PciPool
 from berth.domain.inventory.allocation import Allocation, Claim
 from berth.domain.ledger.write import Put, Take
 from berth.testing.builders import make_instance
-from berth.testing.trees import GPU_MILLI, Child, children_of, gpus
+from berth.testing.fleets import GPU_MILLI, Child, children_of, gpus
 from tests.unit.api.cloud import Stack
 from tests.unit.api.conftest import MakeStack
 

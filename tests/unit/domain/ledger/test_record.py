@@ -1,8 +1,7 @@
 """Tests for the kinds and keys of ledger records."""
 
 from berth.domain.compute.decision import Decision, Verdict
-from berth.domain.compute.flavor import Flavor
-from berth.domain.compute.flavor_access import FlavorAccess
+from berth.domain.compute.flavor import Flavor, FlavorAccess
 from berth.domain.compute.host_identity import HostIdentity, HostKey
 from berth.domain.compute.key_pair import KeyRing
 from berth.domain.compute.quota import Quota

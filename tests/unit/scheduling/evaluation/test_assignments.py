@@ -12,8 +12,17 @@ from berth.scheduling.filters import fits_resources, gives_groups
 from berth.scheduling.rules.rule import Assign, Filter, Query
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
-from berth.testing.fleets import NOW_S, Box, all_filters, asking, policy_of, snapshot_of
-from berth.testing.trees import GPU_MILLI, child_uuid, gpus
+from berth.testing.fleets import (
+    GPU_MILLI,
+    NOW_S,
+    Box,
+    all_filters,
+    asking,
+    child_uuid,
+    gpus,
+    policy_of,
+    snapshot_of,
+)
 
 SHARE = {f"resources1:{GPU_MILLI}": "600"}
 

@@ -5,8 +5,7 @@ import pytest
 from berth.domain.compute.flavor import Flavor
 from berth.domain.inventory.resources import Inventory
 from berth.scheduling.filters import fits_resources
-from berth.testing.fleets import Box, asking, sized, snapshot_of
-from berth.testing.trees import Child
+from berth.testing.fleets import Box, Child, asking, sized, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 
 RULE = fits_resources.build()

@@ -5,8 +5,7 @@ import pytest
 
 from berth.domain.inventory.resources import Inventory
 from berth.scheduling.filters import fits_resources, gives_groups, has_traits
-from berth.testing.fleets import Box, asking, snapshot_of
-from berth.testing.trees import GPU_MILLI, Child, gpus
+from berth.testing.fleets import GPU_MILLI, Box, Child, asking, gpus, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 
 RULE = gives_groups.build()

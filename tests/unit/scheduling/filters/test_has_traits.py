@@ -3,8 +3,7 @@
 import pytest
 
 from berth.scheduling.filters import has_traits
-from berth.testing.fleets import Box, asking, snapshot_of
-from berth.testing.trees import Child
+from berth.testing.fleets import Box, Child, asking, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 
 SNAPSHOT = snapshot_of(

@@ -9,8 +9,7 @@ from berth.domain.compute.needs import Needs
 from berth.domain.inventory.resources import Inventory
 from berth.scheduling.granular.explain import changes, why_not
 from berth.tables.host.feed import table_of
-from berth.testing.fleets import Box, asking, snapshot_of
-from berth.testing.trees import GPU_MILLI, Child, gpus
+from berth.testing.fleets import GPU_MILLI, Box, Child, asking, gpus, snapshot_of
 
 BUSY = Box("busy", children=gpus(0, 300, 700, traits=frozenset({"CUSTOM_A100"})))
 FREE = Box("free", children=gpus(1000, 1000))

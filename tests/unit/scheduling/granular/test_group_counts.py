@@ -4,8 +4,7 @@ from berth.domain.inventory.resources import Inventory
 from berth.scheduling.granular.group_fit import COUNT_MAX, counts_of
 from berth.scheduling.granular.tree_request import tree_request_of
 from berth.tables.host.feed import table_of
-from berth.testing.fleets import Box, asking, sized, snapshot_of
-from berth.testing.trees import GPU_MILLI, Child, gpus
+from berth.testing.fleets import GPU_MILLI, Box, Child, asking, gpus, sized, snapshot_of
 
 
 def counted(box: Box, specs: dict[str, str]) -> int:

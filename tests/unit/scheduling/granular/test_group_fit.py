@@ -13,8 +13,18 @@ from berth.scheduling.granular.group_fit import assign, fits_groups
 from berth.scheduling.rules.rule import Query
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
-from berth.testing.fleets import NOW_S, Box, asking, sized, snapshot_of, uuid_of
-from berth.testing.trees import GPU_MILLI, Child, child_uuid, gpus
+from berth.testing.fleets import (
+    GPU_MILLI,
+    NOW_S,
+    Box,
+    Child,
+    asking,
+    child_uuid,
+    gpus,
+    sized,
+    snapshot_of,
+    uuid_of,
+)
 
 BOXES = (
     Box("bare"),

@@ -18,16 +18,17 @@ from berth.tables.columnar.bitsets import Mask, Selection, count_of
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
 from berth.testing.fleets import (
+    GPU_MILLI,
     NOW_S,
     Box,
     all_filters,
     asking,
+    gpus,
     policy_of,
     resident,
     sized,
     snapshot_of,
 )
-from berth.testing.trees import GPU_MILLI, gpus
 
 SNAPSHOT = snapshot_of(
     [

@@ -13,8 +13,16 @@ from berth.scheduling.rules.whole_hosts import asked_of, rebound, whole_hosts
 from berth.tables.columnar.bitsets import Selection
 from berth.tables.host.feed import apply_event, table_of
 from berth.tables.host.hosts import HostTable
-from berth.testing.fleets import NOW_S, Box, asking, sized, snapshot_of
-from berth.testing.trees import GPU_MILLI, children_of, gpus
+from berth.testing.fleets import (
+    GPU_MILLI,
+    NOW_S,
+    Box,
+    asking,
+    children_of,
+    gpus,
+    sized,
+    snapshot_of,
+)
 
 SNAPSHOT = snapshot_of(
     [

@@ -4,8 +4,7 @@ import numpy as np
 
 from berth.domain.compute.flavor import Flavor
 from berth.scheduling.weighers import left_capacity
-from berth.testing.fleets import Box, asking, sized, snapshot_of
-from berth.testing.trees import GPU_MILLI, gpus
+from berth.testing.fleets import GPU_MILLI, Box, asking, gpus, sized, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 
 HALF = asking(Flavor("1", "half", vcpus=4, memory_mb=2048))

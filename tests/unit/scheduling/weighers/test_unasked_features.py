@@ -7,8 +7,7 @@ from berth.domain.hardware.pci import DeviceType, PciPool
 from berth.domain.inventory.resources import Inventory
 from berth.scheduling.weighers import unasked_features
 from berth.tables.host.feed import apply_event
-from berth.testing.fleets import Box, asking, sized, snapshot_of
-from berth.testing.trees import GPU_MILLI, gpus
+from berth.testing.fleets import GPU_MILLI, Box, asking, gpus, sized, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 
 PLAIN = Box("plain")

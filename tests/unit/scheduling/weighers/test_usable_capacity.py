@@ -7,8 +7,7 @@ from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.request import Request
 from berth.domain.inventory.resources import Inventory
 from berth.scheduling.weighers import usable_capacity
-from berth.testing.fleets import Box, asking, sized, snapshot_of
-from berth.testing.trees import GPU_MILLI, gpus
+from berth.testing.fleets import GPU_MILLI, Box, asking, gpus, sized, snapshot_of
 from tests.unit.scheduling.conftest import Ask
 
 SMALL = asking(Flavor("1", "small", vcpus=2, memory_mb=1024, root_gb=10))

@@ -18,7 +18,7 @@ from berth.domain.ledger.write import Free
 from berth.ports.virt import ChildReport, HostReport
 from berth.services.requests.orders import PlaceOrder
 from berth.testing.builders import make_flavor, make_host, make_provider, make_request, make_uuid
-from berth.testing.trees import GPU_MILLI
+from berth.testing.fleets import GPU_MILLI
 from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, order_of
 
 SHARE = {f"resources1:{GPU_MILLI}": "500"}

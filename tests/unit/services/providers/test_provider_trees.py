@@ -16,7 +16,7 @@ from berth.domain.ledger.write import Free, Put, Take
 from berth.ports.virt import ChildReport, HostReport
 from berth.services.providers.provider_trees import CHILDREN_MAX, children_of
 from berth.testing.builders import make_host, make_provider, make_uuid
-from berth.testing.trees import GPU_MILLI
+from berth.testing.fleets import GPU_MILLI
 from tests.unit.services.wiring import Desk, Fleet, open_desk
 
 ROOT = make_uuid("host", 1)

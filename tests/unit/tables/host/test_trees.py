@@ -9,8 +9,7 @@ import pytest
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import Inventory
 from berth.tables.host.hosts import HostTable
-from berth.testing.fleets import Box
-from berth.testing.trees import GPU_MILLI, Child, child_uuid, gpus
+from berth.testing.fleets import GPU_MILLI, Box, Child, child_uuid, gpus
 
 BOX = Box("a", children=(*gpus(1000, 500), Child("part", {"X": Inventory(3)}, under="GPU 1")))
 ROOT, GPU_0, GPU_1, PART = BOX.providers

@@ -12,7 +12,7 @@ from aiormq.channel import Channel
 from aiormq.exceptions import DeliveryError, PublishError
 from pamqp.commands import Basic
 
-from berth.adapters.bus.message_codec import MESSAGE_ID_BYTES, MessageCodec
+from berth.adapters.bus.message_codec import MESSAGE_ID_BYTES, MessageCodec, unserved_error
 from berth.adapters.bus.rabbitmq.broker import SHARED, routing_key
 from berth.adapters.bus.rabbitmq.command_consumers import CommandConsumers
 from berth.adapters.bus.rabbitmq.command_handlers import CommandHandlers
@@ -25,7 +25,6 @@ from berth.adapters.bus.rabbitmq.outbox import Outbox, OutgoingCall
 from berth.adapters.bus.rabbitmq.pending_calls import PendingCall, PendingCalls, QueueWatch
 from berth.adapters.bus.rabbitmq.refusals import Refusals
 from berth.adapters.bus.signing import MessageSigner, RefusedMessageError
-from berth.adapters.bus.unserved import unserved_error
 from berth.domain.errors import UnavailableError
 from berth.ports.bus import CONTEXT, Command
 from berth.ports.telemetry import Metrics

@@ -12,7 +12,7 @@ from aiormq.channel import Channel
 from aiormq.exceptions import AMQPError
 from pamqp.commands import Basic
 
-from berth.adapters.bus.message_codec import MessageCodec, Part
+from berth.adapters.bus.message_codec import MessageCodec, Part, unserved_error
 from berth.adapters.bus.rabbitmq.broker import (
     DELIVERIES_MAX,
     QUEUE_LENGTH_MAX,
@@ -25,7 +25,6 @@ from berth.adapters.bus.rabbitmq.command_handlers import CommandHandlers, Key
 from berth.adapters.bus.rabbitmq.connection import BrokerSession, broken_not_cancelled
 from berth.adapters.bus.rabbitmq.refusals import Refusals
 from berth.adapters.bus.signing import RefusedMessageError
-from berth.adapters.bus.unserved import unserved_error
 from berth.domain.errors import BerthError, UnavailableError
 from berth.ports.bus import Command
 from berth.ports.telemetry import Telemetry

@@ -20,14 +20,13 @@ from berth.adapters.virt.inventory import InventorySettings, report_of
 from berth.adapters.virt.libvirt import binding, hardware, states
 from berth.adapters.virt.libvirt.builder import LibvirtBuilder
 from berth.adapters.virt.libvirt.connection import LibvirtConnection
-from berth.adapters.virt.libvirt.diagnostics import diagnostics_of
 from berth.adapters.virt.libvirt.disk_backup import back_up_disk
 from berth.adapters.virt.libvirt.guest_registry import LibvirtGuestRegistry, ObservedGuest
 from berth.adapters.virt.libvirt.host import LibvirtHost, hypervisor_of
 from berth.adapters.virt.libvirt.migration import LibvirtMigration, abort_job
 from berth.adapters.virt.libvirt.power_off import force_off, press_power_button
 from berth.adapters.virt.libvirt.record import GuestRecord
-from berth.adapters.virt.libvirt.vnc import vnc_socket_of
+from berth.adapters.virt.libvirt.states import diagnostics_of, vnc_socket_of
 from berth.adapters.virt.machine_facts import Linux
 from berth.adapters.virt.refusals import IS_RESCUED, IS_TARGET, NO_VNC
 from berth.adapters.virt.vnc_socket import SocketStream

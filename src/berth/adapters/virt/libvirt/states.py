@@ -1,6 +1,10 @@
-"""Conversion of libvirt's domain states and events to power states of the port."""
+"""What libvirt tells about a guest: its power state, its use of resources and its VNC server."""
 
-from berth.ports.virt import Power
+import socket
+from xml.etree import ElementTree as ET
+
+from berth.adapters.virt.libvirt.binding import OPEN_GRAPHICS_SKIPAUTH, Domain
+from berth.ports.virt import DiskCounters, GuestDiagnostics, Power
 
 # libvirt's states "running", "blocked", "shutting down" and "suspended by the guest" (ACPI S3).
 _RUNNING = (1, 2, 4, 7)
@@ -85,3 +89,49 @@ def hint_of(event: int, detail: int) -> tuple[Power, str] | None:
     if event in _EVENT_POWERS:
         return _EVENT_POWERS[event], ""
     return None
+
+
+def vnc_socket_of(domain: Domain) -> socket.socket | None:
+    """Return a socket that is connected to the VNC server of a running guest.
+
+    The result is None if the guest has no VNC server. The calls block the thread, and raise
+    libvirt's own errors.
+    """
+    xml = ET.fromstring(domain.XMLDesc(0))  # noqa: S314 - libvirt wrote it
+    if xml.find("devices/graphics[@type='vnc']") is None:
+        return None
+    return socket.socket(fileno=domain.openGraphicsFD(0, OPEN_GRAPHICS_SKIPAUTH))
+
+
+def diagnostics_of(domain: Domain) -> GuestDiagnostics:
+    """Return the use of resources by a running guest.
+
+    The calls block the thread, and raise libvirt's own errors.
+    """
+    xml = ET.fromstring(domain.XMLDesc(0))  # noqa: S314 - libvirt wrote it
+    _, memory_kb, used_kb, *_ = domain.info()
+    cpus, _ = domain.vcpus()
+    return GuestDiagnostics(
+        hypervisor=xml.get("type", "qemu"),
+        cpu_times_ns=tuple(time_ns for _, _, time_ns, _ in cpus),
+        memory_kb=memory_kb,
+        memory_used_kb=used_kb,
+        memory_rss_kb=domain.memoryStats().get("rss"),
+        disks=tuple(
+            _counters(domain, target.get("dev", ""))
+            for target in xml.iterfind("devices/disk/target")
+        ),
+    )
+
+
+def _counters(domain: Domain, name: str) -> DiskCounters:
+    read_requests, read_bytes, write_requests, write_bytes, errors = domain.blockStats(name)
+    return DiskCounters(
+        name,
+        read_bytes=read_bytes,
+        read_requests=read_requests,
+        write_bytes=write_bytes,
+        write_requests=write_requests,
+        # libvirt returns -1, because QEMU reports no count of errors to it.
+        errors=None if errors < 0 else errors,
+    )

@@ -8,8 +8,7 @@ from berth.api.compute.handlers.servers import server_moves
 from berth.api.compute.handlers.servers.action_arguments import caller_of, check_admin, read
 from berth.api.compute.handlers.servers.remote_consoles import show_vnc_console
 from berth.api.compute.handlers.servers.server_images import create_backup, create_image
-from berth.api.compute.handlers.servers.server_rebuilds import rebuild
-from berth.api.compute.handlers.servers.server_rescues import rescue
+from berth.api.compute.handlers.servers.server_rebuilds import rebuild, rescue
 from berth.api.compute.handlers.servers.servers import force_delete_server, server_of
 from berth.api.compute.schemas.server_actions import Lock, Reboot, ResetState
 from berth.api.compute.schemas.servers import ServerAction

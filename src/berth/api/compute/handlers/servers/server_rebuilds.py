@@ -1,11 +1,11 @@
-"""The handler for the action `rebuild`, which recreates a server from an image on its host."""
+"""The handlers for the actions that boot a server from another image: rebuild and rescue."""
 
 from collections.abc import Mapping
 from typing import Final, cast
 
 from berth.api.codec import UNSET
 from berth.api.compute.handlers.servers.action_arguments import caller_of, check_since, read
-from berth.api.compute.handlers.servers.named_actions import stated_image
+from berth.api.compute.handlers.servers.named_actions import stated_image, stated_rescue_image
 from berth.api.compute.handlers.servers.passwords import password_of
 from berth.api.compute.handlers.servers.server_keys import (
     StatedKey,
@@ -21,7 +21,7 @@ from berth.api.compute.handlers.servers.server_values import (
     files_of,
     stored_values,
 )
-from berth.api.compute.schemas.server_actions import Rebuild
+from berth.api.compute.schemas.server_actions import Rebuild, Rescue
 from berth.api.compute.schemas.server_views import ServerAnswer
 from berth.api.compute.views.servers import (
     Extra,
@@ -165,3 +165,21 @@ def _check_image(call: Call, instance: Instance, image: Image) -> None:
             f"the instance's host rejects the image (filter: {', '.join(names)}); rebuild from "
             "another image"
         )
+
+
+async def rescue(call: Call, instance: Instance, args: object) -> Answer:
+    """Restart a server from a rescue image, by default its own image.
+
+    Raises:
+        InvalidInputError: the arguments are malformed, or the image does not exist.
+    """
+    image = None
+    if call.identity.parent is not None:
+        image, args = stated_rescue_image(args)
+    arguments = Rescue() if args is None else read(args, Rescue, "rescue")
+    if arguments.rescue_image_ref is not UNSET and image is None:
+        image = await image_called(call, arguments.rescue_image_ref, "rescue.rescue_image_ref")
+    await call.parts.operations.rescue(instance.uuid, image, caller_of(call))
+    # As in Nova, `rescue` returns 200, while most actions return 202.
+    password = password_of(call, arguments.admin_pass)
+    return Answer({} if password is UNSET else {"adminPass": password}, status=200)

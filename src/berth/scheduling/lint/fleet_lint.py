@@ -1,18 +1,23 @@
-"""Warnings about metadata of aggregates that is not a number where one is expected, or too large.
+"""Warnings about a fleet: metadata of its aggregates, and the values that weighers give its hosts.
 
 Text that is not a number is ignored when hosts are filtered and weighed (nova-behaviour.md 2.4,
-2.6, 3), so a typo would go unnoticed without a warning.
+2.6, 3), so a typo in metadata would go unnoticed without a warning.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
+
+import numpy as np
 
 from berth.domain.compute.aggregate import Aggregate
 from berth.domain.compute.ratios import ratio_key
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.scheduling.evaluation.policy import Policy
+from berth.scheduling.evaluation.weighing import values_of
 from berth.scheduling.lint.lint_warning import LintWarning
 from berth.scheduling.rules.operators import number_of
+from berth.scheduling.rules.rule import Normalisation, Query, Scores, count_hosts
+from berth.tables.host.hosts import HostTable
 
 _RATIOS: Final = frozenset(map(ratio_key, (VCPU, MEMORY_MB, DISK_GB)))
 _LIMITS: Final = frozenset({"max_io_ops_per_host", "max_instances_per_host"})
@@ -57,3 +62,39 @@ def _overruling(multiplier: float, others: float) -> str:
         f"outweighs all other weighers, which have the weight {others:,g} together: values are "
         "scaled to between 0 and 1, so on its hosts the others decide only ties; lower it"
     )
+
+
+# Shares are quotients, so rounding may carry them past their bounds by this much.
+_ROUNDING = 1e-9
+
+
+def lint_values(
+    policy: Policy, hosts: HostTable, queries: Sequence[Query]
+) -> Iterator[LintWarning]:
+    """Yield a warning for each weigher with invalid values, with the first flavor that has them.
+
+    Args:
+        policy: the policy with the weighers and the normalisation.
+        hosts: the fleet; every host is weighed, even if filters would remove it.
+        queries: the queries, one for each flavor.
+    """
+    rows = hosts.alive_rows()
+    for weigher in policy.weighers if rows.size else ():
+        for query in queries:
+            values = values_of(weigher, policy.normalisation, hosts, query, rows)
+            reason = "" if values is None else _value_fault(values, policy.normalisation)
+            if reason:
+                text = f"{reason} for flavor {query.request.flavor.name}; correct the plugin"
+                yield LintWarning(f"weigher {weigher.name}", text)
+                break
+
+
+def _value_fault(values: Scores, normalisation: Normalisation) -> str:
+    """Return the fault in values, as text; empty if they are valid."""
+    odd = values[~np.isfinite(values)]
+    if odd.size:
+        return f"returns {odd[0]} on {count_hosts(odd.size)}"
+    outside = values[(values < -_ROUNDING) | (values > 1 + _ROUNDING)]
+    if normalisation is Normalisation.SHARE and outside.size:
+        return f"returns {outside[0]:g}, not a share in [0, 1], on {count_hosts(outside.size)}"
+    return ""
