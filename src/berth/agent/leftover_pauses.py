@@ -46,12 +46,18 @@ class LeftoverPauses:
         key = (host, "" if isinstance(error, UnavailableError) else leftover)
         errors, until_s = self._pauses.get(key, (0, 0.0))
         if (now_s := self._now_s()) >= until_s:
+            self._drop_old(now_s)
             pause_s = self._interval_s * min(2**errors, _INTERVALS_MAX)
             self._pauses[key] = (errors + 1, now_s + pause_s)
 
     def note_success(self, host: str, leftover: str = "") -> None:
         """Forget the errors of a leftover, or those of the whole host, which are over."""
         self._pauses.pop((host, leftover), None)
+
+    def _drop_old(self, now_s: float) -> None:
+        """Forget leftovers that were not examined after their pause, because they are gone."""
+        since_s = now_s - _INTERVALS_MAX * self._interval_s
+        self._pauses = {key: one for key, one in self._pauses.items() if one[1] >= since_s}
 
     def _now_s(self) -> float:
         return self._clock.ticks_ns() / _NS_PER_S
