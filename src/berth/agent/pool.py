@@ -133,7 +133,7 @@ class AgentPool:
         await self._gateway.register([await one.driver.report() for one in self._agents.values()])
 
     async def listen(self) -> None:
-        """Reconcile hosts soon after events of their drivers, until cancelled."""
+        """Compare the guests of hosts soon after events of their drivers, until cancelled."""
         hinted: dict[str, None] = {}  # a set that keeps the order of the events
         came = asyncio.Event()
 
@@ -154,7 +154,7 @@ class AgentPool:
                 came.clear()
                 for host in list(hinted):
                     del hinted[host]
-                    await self._reconcile(host)
+                    await self._compare_guests(host)
 
     async def run(self) -> None:
         """Send heartbeats and reconcile the hosts in turn, until cancelled."""
@@ -237,14 +237,28 @@ class AgentPool:
             return
         await self._compare(host, instances)
 
-    async def _compare(self, host: str, instances: Sequence[Instance] | None) -> None:
+    async def _compare_guests(self, host: str) -> None:
+        """Compare the guests of a host with the ledger.
+
+        Events of guests are frequent on a busy host, and say nothing about leftovers, of which each
+        is a question to the control plane.
+        """
+        await self._compare(host, None, seeks_leftovers=False)
+
+    async def _compare(
+        self,
+        host: str,
+        instances: Sequence[Instance] | None,
+        *,
+        seeks_leftovers: bool = True,
+    ) -> None:
         """Compare a host with the ledger, restart missing guests and queue anomalies."""
         telemetry = self._telemetry
         try:
             async with self._slots:
                 executor = self._agents[host].executor
                 found = await executor.reconcile(
-                    instances, seeks_leftovers=self._pauses.is_due(host)
+                    instances, seeks_leftovers=seeks_leftovers and self._pauses.is_due(host)
                 )
         except Exception as error:  # noqa: BLE001 - drivers may raise anything; it is retried
             telemetry.failure("reconciliation_failed", error, host=host)
@@ -280,10 +294,10 @@ class AgentPool:
             self._spawn(self._reconcile_later(uuid, host, wait_s))
 
     async def _reconcile_later(self, uuid: str, host: str, wait_s: float) -> None:
-        """Reconcile a host again after `wait_s` seconds, when a guest on it may be restarted."""
+        """Compare a host again after `wait_s` seconds, when a guest on it may be restarted."""
         await self._clock.sleep(wait_s)
         self._delayed.discard(uuid)
-        await self._reconcile(host)
+        await self._compare_guests(host)
 
     async def _stop_restarting(self, instance: Instance, host: str) -> None:
         try:

@@ -16,7 +16,7 @@ from berth.domain.errors import UnavailableError
 from berth.domain.inventory.resources import VCPU
 from berth.domain.ledger.change import Change
 from berth.domain.ledger.write import Free, Put
-from berth.ports.virt import HostReport, OrphanFiles
+from berth.ports.virt import HostReport, OrphanFiles, Power
 from berth.services.gateway.gateway import Gateway
 from berth.testing.builders import make_instance, make_migration, make_take, make_uuid
 from tests.unit.services.wiring import Desk, Fleet, open_desk, running
@@ -532,3 +532,18 @@ async def test_a_control_plane_that_is_away_is_not_asked_about_every_leftover(
         await rig.work(10.0)
         assert len(asked) == questions
         await asyncio.sleep(300.0)
+
+
+async def test_an_event_of_a_guest_is_no_reason_to_look_for_leftovers() -> None:
+    """The guest that has crashed is restarted; the leftovers wait for the next whole pass."""
+    rig, driver = await open_leftovers()
+    await rig.put(status=Status.ACTIVE, task=None)
+    await rig.pool._reconcile("host-1")
+    await rig.work()
+    lists = driver.lists
+    async with running(rig.desk.follower.run, rig.pool.listen):
+        await asyncio.sleep(1.0)
+        driver.machine.set_power(make_instance().uuid, Power.CRASHED)
+        await asyncio.sleep(30.0)
+    assert await driver.running() == [make_instance().uuid]
+    assert driver.lists == lists
