@@ -57,6 +57,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "control-keys": LazyCommand(
         "host_keys:control_keys", "Manage the keys of the control plane.", _RUN
     ),
+    "config": LazyCommand("config:config", "Check and show settings.", _RUN),
     "ledger": LazyCommand("serving:ledger", "Manage the ledger's schema.", _RUN),
     "db": LazyCommand("serving:db", "Upgrade the ledger.", _RUN),
     "log": LazyCommand("log:log", "Show all log lines of one request.", _RUN),

@@ -2,10 +2,12 @@
 
 import ipaddress
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from types import SimpleNamespace
+from typing import Annotated, Final, TypeAlias, cast
 
 from msgspec import Meta
 
@@ -608,34 +610,75 @@ class Settings:
         Raises:
             InvalidInputError: the error names the key and the remedy.
         """
-        api, auth, agent = self.api, self.auth, self.agent
-        if auth.mode.has_passwords and auth.htpasswd is None:
-            raise InvalidInputError(
-                "auth.htpasswd",
-                f"{auth.mode} requires a file of users; create one with `berth user add`",
-            )
-        if auth.mode is AuthMode.KEYSTONE and self.keystone.auth_url is None:
-            raise InvalidInputError(
-                "keystone.auth_url",
-                "is missing; set the URL of the Keystone that validates tokens",
-            )
-        if self.gateway.rabbitmq and self.bus.url is None:
-            raise InvalidInputError("gateway.rabbitmq", "requires a broker; set bus.url")
-        # In a mode that trusts everyone, any caller can be an administrator, so an address other
-        # than loopback must be a deliberate choice.
-        for key, listen in (("api", api.listen), ("placement", self.placement.listen)):
-            if not auth.mode.trusts_everyone or api.insecure_listen or listen.is_loopback:
-                continue
-            raise InvalidInputError(
-                f"{key}.listen",
-                f"with {auth.mode} everyone who can reach {listen} is an administrator; listen on "
-                "127.0.0.1, use --auth identity, or pass --insecure-listen if this is intended",
-            )
-        ways = {"host": agent.host, "fake_hosts": agent.fake_hosts, "fleet": agent.fleet}
-        given = [f"agent.{name}" for name, value in ways.items() if value]
-        if len(given) > 1:
-            raise InvalidInputError(given[1], f"cannot be combined with {given[0]}; set only one")
-        if agent.driver is not AgentDriver.FAKE and given not in ([], ["agent.host"]):
-            raise InvalidInputError(
-                given[0], f"applies only to the fake driver, not to {agent.driver}; remove it"
-            )
+        sections = {one.name: getattr(self, one.name) for one in fields(self)}
+        for error in contradictions(sections):
+            raise error
+
+
+def contradictions(sections: Mapping[str, object]) -> Iterator[InvalidInputError]:
+    """Yield the errors of settings that contradict settings of other sections.
+
+    Args:
+        sections: the sections by name. A rule applies only if all of its sections are present.
+    """
+    for names, rule in _RULES:
+        if all(name in sections for name in names):
+            yield from rule(cast("Settings", SimpleNamespace(**sections)))
+
+
+def _accounts(settings: Settings) -> Iterator[InvalidInputError]:
+    auth = settings.auth
+    if auth.mode.has_passwords and auth.htpasswd is None:
+        yield InvalidInputError(
+            "auth.htpasswd",
+            f"{auth.mode} requires a file of users; create one with `berth user add`",
+        )
+
+
+def _keystone(settings: Settings) -> Iterator[InvalidInputError]:
+    if settings.auth.mode is AuthMode.KEYSTONE and settings.keystone.auth_url is None:
+        yield InvalidInputError(
+            "keystone.auth_url", "is missing; set the URL of the Keystone that validates tokens"
+        )
+
+
+def _broker(settings: Settings) -> Iterator[InvalidInputError]:
+    if settings.gateway.rabbitmq and settings.bus.url is None:
+        yield InvalidInputError("gateway.rabbitmq", "requires a broker; set bus.url")
+
+
+def _addresses(settings: Settings) -> Iterator[InvalidInputError]:
+    # In a mode that trusts everyone, any caller can be an administrator, so an address other
+    # than loopback must be a deliberate choice.
+    api, auth = settings.api, settings.auth
+    for key, listen in (("api", api.listen), ("placement", settings.placement.listen)):
+        if not auth.mode.trusts_everyone or api.insecure_listen or listen.is_loopback:
+            continue
+        yield InvalidInputError(
+            f"{key}.listen",
+            f"with {auth.mode} everyone who can reach {listen} is an administrator; listen on "
+            "127.0.0.1, use --auth identity, or pass --insecure-listen if this is intended",
+        )
+
+
+def _agent(settings: Settings) -> Iterator[InvalidInputError]:
+    agent = settings.agent
+    ways = {"host": agent.host, "fake_hosts": agent.fake_hosts, "fleet": agent.fleet}
+    given = [f"agent.{name}" for name, value in ways.items() if value]
+    if len(given) > 1:
+        yield InvalidInputError(given[1], f"cannot be combined with {given[0]}; set only one")
+    if agent.driver is not AgentDriver.FAKE and given not in ([], ["agent.host"]):
+        yield InvalidInputError(
+            given[0], f"applies only to the fake driver, not to {agent.driver}; remove it"
+        )
+
+
+_RULES: Final[
+    tuple[tuple[tuple[str, ...], Callable[[Settings], Iterator[InvalidInputError]]], ...]
+] = (
+    (("auth",), _accounts),
+    (("auth", "keystone"), _keystone),
+    (("gateway", "bus"), _broker),
+    (("api", "auth", "placement"), _addresses),
+    (("agent",), _agent),
+)

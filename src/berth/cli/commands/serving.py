@@ -162,14 +162,25 @@ def _options(*groups: list[Callable[[F], F]]) -> Callable[[F], F]:
     return decorate
 
 
-def _settings(config: Path | None, options: Mapping[str, object]) -> Settings:
-    """Read the settings; options that are given override the file and the environment."""
-    given = {
+def setting_options(command: F) -> F:
+    """Add the options of all processes, except for those of `berth placement` alone."""
+    # `--images` is also an option of the API, and one command cannot have it twice.
+    host = [*_HOST[:-1]]
+    return _options(_API, _LEDGER, _BUS, _POLICY, _FLEET, _SIZE, host, _CONFIG)(command)
+
+
+def given_options(options: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings that options on the command line give, by `section.key`."""
+    return {
         key.replace("__", "."): value
         for key, value in options.items()
         if value is not None and value is not False and value != ()
     }
-    return read_settings(config, os.environ, given)
+
+
+def _settings(config: Path | None, options: Mapping[str, object]) -> Settings:
+    """Read the settings; options that are given override the file and the environment."""
+    return read_settings(config, os.environ, given_options(options))
 
 
 @contextmanager
