@@ -16,6 +16,7 @@ from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Footprint
 from berth.domain.errors import UnavailableError
 from berth.domain.inventory.allocation import Allocation, ConsumerAllocations
+from berth.domain.ledger.audit_trail import AuditBlock
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Kind, Record
 from berth.domain.ledger.write import Outcome, Unit
@@ -159,6 +160,16 @@ class Line:
         """See `RecordReader.actions`."""
         await self._ask()
         return await self._ledger.actions(instance_uuid)
+
+    async def audit_block(self, number: int | None = None) -> AuditBlock | None:
+        """See `AuditReader.audit_block`."""
+        await self._ask()
+        return await self._ledger.audit_block(number)
+
+    async def audit_blocks(self, first: int, limit: int) -> list[AuditBlock]:
+        """See `AuditReader.audit_blocks`."""
+        await self._ask()
+        return await self._ledger.audit_blocks(first, limit)
 
     async def decisions(self, request_id: str) -> list[Decision]:
         """See `RecordReader.decisions`."""

@@ -19,6 +19,7 @@ from berth.api.assertions import (
 )
 from berth.api.auth.authentication import Identity, credentials_of
 from berth.api.callers import note_caller
+from berth.api.change_audit import AuditedOperation, note_body, note_operation, note_result
 from berth.api.codec import Model, convert, decode, encode
 from berth.api.errors import NOTHING_SAID, Header, HttpError, translate
 from berth.api.header_fields import FORCE_HEADER, header_of
@@ -95,6 +96,15 @@ class ApiOperation:
     older_status: int | None = None
     strict_since: Version = STRICT
     """The first microversion that refuses unknown query parameters; compute API only."""
+    is_audited: bool = True
+    """Whether the audit log records requests of this operation other than GET; False for those
+    that change nothing."""
+
+    @property
+    def audited(self) -> AuditedOperation:
+        """The operation as the audit log needs it."""
+        is_for_admins = self.role is Role.ADMIN
+        return AuditedOperation(self.is_audited, self.role is Role.PUBLIC, is_for_admins)
 
 
 class Call(NamedTuple):
@@ -210,9 +220,13 @@ class Endpoint:
         scope[ROUTE] = self._route
         try:
             operation = self._operation(scope)
-            answer = await operation.handler(await self._call(operation, scope, receive))
+            note_operation(scope, operation.audited)
+            call = await self._call(operation, scope, receive)
+            note_body(scope, call.raw_body)
+            answer = await operation.handler(call)
             # The body is encoded within the try block, so that an error in it becomes a response.
             body = b"" if answer.body is None else encode(answer.body)
+            note_result(scope, answer.body)
         except BerthError as error:
             refusal = translate(error)
             if refusal is None:

@@ -10,6 +10,7 @@ from functools import partial
 from berth.adapters.bus.signing import MessageSigner
 from berth.adapters.ledger import open_ledger
 from berth.adapters.system import LogTelemetry, NoMetrics, RandomIds, SystemClock
+from berth.app.audit_log import AuditedTelemetry, AuditTrail, open_audit_log
 from berth.app.messaging import Messaging, connect, local_messaging
 from berth.app.observability import Observation, observe
 from berth.app.run import Loop, ledger_url_of, make_data_dir, make_folder, running
@@ -72,6 +73,7 @@ class Core:
     ratios: AllocationRatios
     hosts: Hosts
     liveness: Liveness
+    audit_trail: AuditTrail
 
 
 @asynccontextmanager
@@ -89,7 +91,7 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
         LedgerError: the ledger cannot be opened or migrated.
     """
     clock = SystemClock()
-    telemetry = LogTelemetry(part)
+    telemetry = AuditedTelemetry(part, clock)
     policies = _policies_of(settings)
     make_data_dir(settings.ledger)
     _log_changes(policies, telemetry)
@@ -102,9 +104,14 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
     )
     # From here on the ledger is open, so any failure must close it.
     try:
-        core = _build(settings, part, clock, telemetry, policies, observation, ledger)
+        audit_trail = open_audit_log(settings, ledger, telemetry, clock)
+        parts = (clock, telemetry, policies, observation, ledger, audit_trail)
+        core = _build(settings, part, *parts)
         core.health.further.append(core.liveness.read)
-        yield core
+        try:
+            yield core
+        finally:
+            await audit_trail.finish()
     finally:
         # The ledger is closed first: this flushes commits, whose spans `finish` then sends.
         await ledger.close()
@@ -120,13 +127,13 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
     policies: PolicySource,
     observation: Observation,
     ledger: Ledger,
+    audit_trail: AuditTrail,
 ) -> Core:
     # The replica subscribes first, because other subscribers may read it when they are called.
     replica, ids = Replica(), RandomIds()
     follower = Follower(ledger, clock, [replica])
-    ratios = AllocationRatios(
-        ledger=ledger, replica=replica, settings=ratio_settings_of(settings.agent)
-    )
+    own = ratio_settings_of(settings.agent)
+    ratios = AllocationRatios(ledger=ledger, replica=replica, settings=own)
     messaging = _messaging_of(settings, part, clock, telemetry, observation)
     observer, rules = observation.observer, _silence_rules(settings, policies)
     parts = (ledger, replica, clock, telemetry, ids.uuid())
@@ -160,6 +167,7 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
             ids=ids,
         ),
         liveness=Liveness(*parts, rules=rules, observer=observer),
+        audit_trail=audit_trail,
     )
 
 
@@ -256,7 +264,8 @@ def common_loops(core: Core) -> list[Loop]:
         ("heartbeats", core.liveness.run),
         ("policy", watch_policy),
     ]
-    return [*loops, *core.messaging.loops, *core.observation.loops(core.health)]
+    loops += [*core.audit_trail.loops, *core.messaging.loops]
+    return [*loops, *core.observation.loops(core.health)]
 
 
 @asynccontextmanager

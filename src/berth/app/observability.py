@@ -1,6 +1,6 @@
 """The observability of a process: metrics, health probes and spans."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -124,12 +124,12 @@ class Observation:
         limit = ConnectionLimit(connections_max, closed.note)
         return ConnectionPolicy(settings.trusted_proxies, limit)
 
-    def around(self, app: ASGIApp) -> ASGIApp:
-        """Return an application that also measures and logs requests."""
+    def around(self, app: ASGIApp, more: Sequence[RequestWatcher] = ()) -> ASGIApp:
+        """Return an application that also measures and logs requests, and tells `more` of them."""
         watchers: list[RequestWatcher] = []
         if self.metrics is not None:
             watchers.append(RequestMetrics(self.metrics))
-        watchers.extend(self.watchers)
+        watchers += [*self.watchers, *more]
         return Observed(app, self.clock, watchers) if watchers else app
 
     def loops(self, health: Health) -> list[Loop]:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from berth.adapters.ledger import open_ledger
-from berth.adapters.system import LogTelemetry, NoMetrics, RandomIds, SystemClock
+from berth.adapters.system import NoMetrics, RandomIds, SystemClock
 from berth.api.auth.authentication import Auth
 from berth.api.limits import RequestLimits
 from berth.api.placement.app import build_placement_app
@@ -18,6 +18,7 @@ from berth.api.placement.parts import PlacementParts
 from berth.api.placement.rules import policy_of
 from berth.api.placement.views.candidates import CandidateWriter
 from berth.api.placement.views.providers import ProviderWriter
+from berth.app.audit_log import AuditedTelemetry, open_audit_log
 from berth.app.observability import observe
 from berth.app.run import (
     authentication_of,
@@ -70,7 +71,7 @@ def run_placement(settings: Settings) -> None:
 
     async def main() -> None:
         clock = SystemClock()
-        telemetry = LogTelemetry("placement")
+        telemetry = AuditedTelemetry("placement", clock)
         make_data_dir(settings.ledger)
         observation = observe(settings, "placement", clock, telemetry)
         # The ledger is opened first, because this migrates the schema that all other parts read.
@@ -80,6 +81,7 @@ def run_placement(settings: Settings) -> None:
             on_batch=observation.on_batch,
             on_failure=partial(telemetry.failure, "ledger_writer_failed"),
         )
+        audit_trail = open_audit_log(settings, ledger, telemetry, clock)
         try:
             follower = Follower(ledger, clock, [])
             metrics = observation.metrics or NoMetrics()
@@ -102,12 +104,13 @@ def run_placement(settings: Settings) -> None:
             )
             # The replica is loaded before the server listens, so no request sees an empty table.
             await follower.start()
-            loops = [("follower", follower.run), *observation.loops(health)]
+            loops = [("follower", follower.run), *audit_trail.loops, *observation.loops(health)]
             async with running(loops, clock, telemetry):
-                app = observation.around(build_placement_app(parts))
+                app = observation.around(build_placement_app(parts), audit_trail.watchers)
                 policy = observation.connections(settings.api, telemetry)
                 await serve_at(settings.placement.listen, app, connections=policy)
         finally:
+            await audit_trail.finish()
             await ledger.close()
             await asyncio.to_thread(observation.finish)
 

@@ -205,7 +205,7 @@ async def _serve_http(
         core.ledger, core.follower, providers, parts.auth, core.clock, core.telemetry
     )
     placement = placement_parts(core.settings, process, PREFIX)
-    app = core.observation.around(build_app(parts, placement))
+    app = core.observation.around(build_app(parts, placement), core.audit_trail.watchers)
     settings = core.settings.api
     policy = core.observation.connections(settings, core.telemetry)
     await serve_at(settings.listen, app, _tls_of(settings), agents.sessions, policy)

@@ -41,6 +41,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "Find and repair lost capacity and other discrepancies.",
         _CLOUD,
     ),
+    "audit-log": LazyCommand(
+        "audit_log:audit_log", "Show, export and verify who changed what.", _CLOUD
+    ),
     "state": LazyCommand("state:state", "Export the state of the fleet.", _CLOUD),
     "policy": LazyCommand("policy:policy", "Show, check and reload the policy.", _CLOUD),
     "decide": LazyCommand(

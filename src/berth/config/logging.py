@@ -5,7 +5,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final, TextIO, cast
 
 import structlog
@@ -14,12 +14,9 @@ from berth.adapters.log_file import LogFile
 from berth.config.log_lines import Line, console_line, json_line
 from berth.config.settings import LogFormat, LogSettings
 from berth.domain.errors import InvalidInputError
+from berth.domain.secret_names import HIDDEN, is_secret_name
 from berth.ports.bus import CONTEXT
 
-_HIDDEN: Final = "***"
-_SECRET_KEYS: Final = re.compile(
-    r"passw|secret|token|authorization|auth_blob|api_?key", re.IGNORECASE
-)
 # User and password in a URL.
 _IN_URLS: Final = re.compile(r"(?<=://)[^/\s@:]*:[^/\s@]*(?=@)")
 _IN_HEADERS: Final = re.compile(r"\b(Basic|Bearer)\s+[\w.~+/=-]{8,}")
@@ -188,19 +185,14 @@ def _timestamp(now_ns: int) -> str:
     return f"{_Second.text}.{rest_ns // 1000:06d}Z"
 
 
-@lru_cache(maxsize=1024)
-def _is_secret(key: str) -> bool:
-    return _SECRET_KEYS.search(key) is not None
-
-
 def _hidden(key: str, value: object) -> object:
-    if value is not None and _is_secret(key):
-        return _HIDDEN
+    if value is not None and is_secret_name(key):
+        return HIDDEN
     if isinstance(value, str):
         # Credentials follow `://` or a space; most values have neither.
         if "://" in value:
-            value = _IN_URLS.sub(_HIDDEN, value)
-        return _IN_HEADERS.sub(rf"\1 {_HIDDEN}", value) if "B" in value else value
+            value = _IN_URLS.sub(HIDDEN, value)
+        return _IN_HEADERS.sub(rf"\1 {HIDDEN}", value) if "B" in value else value
     if isinstance(value, Mapping):
         inner = cast("Mapping[object, object]", value)
         return {name: _hidden(str(name), one) for name, one in inner.items()}

@@ -533,6 +533,16 @@ class LogSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """The audit log in the ledger."""
+
+    log: bool = True
+    """Record who changed what."""
+    log_keep_days: Annotated[int, Meta(ge=0, le=36_500)] = 400
+    """Days for which entries are kept; 0 keeps them for ever."""
+
+
+@dataclass(frozen=True, slots=True)
 class MetricsSettings:
     """Metrics for Prometheus."""
 
@@ -600,6 +610,7 @@ class Settings:
     attestation: AttestationSettings = field(default_factory=AttestationSettings)
     zones: ZoneSettings = field(default_factory=ZoneSettings)
     log: LogSettings = LogSettings()
+    audit: AuditSettings = AuditSettings()
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     tracing: TracingSettings = field(default_factory=TracingSettings)
     health: HealthSettings = field(default_factory=HealthSettings)

@@ -1,12 +1,10 @@
 """The settings that differ from their defaults, for the log and the audit log."""
 
 from dataclasses import fields
-from typing import Final
 
 from berth.config.settings import Settings
+from berth.domain.secret_names import HIDDEN
 from berth.domain.url_redaction import redact_accounts
-
-_HIDDEN: Final = "***"
 
 
 def changed_settings(settings: Settings) -> dict[str, str]:
@@ -17,6 +15,6 @@ def changed_settings(settings: Settings) -> dict[str, str]:
         for key in fields(section):
             value = getattr(section, key.name)
             if value != getattr(default, key.name):
-                shown = redact_accounts(str(value)) if key.repr else _HIDDEN
+                shown = redact_accounts(str(value)) if key.repr else HIDDEN
                 found[f"{one.name}.{key.name}"] = shown
     return found

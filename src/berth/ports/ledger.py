@@ -10,6 +10,7 @@ from berth.domain.compute.instance_action import Action
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Footprint
 from berth.domain.inventory.allocation import Allocation, ConsumerAllocations
+from berth.domain.ledger.audit_trail import AuditBlock
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import Kind, Record
 from berth.domain.ledger.write import Outcome, Unit
@@ -175,6 +176,31 @@ class RecordReader(Protocol):
         ...
 
 
+class AuditReader(Protocol):
+    """Reads the audit log; sees every write acknowledged before the call.
+
+    All methods raise `UnavailableError` if the store cannot be reached, and `LedgerError` if it is
+    damaged or rejects the read.
+    """
+
+    async def audit_block(self, number: int | None = None) -> AuditBlock | None:
+        """Return the newest block whose first entry has this number or a lower one.
+
+        Args:
+            number: the number of an entry; None for the newest block.
+        """
+        ...
+
+    async def audit_blocks(self, first: int, limit: int) -> list[AuditBlock]:
+        """Return the blocks whose first entry has this number or a higher one, oldest first.
+
+        Args:
+            first: the number of an entry.
+            limit: the maximum number of blocks.
+        """
+        ...
+
+
 HEARTBEATS_KEPT_MS: Final = 86_400_000
 """A heartbeat report is dropped when the newest one is this much newer, in milliseconds."""
 
@@ -312,7 +338,7 @@ class Feed(Protocol):
         ...
 
 
-class Ledger(Writer, RecordReader, ConsumerReader, HeartbeatStore, Feed, Protocol):
+class Ledger(Writer, RecordReader, AuditReader, ConsumerReader, HeartbeatStore, Feed, Protocol):
     """The complete ledger, as adapters implement it."""
 
     async def write_fault(self) -> str | None:

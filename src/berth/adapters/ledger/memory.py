@@ -35,6 +35,7 @@ from berth.domain.compute.quota import Footprint, footprint_of
 from berth.domain.errors import NotFoundError, UnavailableError
 from berth.domain.inventory.allocation import Allocation, Consumer, ConsumerAllocations
 from berth.domain.inventory.provider import Provider
+from berth.domain.ledger.audit_trail import AuditBlock
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import RECORD_SPECS, Kind, Record
 from berth.domain.ledger.write import Outcome, QuotaCheck, Unit
@@ -186,6 +187,18 @@ class MemoryLedger:
         if noun is Decision:
             return cast("list[R]", self._decisions()[:limit])
         return self._all(noun)[:limit]
+
+    async def audit_block(self, number: int | None = None) -> AuditBlock | None:
+        """See `AuditReader.audit_block`."""
+        self._check_open()
+        found = [one for one in self._all(AuditBlock) if number is None or one.first <= number]
+        return max(found, key=lambda block: block.first, default=None)
+
+    async def audit_blocks(self, first: int, limit: int) -> list[AuditBlock]:
+        """See `AuditReader.audit_blocks`."""
+        self._check_open()
+        found = (one for one in self._all(AuditBlock) if one.first >= first)
+        return sorted(found, key=lambda block: block.first)[:limit]
 
     async def instances(self, query: InstanceQuery) -> list[Instance]:
         """See `RecordReader.instances`."""

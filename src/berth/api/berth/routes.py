@@ -3,6 +3,7 @@
 from berth.api.assertions import AssertedIdentity
 from berth.api.berth.handlers import (
     audit,
+    audit_log,
     candidates,
     decisions,
     host_keys,
@@ -11,6 +12,7 @@ from berth.api.berth.handlers import (
     status,
 )
 from berth.api.berth.schemas.audit import AuditQuery
+from berth.api.berth.schemas.audit_log import AuditEntryView, AuditLogAnswer, AuditLogQuery
 from berth.api.berth.schemas.candidates import CandidatesQuery, ExplanationAnswer
 from berth.api.berth.schemas.decisions import (
     CapacityAnswer,
@@ -70,6 +72,7 @@ OPERATIONS = (
         "POST",
         "/berth/v1/decide",
         decisions.try_decision,
+        is_audited=False,
         body=NewServerBody,
         answers=TriedDecision,
     ),
@@ -191,6 +194,21 @@ OPERATIONS = (
         role=_ADMIN,
         query=AuditQuery,
         answers=AuditReport,
+    ),
+    ApiOperation(
+        "GET",
+        "/berth/v1/audit-log",
+        audit_log.list_entries,
+        role=_ADMIN,
+        query=AuditLogQuery,
+        answers=AuditLogAnswer,
+    ),
+    ApiOperation(
+        "GET",
+        "/berth/v1/audit-log/{number}",
+        audit_log.show_entry,
+        role=_ADMIN,
+        answers=AuditEntryView,
     ),
     ApiOperation("GET", "/berth/v1/policy", status.show_policy, role=_ADMIN, answers=PolicyAnswer),
     ApiOperation(

@@ -66,6 +66,7 @@ _AUTH = (
         _TOKENS,
         tokens.create_token,
         201,
+        is_audited=False,
         role=_PUBLIC,
         query=TokensQuery,
         body=LoginBody,

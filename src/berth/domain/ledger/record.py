@@ -25,6 +25,7 @@ from berth.domain.compute.server_image import ServerImage
 from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import ResourceClass, Trait
+from berth.domain.ledger.audit_trail import AuditBlock
 from berth.domain.zones.zone import RemoteInstance, Zone
 
 
@@ -70,6 +71,7 @@ Record = (
     | KeyRing
     | FlavorAccess
     | ServerImage
+    | AuditBlock
 )
 """Any record of the ledger."""
 
@@ -102,6 +104,7 @@ class Kind(StrEnum):
     KEY_RING = "key_ring"
     FLAVOR_ACCESS = "flavor_access"
     SERVER_IMAGE = "server_image"
+    AUDIT_BLOCK = "audit_block"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +206,14 @@ RECORD_SPECS: Final[Mapping[Kind, RecordSpec]] = {
         RecordSpec(Kind.KEY_RING, KeyRing, "key_rings", "user_id", in_feed=False),
         RecordSpec(Kind.FLAVOR_ACCESS, FlavorAccess, "flavor_accesses", "flavor_id", in_feed=False),
         RecordSpec(Kind.SERVER_IMAGE, ServerImage, "server_images", "image_id"),
+        RecordSpec(
+            Kind.AUDIT_BLOCK,
+            AuditBlock,
+            "audit_blocks",
+            "key",
+            in_feed=False,
+            is_deferrable=True,
+        ),
     )
 }
 

@@ -25,6 +25,7 @@ from berth.domain.inventory.resources import (
     ResourceClass,
     Trait,
 )
+from berth.domain.ledger.audit_trail import NO_ENTRIES, AuditEntry, chain, head_of
 from berth.domain.ledger.record import RECORD_TYPES, Kind, PendingRequest, Record, key_of
 from berth.domain.ledger.write import Add, Committed, Free, Heartbeats, Put, Remove
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
@@ -64,6 +65,7 @@ PLAIN: list[Record] = [
     HostIdentity("host-1", (HostKey("A" * 43 + "=", 1.0),), revoked_at_s=2.0),
     FlavorAccess("flavor-1", ("shop", "web")),
     ServerImage("image-1", "n", "p", "u", make_uuid("instance", 1), {"a": "b"}, rotation=2),
+    chain(NO_ENTRIES, [AuditEntry(1, "DELETE /x", "u", "p", roles=("admin",), targets={"a": "ü"})]),
     KeyRing("user-1", (KeyPair("mine", KeyType.SSH, "ssh-rsa AAAA", "00:11", 1.0),)),
     Zone(1, "west", "http://west"),
     RemoteInstance(
@@ -117,6 +119,30 @@ class RecordTests(LedgerFixtures):
         assert await ledger.remote_instances(project_id="p") == [mine, later]
         assert await ledger.remote_instances(reservation_id="r-1") == [mine, theirs]
         assert await ledger.remote_instances(project_id="q", reservation_id="r-2") == []
+
+    async def test_audit_blocks_are_found_by_the_numbers_of_entries(self, ledger: Ledger) -> None:
+        """The newest block, the block of an entry, and the blocks from an entry on are found."""
+        assert await ledger.audit_block() is None
+        assert await ledger.audit_blocks(1, 10) == []
+        blocks = [chain(NO_ENTRIES, [AuditEntry(at_ms, "op") for at_ms in range(3)])]
+        blocks.append(chain(head_of(blocks[-1]), [AuditEntry(1, "op", user_id="ünï\n")]))
+        blocks += [chain(head_of(blocks[-1]), [AuditEntry(n, "op") for n in range(7)])]
+        await commit(ledger, *((Add(block),) for block in reversed(blocks)))
+        assert await ledger.audit_block() == blocks[2]
+        numbers = {1: 0, 3: 0, 4: 1, 5: 2, 11: 2, 1000: 2}
+        for number, index in numbers.items():
+            assert await ledger.audit_block(number) == blocks[index]
+        assert await ledger.audit_block(0) is None
+        assert await ledger.audit_blocks(1, 2) == blocks[:2]
+        assert await ledger.audit_blocks(2, 10) == blocks[1:]
+        assert await ledger.audit_blocks(6, 10) == []
+
+    async def test_an_audit_block_is_stored_once(self, ledger: Ledger) -> None:
+        """Of two processes that continue the same head, one is refused."""
+        first, second = (chain(NO_ENTRIES, [AuditEntry(at_ms, "op")]) for at_ms in (1, 2))
+        outcomes = await ledger.commit([(Add(first),), (Add(second),)])
+        assert [isinstance(one, Committed) for one in outcomes] == [True, False]
+        assert await ledger.audit_blocks(1, 10) == [first]
 
     async def test_decisions_on_a_request_include_those_on_further_attempts(
         self, ledger: Ledger

@@ -9,6 +9,7 @@ from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.compute.server_image import ServerImage
 from berth.domain.inventory.allocation import Consumer
 from berth.domain.inventory.resources import ResourceClass, Trait
+from berth.domain.ledger.audit_trail import NO_ENTRIES, AuditEntry, chain
 from berth.domain.ledger.record import (
     KINDS,
     RECORD_TYPES,
@@ -41,6 +42,7 @@ RECORDS: dict[Kind, tuple[Record, str]] = {
     Kind.HOST_IDENTITY: (HostIdentity("host-1", (HostKey("A" * 43 + "=", 1.0),)), "host-1"),
     Kind.FLAVOR_ACCESS: (FlavorAccess("42"), "42"),
     Kind.SERVER_IMAGE: (ServerImage("m", "n", "p", "u", "i"), "m"),
+    Kind.AUDIT_BLOCK: (chain(NO_ENTRIES, [AuditEntry(1, "op")]), "0" * 18 + "1"),
     Kind.KEY_RING: (KeyRing("u"), "u"),
     Kind.ZONE: (Zone(7, "west", "http://west"), "7"),
     Kind.REMOTE_INSTANCE: (

@@ -137,6 +137,8 @@ class Queries:
         self.live_migrations = cache(self._live_migrations)
         self.status_counts = cache(self._status_counts)
         self.actions = cache(self._actions)
+        self.audit_block = cache(self._audit_block)
+        self.audit_blocks = cache(self._audit_blocks)
         self.decisions = cache(self._decisions)
         self.allocations = cache(self._allocations)
         self.holdings = cache(self._holdings)
@@ -402,6 +404,18 @@ class Queries:
         return self._compiled(
             select(table.body.label("item")).where(table.instance_uuid == bindparam("key"))
         )
+
+    def _audit_block(self) -> Statement:
+        """Return the statement that selects the newest block with a key of at most :key."""
+        table = schema.audit_blocks.c
+        found = select(table.body.label("item")).where(table.key <= bindparam("key"))
+        return self._compiled(found.order_by(table.key.desc()).limit(1))
+
+    def _audit_blocks(self) -> Statement:
+        """Return the statement that selects :limit blocks with a key of at least :key, in order."""
+        table = schema.audit_blocks.c
+        found = select(table.body.label("item")).where(table.key >= bindparam("key"))
+        return self._compiled(found.order_by(table.key).limit(bindparam("limit")))
 
     def _allocations(self, by: tuple[str, ...]) -> Statement:
         """Return the statement that selects allocations, each as `[[consumer, provider], amounts]`.

@@ -203,6 +203,7 @@ decisions: Final = RECORD_TABLES[Kind.DECISION]
 consumers: Final = RECORD_TABLES[Kind.CONSUMER]
 migrations: Final = RECORD_TABLES[Kind.MIGRATION]
 actions: Final = RECORD_TABLES[Kind.ACTION]
+audit_blocks: Final = RECORD_TABLES[Kind.AUDIT_BLOCK]
 errands: Final = RECORD_TABLES[Kind.REMOTE_INSTANCE]
 
 

@@ -50,6 +50,7 @@ from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Footprint, sum_of
 from berth.domain.errors import LedgerError, NotFoundError, UnavailableError
 from berth.domain.inventory.allocation import Allocation, Consumer, ConsumerAllocations
+from berth.domain.ledger.audit_trail import AuditBlock, audit_key
 from berth.domain.ledger.change import Change, Snapshot
 from berth.domain.ledger.record import RECORD_SPECS, Kind, Record
 from berth.domain.ledger.write import Outcome, Unit
@@ -77,6 +78,7 @@ NO_HEAD: Final = (
 
 # One statement of a snapshot reads at most this many instances, which bounds the size of its JSON.
 _CHUNK = 10_000
+_NUMBER_MAX: Final = 10**19 - 1
 
 
 class LedgerHead(NamedTuple):
@@ -208,6 +210,22 @@ def read_actions(queries: Queries, instance_uuid: str) -> Read[list[Action]]:
     statement = queries.actions()
     found = decode_records(Action, (yield statement, statement.bind(key=instance_uuid)))
     return sorted(found, key=started_last, reverse=True)
+
+
+def read_audit_block(queries: Queries, number: int | None) -> Read[AuditBlock | None]:
+    """Read the newest block from a number down; see `AuditReader.audit_block`."""
+    statement = queries.audit_block()
+    key = audit_key(_NUMBER_MAX if number is None else number)
+    found = decode_records(AuditBlock, (yield statement, statement.bind(key=key)))
+    return found[0] if found else None
+
+
+def read_audit_blocks(queries: Queries, first: int, limit: int) -> Read[list[AuditBlock]]:
+    """Read blocks from a number up; see `AuditReader.audit_blocks`."""
+    statement = queries.audit_blocks()
+    values: dict[str, Parameter] = {"key": audit_key(first), "limit": limit}
+    found = decode_records(AuditBlock, (yield statement, statement.bind(**values)))
+    return sorted(found, key=lambda block: block.first)
 
 
 def read_decisions(queries: Queries, request_id: str) -> Read[list[Decision]]:
@@ -459,6 +477,14 @@ class SqlLedger(ABC, Generic[W]):
     async def actions(self, instance_uuid: str) -> list[Action]:
         """See `RecordReader.actions`."""
         return await self._read(read_actions(self._queries, instance_uuid))
+
+    async def audit_block(self, number: int | None = None) -> AuditBlock | None:
+        """See `AuditReader.audit_block`."""
+        return await self._read(read_audit_block(self._queries, number))
+
+    async def audit_blocks(self, first: int, limit: int) -> list[AuditBlock]:
+        """See `AuditReader.audit_blocks`."""
+        return await self._read(read_audit_blocks(self._queries, first, limit))
 
     async def decisions(self, request_id: str) -> list[Decision]:
         """See `RecordReader.decisions`."""
