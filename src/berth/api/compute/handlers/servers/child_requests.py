@@ -96,15 +96,7 @@ async def ask_child(
             f"cannot forward to zone {zone.name}: this deployment has no zone name; set zones.name"
         )
     timeout_s = within_s * _SHARE_BELOW
-    headers = {
-        "OpenStack-API-Version": f"compute {version_text(call.version)}",
-        TIME_HEADER.decode(): str(max(1, int(timeout_s * 1000))),
-        REQUEST_ID_HEADER.decode(): call.request_id,
-    }
-    if request.body:
-        headers["Content-Type"] = "application/json"
-    if marks:
-        headers[MARKS_HEADER.decode()] = ",".join(map(url_text_of, marks))
+    headers = _headers(call, request, timeout_s, marks)
     project_id, user_id = tenant
     answer = await parts.children.forward(
         zone,
@@ -124,6 +116,21 @@ async def ask_child(
             "`berth zone set`"
         )
     return answer
+
+
+def _headers(
+    call: Call, request: ForwardedRequest, timeout_s: float, marks: Sequence[bytes]
+) -> dict[str, str]:
+    headers = {
+        "OpenStack-API-Version": f"compute {version_text(call.version)}",
+        TIME_HEADER.decode(): str(max(1, int(timeout_s * 1000))),
+        REQUEST_ID_HEADER.decode(): call.request_id,
+    }
+    if request.body:
+        headers["Content-Type"] = "application/json"
+    if marks:
+        headers[MARKS_HEADER.decode()] = ",".join(map(url_text_of, marks))
+    return headers
 
 
 def read_answer(call: Call, zone: Zone, answer: ForwardedResponse) -> Json:
