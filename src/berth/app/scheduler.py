@@ -7,7 +7,10 @@ from berth.app.zones import ZoneContext, ZoneScheduler
 from berth.config.settings import InstanceSource
 from berth.domain.compute.decision import Decision
 from berth.services.decisions.contention import Backoff
+from berth.services.decisions.joint_decisions import JointDecisions
 from berth.services.fleet.attestation import AttestationService
+from berth.services.maintenance.drain_controller import DrainController
+from berth.services.maintenance.drain_round import DrainParts
 from berth.services.placement.pending_requests import PendingRequests
 from berth.services.placement.placement import PlacementService
 from berth.services.requests.orders import PLACE, PLACE_BEFORE, PlaceOrder, Placer, check_order
@@ -100,10 +103,7 @@ def scheduler_loops(
         withdrawn=withdrawn,
     )
     loops += [("pending", pending.run), *_attestation_loops(core), *_expiration_loops(core)]
-    cleanup = ImageCleanup(
-        ledger=core.ledger, replica=core.replica, clock=core.clock, telemetry=core.telemetry
-    )
-    return [*loops, ("images", cleanup.run)]
+    return [*loops, *_upkeep_loops(core, name)]
 
 
 async def _place_checked(places: Placer, order: PlaceOrder) -> Decision:
@@ -143,12 +143,7 @@ def _expiration_loops(core: Core) -> list[Loop]:
     expirations = Expirations(
         ledger=core.ledger,
         replica=core.replica,
-        operations=Operations(
-            ledger=core.ledger,
-            replica=core.replica,
-            clock=core.clock,
-            liveness=core.liveness,
-        ),
+        operations=_operations(core),
         instances=Instances(
             ledger=core.ledger,
             follower=core.follower,
@@ -162,3 +157,27 @@ def _expiration_loops(core: Core) -> list[Loop]:
         service_down_time_s=lambda: core.policies.policy.service_down_time_s,
     )
     return [("expirations", expirations.run)]
+
+
+def _upkeep_loops(core: Core, name: str) -> list[Loop]:
+    cleanup = ImageCleanup(
+        ledger=core.ledger, replica=core.replica, clock=core.clock, telemetry=core.telemetry
+    )
+    parts = DrainParts(
+        name=name,
+        ledger=core.ledger,
+        follower=core.follower,
+        replica=core.replica,
+        joint=JointDecisions(core.decision_service, core.replica),
+        operations=_operations(core),
+        clock=core.clock,
+        service_down_time_s=lambda: core.policies.policy.service_down_time_s,
+    )
+    drains = DrainController(parts, core.telemetry)
+    return [("images", cleanup.run), ("maintenance", drains.run)]
+
+
+def _operations(core: Core) -> Operations:
+    return Operations(
+        ledger=core.ledger, replica=core.replica, clock=core.clock, liveness=core.liveness
+    )

@@ -25,7 +25,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from berth.adapters.ledger.sqlite.sqlite_file import BUSY_TIMEOUT_S, connect
 from berth.domain.errors import LedgerError
 
-SCHEMA: Final = "0012"
+SCHEMA: Final = "0013"
 """The newest revision in `migrations/versions`."""
 
 REVISION_TABLE: Final = "schema_revision"

@@ -8,6 +8,7 @@ from berth.api.berth.handlers import (
     decisions,
     host_keys,
     hosts,
+    maintenance,
     state,
     status,
 )
@@ -36,6 +37,14 @@ from berth.api.berth.schemas.hosts import (
     WriteOffAnswer,
 )
 from berth.api.berth.schemas.instances import BoundZoneAnswer, BoundZoneBody
+from berth.api.berth.schemas.maintenance import (
+    DrainBody,
+    DrainPlanAnswer,
+    DrainQuery,
+    MaintenanceAnswer,
+    MaintenanceBody,
+    MaintenancesAnswer,
+)
 from berth.api.berth.schemas.status import PolicyAnswer, ReloadAnswer, StatusAnswer
 from berth.api.compute.schemas.servers import NewServerBody
 from berth.api.routing import ApiOperation, Role
@@ -159,6 +168,59 @@ OPERATIONS = (
         hosts.write_off,
         role=_ADMIN,
         answers=WriteOffAnswer,
+    ),
+    ApiOperation(
+        "GET",
+        "/berth/v1/maintenances",
+        maintenance.list_maintenances,
+        role=_ADMIN,
+        answers=MaintenancesAnswer,
+    ),
+    ApiOperation(
+        "GET",
+        "/berth/v1/hosts/{name}/maintenance",
+        maintenance.show_maintenance,
+        role=_ADMIN,
+        answers=MaintenanceAnswer,
+    ),
+    ApiOperation(
+        "PUT",
+        "/berth/v1/hosts/{name}/maintenance",
+        maintenance.maintain,
+        role=_ADMIN,
+        body=MaintenanceBody,
+        answers=MaintenanceAnswer,
+    ),
+    ApiOperation(
+        "DELETE",
+        "/berth/v1/hosts/{name}/maintenance",
+        maintenance.resume,
+        status=204,
+        role=_ADMIN,
+    ),
+    ApiOperation(
+        "GET",
+        "/berth/v1/hosts/{name}/drain",
+        maintenance.plan_drain,
+        role=_ADMIN,
+        query=DrainQuery,
+        answers=DrainPlanAnswer,
+    ),
+    ApiOperation(
+        "POST",
+        "/berth/v1/hosts/{name}/drain",
+        maintenance.drain,
+        role=_ADMIN,
+        body=DrainBody,
+        status=202,
+        answers=MaintenanceAnswer,
+    ),
+    ApiOperation(
+        "DELETE",
+        "/berth/v1/hosts/{name}/drain",
+        maintenance.stop_drain,
+        role=_ADMIN,
+        answers=MaintenanceAnswer,
     ),
     ApiOperation(
         "GET", "/berth/v1/instances/{instance_uuid}", state.show_instance, answers=Instance

@@ -17,6 +17,7 @@ from berth.domain.compute.host_identity import HostIdentity
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.instance_action import Action
 from berth.domain.compute.key_pair import KeyRing
+from berth.domain.compute.maintenance import Maintenance
 from berth.domain.compute.migration import Migration
 from berth.domain.compute.quota import Quota
 from berth.domain.compute.request import Request
@@ -72,6 +73,7 @@ Record = (
     | FlavorAccess
     | ServerImage
     | AuditBlock
+    | Maintenance
 )
 """Any record of the ledger."""
 
@@ -105,6 +107,7 @@ class Kind(StrEnum):
     FLAVOR_ACCESS = "flavor_access"
     SERVER_IMAGE = "server_image"
     AUDIT_BLOCK = "audit_block"
+    MAINTENANCE = "maintenance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +217,7 @@ RECORD_SPECS: Final[Mapping[Kind, RecordSpec]] = {
             in_feed=False,
             is_deferrable=True,
         ),
+        RecordSpec(Kind.MAINTENANCE, Maintenance, "maintenances", "host", in_feed=False),
     )
 }
 

@@ -14,6 +14,7 @@ from berth.domain.compute.host import Host, Service
 from berth.domain.compute.host_identity import HostIdentity, HostKey
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.key_pair import KeyPair, KeyRing, KeyType
+from berth.domain.compute.maintenance import Drain, Maintenance, ServerMove
 from berth.domain.compute.quota import Quota
 from berth.domain.compute.server_image import ServerImage
 from berth.domain.inventory.provider import Provider
@@ -64,6 +65,9 @@ PLAIN: list[Record] = [
     Quota("project-1", instances=3),
     HostIdentity("host-1", (HostKey("A" * 43 + "=", 1.0),), revoked_at_s=2.0),
     FlavorAccess("flavor-1", ("shop", "web")),
+    Maintenance(
+        "host-1", "new disk", drain=Drain(moves=(ServerMove(make_uuid("instance", 1), "web-1"),))
+    ),
     ServerImage("image-1", "n", "p", "u", make_uuid("instance", 1), {"a": "b"}, rotation=2),
     chain(NO_ENTRIES, [AuditEntry(1, "DELETE /x", "u", "p", roles=("admin",), targets={"a": "ü"})]),
     KeyRing("user-1", (KeyPair("mine", KeyType.SSH, "ssh-rsa AAAA", "00:11", 1.0),)),

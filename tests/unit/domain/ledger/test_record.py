@@ -4,6 +4,7 @@ from berth.domain.compute.decision import Decision, Verdict
 from berth.domain.compute.flavor import Flavor, FlavorAccess
 from berth.domain.compute.host_identity import HostIdentity, HostKey
 from berth.domain.compute.key_pair import KeyRing
+from berth.domain.compute.maintenance import Maintenance
 from berth.domain.compute.quota import Quota
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.compute.server_image import ServerImage
@@ -41,6 +42,7 @@ RECORDS: dict[Kind, tuple[Record, str]] = {
     Kind.QUOTA: (Quota("p", instances=3), "p"),
     Kind.HOST_IDENTITY: (HostIdentity("host-1", (HostKey("A" * 43 + "=", 1.0),)), "host-1"),
     Kind.FLAVOR_ACCESS: (FlavorAccess("42"), "42"),
+    Kind.MAINTENANCE: (Maintenance("host-1", "new disk"), "host-1"),
     Kind.SERVER_IMAGE: (ServerImage("m", "n", "p", "u", "i"), "m"),
     Kind.AUDIT_BLOCK: (chain(NO_ENTRIES, [AuditEntry(1, "op")]), "0" * 18 + "1"),
     Kind.KEY_RING: (KeyRing("u"), "u"),

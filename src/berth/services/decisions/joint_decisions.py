@@ -1,0 +1,99 @@
+"""Joint decisions: hosts for the moves of several instances, chosen together.
+
+Each decision sees the earlier ones as if their instances had arrived and had not left yet, which is
+the state during the moves. So all of them can be carried out in any order, and at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Final
+
+from berth.domain.compute.decision import Decision, Verdict
+from berth.domain.compute.request import Request
+from berth.scheduling.evaluation.trial import Trial
+from berth.scheduling.rules.rule import resident_of
+from berth.services.decisions.decisions import DecisionService
+from berth.services.replica.replica import Replica
+from berth.services.servers.moves import migration_uuid_of
+from berth.tables.host.resident_columns import Attributes
+
+# Each further order costs as many decisions as there are requests, during which the process serves
+# nothing else.
+_ORDERS_MAX: Final = 4
+_DECISIONS_MAX: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class JointDecisions:
+    """Decides the moves of several instances together.
+
+    Attributes:
+        decision_service: makes each decision.
+        replica: the host table, which is unchanged after each call.
+    """
+
+    decision_service: DecisionService
+    replica: Replica
+
+    def decide(self, requests: Sequence[Request]) -> Mapping[str, Decision]:
+        """Return one decision for each request, by request id.
+
+        Large instances are placed first. If some are refused, they are placed before all others in
+        another attempt; the attempt with the fewest refusals counts.
+
+        Args:
+            requests: the requests, each for the move of one instance.
+
+        Raises:
+            InvalidInputError: a flavor or image has a spec that cannot be parsed.
+        """
+        order = sorted(requests, key=_size, reverse=True)
+        best = self._in_order(order)
+        tried = {tuple(one.request_id for one in order)}
+        for _ in range(_ORDERS_MAX - 1):
+            refused = _refused(best)
+            if not refused or (len(tried) + 1) * len(order) > _DECISIONS_MAX:
+                break
+            order = sorted(order, key=lambda one: one.request_id not in refused)
+            ids = tuple(one.request_id for one in order)
+            if ids in tried:
+                break
+            tried.add(ids)
+            found = self._in_order(order)
+            if len(_refused(found)) < len(refused):
+                best = found
+        return best
+
+    def _in_order(self, requests: Sequence[Request]) -> dict[str, Decision]:
+        decisions: dict[str, Decision] = {}
+        with ExitStack() as trials:
+            for request in requests:
+                decision = self.decision_service.decide(request)
+                decisions[request.request_id] = decision
+                self._place(trials, request, decision)
+        return decisions
+
+    def _place(self, trials: ExitStack, request: Request, decision: Decision) -> None:
+        """Place an instance on trial beside itself, as the claim of its move will."""
+        hosts = self.replica.hosts
+        for one in decision.placements:
+            row = hosts.row_of(one.provider_uuid)
+            if row is None:
+                continue
+            resident = resident_of(request, migration_uuid_of(request), one.assignment)
+            trial = trials.enter_context(Trial(hosts, request.needs))
+            trial.place(
+                row,
+                replace(resident, image_properties={}, is_move=True),
+                Attributes(request.project_id, request.user_id),
+            )
+
+
+def _size(request: Request) -> tuple[int, int, int]:
+    flavor = request.flavor
+    return flavor.memory_mb, flavor.vcpus, flavor.root_gb
+
+
+def _refused(decisions: Mapping[str, Decision]) -> set[str]:
+    return {key for key, one in decisions.items() if one.verdict is Verdict.REFUSED}

@@ -1,0 +1,1 @@
+"""Maintenance of hosts: drains, and hosts that stay disabled until a time."""
