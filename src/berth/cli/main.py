@@ -25,7 +25,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "group": LazyCommand("server_groups:groups", "Manage server groups.", _CLOUD),
     "quota": LazyCommand("quotas:quotas", "Show and set quotas of projects.", _CLOUD),
     "aggregate": LazyCommand("aggregates:aggregates", "Manage host aggregates.", _CLOUD),
-    "host": LazyCommand("hosts:hosts", "List, show and evacuate hosts.", _CLOUD),
+    "host": LazyCommand("hosts:hosts", "List, show, drain and evacuate hosts.", _CLOUD),
     "migration": LazyCommand("migrations:migrations", "List migrations of servers.", _CLOUD),
     "service": LazyCommand(
         "services:services", "List, enable and disable compute services.", _CLOUD

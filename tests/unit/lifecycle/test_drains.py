@@ -58,6 +58,7 @@ async def test_a_drain_moves_every_server_and_leaves_the_host_disabled() -> None
     service = await service_of(town)
     assert (service.disabled, service.disabled_reason) == (True, "new memory")
     assert HOST not in await town.used()
+    assert town.desk.told.events.count("drain_ended") == 1
     await town.assert_settled()
 
 

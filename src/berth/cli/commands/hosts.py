@@ -6,6 +6,7 @@ import click
 
 from berth.cli.commands.host_evacuation import evacuate
 from berth.cli.commands.host_keys import broker_permissions, enroll, list_keys, revoke, rotate
+from berth.cli.commands.host_maintenance import drain, maintain, resume, show_maintenance
 from berth.cli.commands.host_upkeep import set_host, write_off
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
@@ -19,6 +20,10 @@ def hosts() -> None:
 
 
 hosts.add_command(evacuate)
+hosts.add_command(drain)
+hosts.add_command(maintain)
+hosts.add_command(resume)
+hosts.add_command(show_maintenance)
 hosts.add_command(set_host)
 hosts.add_command(write_off)
 hosts.add_command(enroll)

@@ -4,6 +4,7 @@ Each decision sees the earlier ones as if their instances had arrived and had no
 the state during the moves. So all of them can be carried out in any order, and at once.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -18,8 +19,7 @@ from berth.services.replica.replica import Replica
 from berth.services.servers.moves import migration_uuid_of
 from berth.tables.host.resident_columns import Attributes
 
-# Each further order costs as many decisions as there are requests, during which the process serves
-# nothing else.
+# Each further order costs as many decisions as there are requests.
 _ORDERS_MAX: Final = 4
 _DECISIONS_MAX: Final = 400
 
@@ -36,11 +36,12 @@ class JointDecisions:
     decision_service: DecisionService
     replica: Replica
 
-    def decide(self, requests: Sequence[Request]) -> Mapping[str, Decision]:
+    async def decide(self, requests: Sequence[Request]) -> Mapping[str, Decision]:
         """Return one decision for each request, by request id.
 
         Large instances are placed first. If some are refused, they are placed before all others in
-        another attempt; the attempt with the fewest refusals counts.
+        another attempt; the attempt with the fewest refusals counts. The process does other work
+        between two decisions, which never sees the trial placements.
 
         Args:
             requests: the requests, each for the move of one instance.
@@ -49,7 +50,7 @@ class JointDecisions:
             InvalidInputError: a flavor or image has a spec that cannot be parsed.
         """
         order = sorted(requests, key=_size, reverse=True)
-        best = self._in_order(order)
+        best = await self._in_order(order)
         tried = {tuple(one.request_id for one in order)}
         for _ in range(_ORDERS_MAX - 1):
             refused = _refused(best)
@@ -60,18 +61,21 @@ class JointDecisions:
             if ids in tried:
                 break
             tried.add(ids)
-            found = self._in_order(order)
+            found = await self._in_order(order)
             if len(_refused(found)) < len(refused):
                 best = found
         return best
 
-    def _in_order(self, requests: Sequence[Request]) -> dict[str, Decision]:
+    async def _in_order(self, requests: Sequence[Request]) -> dict[str, Decision]:
         decisions: dict[str, Decision] = {}
-        with ExitStack() as trials:
-            for request in requests:
-                decision = self.decision_service.decide(request)
-                decisions[request.request_id] = decision
-                self._place(trials, request, decision)
+        for number, request in enumerate(requests):
+            # The earlier instances are placed on trial again each time: another task must neither
+            # see them nor wait until all decisions are made.
+            with ExitStack() as trials:
+                for earlier in requests[:number]:
+                    self._place(trials, earlier, decisions[earlier.request_id])
+                decisions[request.request_id] = self.decision_service.decide(request)
+            await asyncio.sleep(0)
         return decisions
 
     def _place(self, trials: ExitStack, request: Request, decision: Decision) -> None:
@@ -80,7 +84,7 @@ class JointDecisions:
         for one in decision.placements:
             row = hosts.row_of(one.provider_uuid)
             if row is None:
-                continue
+                continue  # the host was removed meanwhile
             resident = resident_of(request, migration_uuid_of(request), one.assignment)
             trial = trials.enter_context(Trial(hosts, request.needs))
             trial.place(

@@ -6,7 +6,7 @@ the state in the ledger (docs/adr/0041-maintenance-of-hosts.md).
 
 from typing import Final
 
-from berth.domain.compute.maintenance import Maintenance
+from berth.domain.compute.maintenance import Drain, DrainState, Maintenance, MoveState
 from berth.domain.errors import BerthError, ConflictError
 from berth.ports.telemetry import Telemetry
 from berth.services.maintenance.drain_round import DrainParts, DrainRound
@@ -57,8 +57,24 @@ class DrainController:
         record = await parts.ledger.get(Maintenance, host)
         if record is None or record.is_taken_from(parts.name, parts.clock.now_s()):
             return False
+        this = DrainRound(parts, record, seen)
         try:
-            return await DrainRound(parts, record, seen).work()
+            goes_on = await this.work()
         except ConflictError as error:
             self._telemetry.event("maintenance_superseded", host=host, reason=str(error))
             return True
+        self._tell_end(host, record.drain, this.drain)
+        return goes_on
+
+    def _tell_end(self, host: str, before: Drain | None, after: Drain | None) -> None:
+        if before is None or after is None or before.state is after.state:
+            return
+        if after.state is not DrainState.RUNNING:
+            moved = after.in_state(MoveState.MOVED)
+            self._telemetry.event(
+                "drain_ended",
+                host=host,
+                state=after.state.value,
+                moved=moved,
+                left=len(after.moves) - moved,
+            )

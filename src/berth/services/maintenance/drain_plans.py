@@ -46,7 +46,7 @@ def request_id_of(record: Maintenance, drain: Drain, instance: Instance) -> str:
     return f"req-{named_uuid(f'drain:{attempt}')}"
 
 
-def plan_drain(
+async def plan_drain(
     record: Maintenance,
     drain: Drain,
     instances: Sequence[Instance],
@@ -77,7 +77,7 @@ def plan_drain(
                     request, ignore_hosts=(*request.ignore_hosts, *avoids)
                 )
         plans.append(plan)
-    decisions = joint.decide(tuple(requests.values()))
+    decisions = await joint.decide(tuple(requests.values()))
     return [_placed(plan, decisions) for plan in plans]
 
 

@@ -114,6 +114,11 @@ class DrainRound:
         await self._work_on(record.drain, service)
         return self._is_at_work()
 
+    @property
+    def drain(self) -> Drain | None:
+        """The drain as this round has left it; None if there is none."""
+        return self._record.drain
+
     def _is_at_work(self) -> bool:
         drain = self._record.drain
         return drain is not None and not drain.is_over
@@ -271,7 +276,7 @@ class DrainRound:
             for uuid, one in sight.instances.items()
             if known[uuid].state in {MoveState.WAITING, MoveState.FAILED}
         ]
-        plans = plan_drain(self._record, drain, staying, self._parts.joint)
+        plans = await plan_drain(self._record, drain, staying, self._parts.joint)
         for plan in plans:
             if plan.instance.uuid not in is_due or plan.waits:
                 continue

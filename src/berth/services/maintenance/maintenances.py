@@ -108,7 +108,8 @@ class Maintenances:
         await self._follower.catch_up()
         record = Maintenance(host, REASON, started_at_s=now_s)
         instances = await instances_on(self._ledger, host)
-        return plan_drain(record, _drain(order, Caller("", "", ""), now_s), instances, self._joint)
+        drain = _drain(order, Caller("", "", ""), now_s)
+        return await plan_drain(record, drain, instances, self._joint)
 
     async def drain(self, host: str, order: DrainOrder, caller: Caller) -> Maintenance:
         """Disable a host and have its servers moved; a further call continues with the new order.

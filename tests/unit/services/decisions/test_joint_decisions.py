@@ -1,5 +1,6 @@
 """Decisions on the moves of several instances together."""
 
+import asyncio
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from berth.domain.ledger.write import Put
 from berth.services.decisions.joint_decisions import JointDecisions
 from berth.services.servers.moves import MoveTarget, request_to_move
 from berth.testing.builders import make_flavor, make_request
-from tests.unit.services.wiring import Desk, Fleet, open_desk, order_of
+from tests.unit.services.wiring import Desk, Fleet, open_desk, order_of, running
 
 
 async def placed(
@@ -57,11 +58,11 @@ async def test_each_decision_sees_the_earlier_ones_and_the_table_does_not_change
     table = desk.replica.hosts
     before = (table.version, [desk.used(number) for number in (1, 2, 3)])
     joint = JointDecisions(desk.decision_service, desk.replica)
-    found = dict(joint.decide([moving(one) for one in going]))
+    found = dict(await joint.decide([moving(one) for one in going]))
     assert sorted(hosts_of(going, found), key=str) == ["host-2", "host-3"]
     assert (table.version, [desk.used(number) for number in (1, 2, 3)]) == before
     assert int(np.sum(table.num_instances)) == 4
-    again = dict(joint.decide([moving(one) for one in going]))
+    again = dict(await joint.decide([moving(one) for one in going]))
     assert hosts_of(going, again) == hosts_of(going, found)
 
 
@@ -77,7 +78,7 @@ async def test_a_refused_instance_is_tried_first() -> None:
     await placed(desk, 3, "host-2")
     await placed(desk, 4, "host-3", vcpus=3, group="apart")
     joint = JointDecisions(desk.decision_service, desk.replica)
-    found = dict(joint.decide([moving(large), moving(small)]))
+    found = dict(await joint.decide([moving(large), moving(small)]))
     assert hosts_of([large, small], found) == ["host-3", "host-2"]
 
 
@@ -91,5 +92,24 @@ async def test_members_of_a_group_stay_apart_in_one_plan() -> None:
     for number, host in ((3, "host-2"), (4, "host-3")):
         await placed(desk, number, host, group="pairs")
     joint = JointDecisions(desk.decision_service, desk.replica)
-    found = dict(joint.decide([moving(one) for one in going]))
+    found = dict(await joint.decide([moving(one) for one in going]))
     assert sorted(hosts_of(going, found), key=str) == ["host-2", "host-3"]
+
+
+async def test_other_work_goes_on_between_decisions_and_sees_no_trials() -> None:
+    """A task that runs meanwhile finds the table as it is without the plan."""
+    desk = await open_desk(Fleet(hosts=3))
+    going = [await placed(desk, number, "host-1") for number in range(1, 6)]
+    before = [desk.used(number) for number in (1, 2, 3)]
+    seen: list[list[dict[str, int]]] = []
+
+    async def watch() -> None:
+        while True:
+            seen.append([desk.used(number) for number in (1, 2, 3)])
+            await asyncio.sleep(0)
+
+    async with running(watch):
+        joint = JointDecisions(desk.decision_service, desk.replica)
+        await joint.decide([moving(one) for one in going])
+    assert len(seen) >= len(going)
+    assert all(one == before for one in seen)

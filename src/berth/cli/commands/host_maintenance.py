@@ -1,0 +1,229 @@
+"""`berth host drain`, `maintain`, `resume` and `maintenance`: work on hosts that are up."""
+
+import time
+
+import click
+
+from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment
+from berth.cli.drain_progress import follow, server_text, summary
+from berth.cli.failures import ExitCode, end_with
+from berth.cli.moments import FORM, moment_s, moment_text
+from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
+from berth.domain.compute.maintenance import PARALLEL_MAX
+
+_PATH = "/berth/v1/hosts"
+_LEFT = ("blocked", "failed", "waiting")
+# The exit code of a command that Ctrl-C ended, as in shells.
+_INTERRUPTED = 130
+
+_reason_option = click.option("--reason", help="Reason, stored with the disabled service.")
+
+
+@click.command("drain")
+@click.argument("host")
+@click.option(
+    "--migrate",
+    type=click.Choice(["live", "cold", "shelve"]),
+    default="live",
+    show_default=True,
+    help="How servers that run are moved. With live, servers that are off are moved cold.",
+)
+@click.option(
+    "--parallel",
+    type=click.IntRange(1, PARALLEL_MAX),
+    default=1,
+    show_default=True,
+    help="Number of servers that move at once.",
+)
+@click.option("--deadline", metavar="T", help=f"Begin no move after T: {FORM}.")
+@click.option("--include-locked", is_flag=True, help="Move locked servers as well.")
+@_reason_option
+@click.option("--dry-run", is_flag=True, help="Only show the plan, and what would not fit and why.")
+@click.option("--stop", is_flag=True, help="Stop the drain; moves in progress end.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Show the progress.")
+@json_option
+@connected
+def drain(
+    api: ApiConnection,
+    *,
+    host: str,
+    migrate: str,
+    parallel: int,
+    deadline: str | None,
+    include_locked: bool,
+    reason: str | None,
+    dry_run: bool,
+    stop: bool,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    """Disable HOST, and move its servers to other hosts.
+
+    All destinations are chosen together. The schedulers carry the drain out, so Ctrl-C only ends
+    the display. A stopped or ended drain continues when the command is repeated. Exits with 1 if
+    servers are left.
+    """
+    path = f"{_PATH}/{segment(host)}/drain"
+    if dry_run:
+        query = {"migrate": migrate, "moves_locked": str(include_locked).lower()}
+        _print_plan(api.get(path, **query), as_json=as_json)
+        return
+    if stop:
+        _print_outcome(api.ask("DELETE", path), as_json=as_json)
+        return
+    body: Json = {"migrate": migrate, "parallel": parallel, "moves_locked": include_locked}
+    body["reason"] = reason
+    if deadline is not None:
+        body["deadline_s"] = moment_s(deadline, "--deadline", time.time())
+    begun = api.post(path, body)
+    if not wait:
+        _print_outcome(begun, as_json=as_json)
+        return
+    found = _followed(api, host, as_json=as_json)
+    _print_outcome(found, as_json=as_json)
+    if part(found, "drain").get("state") != "drained":
+        end_with(ExitCode.FAILED)
+
+
+def _followed(api: ApiConnection, host: str, *, as_json: bool) -> Json:
+    """Wait for the end of a drain, and return the maintenance; Ctrl-C ends the command."""
+    try:
+        return follow(api, host, quiet=as_json)
+    except KeyboardInterrupt:
+        click.echo(
+            f"\nThe drain of {host} goes on. `berth host maintenance {host}` shows it, "
+            f"`berth host drain {host} --stop` stops it.",
+            err=True,
+        )
+        raise click.exceptions.Exit(_INTERRUPTED) from None
+
+
+@click.command("maintain")
+@click.argument("host")
+@click.option("--until", metavar="T", help=f"Enable the host again at T: {FORM}.")
+@_reason_option
+@json_option
+@connected
+def maintain(
+    api: ApiConnection, *, host: str, until: str | None, reason: str | None, as_json: bool
+) -> None:
+    """Keep HOST disabled until a time, or until `berth host resume`; its servers stay.
+
+    At the time the host gets back the state that it had before. A drain of the host is not
+    affected, but ends with the maintenance.
+    """
+    until_s = None if until is None else moment_s(until, "--until", time.time())
+    body = {"until_s": until_s, "reason": reason}
+    _print_outcome(api.put(f"{_PATH}/{segment(host)}/maintenance", body), as_json=as_json)
+
+
+@click.command("resume")
+@click.argument("host")
+@connected
+def resume(api: ApiConnection, *, host: str) -> None:
+    """Enable HOST again, and end its maintenance and its drain.
+
+    Moves in progress end as they would have. Servers that have moved stay where they are.
+    """
+    api.delete(f"{_PATH}/{segment(host)}/maintenance")
+    print_line(f"{host} is enabled")
+
+
+@click.command("maintenance")
+@click.argument("host", required=False)
+@json_option
+@connected
+def show_maintenance(api: ApiConnection, *, host: str | None, as_json: bool) -> None:
+    """Show the maintenance of HOST with its drain, or list all hosts in maintenance."""
+    if host is not None:
+        found = api.get(f"{_PATH}/{segment(host)}/maintenance")
+        if as_json:
+            print_json(found)
+            return
+        _print_one(found)
+        return
+    listed = api.get("/berth/v1/maintenances")
+    if as_json:
+        print_json(listed)
+        return
+    table = [
+        (
+            one["host"],
+            one["reason"],
+            moment_text(one["until_s"]),
+            part(one, "drain").get("state"),
+            summary(part(one, "drain")) if one["drain"] else None,
+        )
+        for one in rows(listed, "maintenances")
+    ]
+    if not table:
+        print_line("no host is in maintenance")
+        return
+    print_table(("Host", "Reason", "Until", "Drain", "Servers"), table, wrap=("Reason",))
+
+
+def _print_one(found: Json) -> None:
+    drain = part(found, "drain")
+    fields: Json = {
+        "host": found["host"],
+        "reason": found["reason"],
+        "until": moment_text(found["until_s"]),
+    }
+    if drain:
+        fields |= {
+            "drain": drain["state"],
+            "message": drain["message"] or None,
+            "migrate": drain["migrate"],
+            "parallel": drain["parallel"],
+            "deadline": moment_text(drain["deadline_s"]),
+            "servers": summary(drain),
+        }
+    print_fields(fields)
+    servers = rows(drain, "servers") if drain else []
+    if servers:
+        _print_servers(servers)
+
+
+def _print_servers(servers: list[Json]) -> None:
+    table = [
+        (
+            one["name"],
+            one["instance_uuid"],
+            one["state"],
+            one["method"],
+            one["destination"],
+            one["attempts"],
+            one["request_id"],
+            one["reason"],
+        )
+        for one in servers
+    ]
+    columns = ("Server", "ID", "State", "Method", "To", "Failures", "Request", "Reason")
+    print_table(columns, table, title="Servers", right=("Failures",), wrap=("Reason",))
+
+
+def _print_plan(plan: Json, *, as_json: bool) -> None:
+    if as_json:
+        print_json(plan)
+        return
+    for server in rows(plan, "servers"):
+        print_line(f"{server['instance_uuid']} {server['name']}: {server_text(server)}")
+    print_line(f"{plan['fits']} of {plan['total']} servers would leave {plan['host']}")
+
+
+def _print_outcome(found: Json, *, as_json: bool) -> None:
+    """Print the state of a maintenance, and the servers that are left with their reasons."""
+    if as_json:
+        print_json(found)
+        return
+    host, drain = found["host"], part(found, "drain")
+    until = moment_text(found["until_s"])
+    if not drain:
+        print_line(f"{host} is disabled " + (f"until {until}" if until else "until it is resumed"))
+        return
+    message = f" ({drain['message']})" if drain["message"] else ""
+    print_line(f"{host}: drain {drain['state']}{message}; {summary(drain)}")
+    for server in rows(drain, "servers"):
+        if server["state"] in _LEFT and server["reason"]:
+            why = f"; see `berth explain {server['request_id']}`" if server["request_id"] else ""
+            print_line(f"  {server['instance_uuid']} {server['name']}: {server_text(server)}{why}")
