@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -61,7 +61,7 @@ def _is_over(drain: Json) -> bool:
 
 
 @contextmanager
-def _shown(*, quiet: bool) -> Iterator[Callable[[Json], None]]:
+def _shown(*, quiet: bool) -> Generator[Callable[[Json], None]]:
     """Yield the function that shows the present state of a drain."""
     if quiet:
         yield lambda _: None

@@ -189,7 +189,7 @@ class Maintenances:
             if service is None:
                 raise NotFoundError("compute service", host)
             enabled = replace(service, disabled=False, disabled_reason=None)
-            over = [] if record is None else ending_of(record, self._clock.now_s())
+            over: Sequence[Write] = () if record is None else ending_of(record, self._clock.now_s())
             return (Guard(service_guard(host), seen), Put(enabled), *over)
 
         await save_guarded(self._ledger, maintenance_guard(host), read)
