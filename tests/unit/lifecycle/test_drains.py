@@ -19,6 +19,7 @@ from berth.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from berth.domain.ledger.write import Put
 from berth.ports.ledger import InstanceQuery
 from berth.services.maintenance.maintenances import DrainOrder
+from berth.services.servers.moves import MoveTarget
 from tests.unit.lifecycle.town import BIG, Town, caller, open_town
 from tests.unit.lifecycle.upkeep import HOST, OPERATOR, Upkeep, create_on
 from tests.unit.services.wiring import running
@@ -302,6 +303,22 @@ async def test_an_unconfirmed_resize_keeps_a_host_from_being_empty() -> None:
     await upkeep.drain()
     await upkeep.work()
     assert (await upkeep.done()).state is DrainState.DRAINED
+
+
+async def test_an_incomplete_drain_is_complete_once_an_operator_has_emptied_the_host() -> None:
+    """The drain need not be repeated for that."""
+    town = await open_town()
+    vm = await create_on(town, 1)
+    await town.operations.lock(vm.uuid, None, caller())
+    upkeep = Upkeep(town)
+    await upkeep.drain()
+    await upkeep.work(30.0)
+    assert (await upkeep.done()).state is DrainState.INCOMPLETE
+    await town.operations.live_migrate(vm.uuid, MoveTarget(), caller(2))
+    await upkeep.work(60.0)
+    drain = await upkeep.done()
+    assert (drain.state, drain.message) == (DrainState.DRAINED, "")
+    assert drain.moves[0].reason == "left the host otherwise"
 
 
 async def test_enabling_the_service_stops_a_drain() -> None:

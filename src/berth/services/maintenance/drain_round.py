@@ -133,6 +133,9 @@ class DrainRound:
             drain = stopped_drain(drain, "the compute service was enabled", self._now_s)
         if drain.state is DrainState.RUNNING:
             drain = await self._advance(drain, sight, service)
+        elif drain.state is DrainState.INCOMPLETE and not _left_in(drain):
+            # An operator has moved the servers that were left.
+            drain = self._drained(drain)
         if self._record.is_ending and drain.is_over:
             ended = replace(self._record, drain=drain)
             await self._save(ended, *ending_of(ended, self._now_s), removes=True)
@@ -327,9 +330,9 @@ class DrainRound:
         """Return the drain, ended if nothing is left to do."""
         if drain.in_state(MoveState.MOVING):
             return drain
-        left = drain.in_state(MoveState.WAITING, MoveState.BLOCKED, MoveState.FAILED)
+        left = _left_in(drain)
         if not left:
-            return replace(drain, state=DrainState.DRAINED, message="", ended_at_s=self._now_s)
+            return self._drained(drain)
         if self._is_late(drain):
             message = f"the deadline has passed; {_servers(left)} left"
         elif drain.deadline_s is None and not self._has_more_to_try(drain):
@@ -337,6 +340,9 @@ class DrainRound:
         else:
             return drain
         return replace(drain, state=DrainState.INCOMPLETE, message=message, ended_at_s=self._now_s)
+
+    def _drained(self, drain: Drain) -> Drain:
+        return replace(drain, state=DrainState.DRAINED, message="", ended_at_s=self._now_s)
 
     @staticmethod
     def _has_more_to_try(drain: Drain) -> bool:
@@ -438,6 +444,11 @@ def _with(drain: Drain, move: ServerMove) -> Drain:
         one for one in drain.moves if one.instance_uuid != move.instance_uuid
     ]
     return replace(drain, moves=_in_order([*others, move]))
+
+
+def _left_in(drain: Drain) -> int:
+    """Return the number of servers that have not moved and are not moving."""
+    return drain.in_state(MoveState.WAITING, MoveState.BLOCKED, MoveState.FAILED)
 
 
 def _servers(number: int) -> str:
