@@ -8,8 +8,8 @@ altered, inserted, removed or moved without changing the hashes of all entries a
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Final, NamedTuple, cast
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, NamedTuple, cast
 
 FIRST_HASH: Final = "0" * 64
 """The hash before the first entry."""
@@ -173,6 +173,31 @@ def chain(head: AuditHead, entries: Iterable[AuditEntry]) -> AuditBlock:
 def head_of(block: AuditBlock) -> AuditHead:
     """Return the head of a chain whose last block is this one."""
     return AuditHead(block.last, block.hashes[-1])
+
+
+def storable(entry: AuditEntry) -> AuditEntry:
+    """Return an entry whose texts are valid Unicode, with escapes for what is not.
+
+    Names of files and hosts that are not UTF-8 contain lone surrogates, which no ledger stores.
+    """
+    changed: dict[str, Any] = {}
+    for name in _FIELDS:
+        value: object = getattr(entry, name)
+        clean = _storable_value(value)
+        if clean != value:
+            changed[name] = clean
+    return replace(entry, **changed) if changed else entry
+
+
+def _storable_value(value: object) -> object:
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode(errors="backslashreplace").decode()
+    if isinstance(value, tuple):
+        return tuple(map(_storable_value, cast("tuple[object, ...]", value)))
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, object]", value).items()
+        return {_storable_value(name): _storable_value(one) for name, one in items}
+    return value
 
 
 class ChainFault(NamedTuple):

@@ -13,6 +13,7 @@ from berth.domain.ledger.audit_trail import (
     AuditHead,
     chain,
     head_of,
+    storable,
 )
 from berth.domain.ledger.record import Kind
 from berth.domain.ledger.write import Add, Committed, Remove, Unit
@@ -79,7 +80,7 @@ class AuditRecorder:
                 self._telemetry.warning("audit_entries_dropped", waiting=len(self._queue))
             self._lost += 1
             return
-        self._queue.append(entry)
+        self._queue.append(storable(entry))
         self._has_entries.set()
 
     async def run(self) -> None:

@@ -288,3 +288,21 @@ def test_an_entry_is_found_by_its_number() -> None:
         assert await audit_entry(ledger, 8) is None
 
     run_virtually(main)
+
+
+def test_texts_that_are_not_unicode_do_not_stop_the_log() -> None:
+    """Lone surrogates, as in names that are not UTF-8, are stored as escapes."""
+
+    async def main() -> None:
+        ledger = MemoryLedger()
+        log = recorder(ledger)
+        odd = "caf\udce9"
+        log.note(AuditEntry(1, "policy_changed", roles=(odd,), details={odd: odd, "path": "é"}))
+        log.note(entry("b"))
+        await log.flush()
+        first, second = (one.entry for one in await stored(ledger))
+        assert first.roles == ("caf\\udce9",)
+        assert first.details == {"caf\\udce9": "caf\\udce9", "path": "é"}
+        assert second.operation == "b"
+
+    run_virtually(main)
