@@ -16,6 +16,7 @@ ROUTE: Final = "berth.route"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER_ROUTE: Final = "other"
 """The route of requests whose path no operation has."""
+_NOT_IMPLEMENTED: Final = 501
 _NS_PER_S: Final = 1_000_000_000
 
 
@@ -72,9 +73,9 @@ class Observed:
 class RequestMetrics:
     """Counts and times requests.
 
-    Requests are counted by method, route and status class, and timed by route. The route is the
-    path template of the operation or, if there is none, `other`; this bounds the number of label
-    values.
+    Requests are counted by method, route and status class (or 501), and timed by route. The route
+    is the path template of the operation or, if there is none, `other`; this bounds the number of
+    label values.
 
     Args:
         metrics: receives the counts and the durations.
@@ -87,9 +88,17 @@ class RequestMetrics:
         """See `RequestWatcher.ended`."""
         method, route = scope["method"], scope.get(ROUTE, OTHER_ROUTE)
         # Unknown methods share one label, so clients cannot create arbitrarily many labels.
-        labels = (method if method in _METHODS else OTHER_ROUTE, route, f"{status // 100}xx")
+        labels = (method if method in _METHODS else OTHER_ROUTE, route, _class_of(status))
         self._metrics.add(HTTP_REQUESTS, labels)
         self._metrics.observe(HTTP_SECONDS, duration_ns / _NS_PER_S, (route,))
+
+
+def _class_of(status: int) -> str:
+    """Return the label of a status: its class, but 501 itself.
+
+    Calls of features that Berth does not have must not look like failures.
+    """
+    return str(status) if status == _NOT_IMPLEMENTED else f"{status // 100}xx"
 
 
 class Traced:

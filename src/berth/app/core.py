@@ -27,8 +27,9 @@ from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.allocation_ratios import AllocationRatios, RatioSettings
 from berth.services.fleet.hosts import Hosts
 from berth.services.replica.follower import Follower
-from berth.services.replica.liveness import Liveness, SilenceRules
+from berth.services.replica.liveness import Liveness, SilenceRules, gateway_id
 from berth.services.replica.replica import Replica
+from berth.services.telemetry.capacity_gauges import CapacityGauges, CapacityRules
 from berth.services.telemetry.health import BrokerHealth, HostTableHealth, ProcessHealth
 
 _BUS_KEYS = "bus-keys"
@@ -108,6 +109,7 @@ async def open_core(settings: Settings, part: str) -> AsyncGenerator[Core]:
         parts = (clock, telemetry, policies, observation, ledger, audit_trail)
         core = _build(settings, part, *parts)
         core.health.further.append(core.liveness.read)
+        core.health.surveys.append(_capacity_gauges_of(core).read)
         try:
             yield core
         finally:
@@ -136,7 +138,7 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
     ratios = AllocationRatios(ledger=ledger, replica=replica, settings=own)
     messaging = _messaging_of(settings, part, clock, telemetry, observation)
     observer, rules = observation.observer, _silence_rules(settings, policies)
-    parts = (ledger, replica, clock, telemetry, ids.uuid())
+    parts = (ledger, replica, clock, telemetry, gateway_id(part, ids.uuid()))
     return Core(
         settings=settings,
         ledger=ledger,
@@ -169,6 +171,16 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
         liveness=Liveness(*parts, rules=rules, observer=observer),
         audit_trail=audit_trail,
     )
+
+
+def _capacity_gauges_of(core: Core) -> CapacityGauges:
+    policies = core.policies
+    rules = CapacityRules(
+        service_down_time_s=lambda: policies.policy.service_down_time_s,
+        default_zone=lambda: policies.policy.default_availability_zone,
+        flavors=core.settings.metrics.flavors,
+    )
+    return CapacityGauges(core.replica, core.decision_service, core.clock, rules)
 
 
 def _policies_of(settings: Settings) -> PolicySource:

@@ -42,6 +42,8 @@ Expiration = Annotated[float, Meta(ge=0, le=315_360_000)]
 # A float, and so any JSON reader, represents every integer up to this one exactly.
 Amount = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 Ratio = Annotated[float, Meta(ge=0, le=10_000)]
+WATCHED_FLAVORS_MAX: Final = 50
+"""Maximum number of flavors that metrics name."""
 # -1 is "no limit".
 QuotaLimit = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 MetadataLimit = Annotated[int, Meta(ge=-1, le=METADATA_ITEMS_MAX)]
@@ -550,6 +552,8 @@ class MetricsSettings:
     """Collect metrics, and serve them to administrators at /metrics of the API."""
     listen: Address | None = None
     """HOST:PORT that serves metrics and probes without authentication, in place of the API."""
+    flavors: Annotated[tuple[str, ...], Meta(max_length=WATCHED_FLAVORS_MAX)] = ()
+    """Names of the flavors whose slots are counted; by default up to 20 public ones."""
 
 
 @dataclass(frozen=True, slots=True)

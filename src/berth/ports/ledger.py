@@ -210,7 +210,7 @@ class HeartbeatReport:
     """The heartbeats that one gateway has received.
 
     Attributes:
-        gateway: the id of the gateway, a UUID that is new at each start of its process.
+        gateway: the id of the gateway, a text that is new at each start of its process.
         number: the Unix time of the report in milliseconds; higher in each report of the gateway.
         seen_s: the Unix time of the last heartbeat of each host that sent one recently.
     """

@@ -13,6 +13,8 @@ _SIZES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024
 # Bucket bounds in seconds for work on hosts: a live migration may take half an hour.
 _WORK: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 
+_BY_CLASS: Final = ("resource_class", "availability_zone")
+
 
 def _counter(name: str, text: str, *labels: str) -> Measure:
     return Measure(f"berth_{name}_total", MetricType.COUNTER, text, labels)
@@ -112,12 +114,60 @@ HEARTBEAT_AGE: Final = _gauge(
     "heartbeat_age_seconds", "Longest time since the last heartbeat among the hosts that are up."
 )
 INSTANCES: Final = _gauge("instances", "Instances by the status that clients see.", "state")
+SCHEDULERS: Final = _gauge(
+    "schedulers", "Schedulers that are alive: each shares a report through the ledger every 5 s."
+)
 PENDING: Final = _gauge("pending_requests", "Requests that are accepted but not yet decided.")
 PENDING_AGE: Final = _gauge("pending_age_seconds", "Age of the oldest pending request.")
 UNREPORTED_HOSTS: Final = _gauge(
     "hosts_unreported", "Hosts whose agents do not report their instances."
 )
 DOUBTED_HOSTS: Final = _gauge("hosts_doubted", "Hosts whose instance list is in doubt.")
+RESOURCE_INVENTORY: Final = _gauge(
+    "resource_inventory",
+    "Physical amount of the resource class on all hosts, in the unit of the class.",
+    *_BY_CLASS,
+)
+RESOURCE_RESERVED: Final = _gauge(
+    "resource_reserved", "Amount that hosts keep for themselves.", *_BY_CLASS
+)
+RESOURCE_CAPACITY: Final = _gauge(
+    "resource_capacity",
+    "Amount that servers may be given: what is not reserved, times the allocation ratio.",
+    *_BY_CLASS,
+)
+RESOURCE_USED: Final = _gauge(
+    "resource_used", "Amount that allocations in the ledger use.", *_BY_CLASS
+)
+RESOURCE_HELD: Final = _gauge(
+    "resource_held",
+    "Amount that this process holds for claims not yet confirmed, and for offers to parent zones.",
+    *_BY_CLASS,
+)
+RESOURCE_ALLOCATABLE: Final = _gauge(
+    "resource_allocatable",
+    "Amount neither used nor held on hosts that are enabled and up.",
+    *_BY_CLASS,
+)
+RESOURCE_LARGEST: Final = _gauge(
+    "resource_largest_slot",
+    "Largest amount that one server can still get of a single provider on a host that is enabled "
+    "and up.",
+    *_BY_CLASS,
+)
+RESOURCE_STRANDED: Final = _gauge(
+    "resource_stranded",
+    "Allocatable amount that remains if each host is filled with the watched flavor that uses most "
+    "of it. Child providers are not counted.",
+    *_BY_CLASS,
+)
+FLAVOR_SLOTS: Final = _gauge(
+    "flavor_slots",
+    "Further servers of a watched flavor that the scheduler would place; a lower bound for rules "
+    "that need more than 200 trial placements.",
+    "flavor",
+    "availability_zone",
+)
 CHILD_ZONES: Final = _gauge("child_zones", "Child zones by state.", "state")
 ZONE_INSTANCES_UNWANTED: Final = _gauge(
     "zone_instances_unwanted",
@@ -165,10 +215,20 @@ GAUGES: Final = (
     HOSTS_UNCERTAIN,
     HEARTBEAT_AGE,
     INSTANCES,
+    SCHEDULERS,
     PENDING,
     PENDING_AGE,
     UNREPORTED_HOSTS,
     DOUBTED_HOSTS,
+    RESOURCE_INVENTORY,
+    RESOURCE_RESERVED,
+    RESOURCE_CAPACITY,
+    RESOURCE_USED,
+    RESOURCE_HELD,
+    RESOURCE_ALLOCATABLE,
+    RESOURCE_LARGEST,
+    RESOURCE_STRANDED,
+    FLAVOR_SLOTS,
     CHILD_ZONES,
     ZONE_INSTANCES_UNWANTED,
     OFFERS_HELD,

@@ -92,6 +92,17 @@ async def test_requests_are_counted_by_template(stack: Stack) -> None:
     assert counted.format("other", 4, 1) in text
 
 
+async def test_a_missing_feature_is_counted_apart_from_failures(stack: Stack) -> None:
+    """A call that gets 501 is counted with that status, and not as 5xx."""
+    metrics = PrometheusMetrics()
+    async with client(watched(stack, metrics)) as http:
+        response = await http.get("/v2.1/os-volumes")
+    assert response.status_code == 501
+    text = (await metrics.expose()).decode()
+    assert 'status="501"} 1.0' in text
+    assert 'status="5xx"' not in text
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -122,7 +133,7 @@ async def test_nobody_makes_labels(stack: Stack, path: str, method: str) -> None
         "/v2.1/servers/{server_id}",
         "/placement/resource_providers/{uuid}",
     }
-    assert labels["status"].strip('"') in {"4xx", "5xx"}
+    assert labels["status"].strip('"') in {"4xx", "5xx", "501"}
 
 
 async def test_an_address_of_their_own_has_probes_and_nothing_else() -> None:

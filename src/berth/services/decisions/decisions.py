@@ -172,10 +172,10 @@ class DecisionService:
         )
         return TriedDecision.of(decision, found)
 
-    def capacity(self, request: Request) -> Capacity:
+    def capacity(self, request: Request, *, trials_max: int = _TRIALS_MAX) -> Capacity:
         """Return the remaining capacity for instances like those of the request.
 
-        The answer is partial if `_TRIALS_MAX` trial placements are not enough: most rules compute
+        The answer is partial if `trials_max` trial placements are not enough: most rules compute
         the number of instances, but some are evaluated again after each trial placement.
 
         Raises:
@@ -186,5 +186,5 @@ class DecisionService:
             request,
             self._policies.policy,
             now_s=self._clock.now_s(),
-            trials_max=_TRIALS_MAX,
+            trials_max=trials_max,
         )

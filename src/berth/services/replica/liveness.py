@@ -13,6 +13,7 @@ see docs/adr/0032-silence.md.
 """
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from berth.domain.errors import BerthError
 from berth.domain.uuids import named_uuid
 from berth.ports.clock import Clock
 from berth.ports.ledger import HeartbeatReport, HeartbeatStore
-from berth.ports.measures import HOSTS_UNCERTAIN
+from berth.ports.measures import HOSTS_UNCERTAIN, SCHEDULERS
 from berth.ports.observer import NO_OBSERVER, Observer
 from berth.ports.telemetry import Reading, Telemetry
 from berth.services.replica.clock_watch import LOOK_INTERVAL_S, ClockWatch
@@ -43,6 +44,10 @@ _MISSED_MAX: Final = 3
 _KEPT_S: Final = 3_600.0
 _MS_PER_S: Final = 1_000
 _DOWN_TIME_S: Final = 60.0
+_PART_END: Final = ":"
+
+SCHEDULING_PARTS: Final = frozenset({"scheduler", "up"})
+"""The kinds of processes that schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +70,45 @@ class _Source:
     Attributes:
         number: the number of its newest report.
         read_ticks_s: the time when that report was read, by the monotonic clock.
+        made_ticks_s: the time when that report was made; earlier only for reports that were old
+            when this process started.
         is_lost: whether its reports stopped, so that its hosts were given time to find another
             gateway.
     """
 
     number: int = 0
     read_ticks_s: float = 0.0
+    made_ticks_s: float = -math.inf
     is_lost: bool = False
+
+
+def gateway_id(part: str, uuid: str) -> str:
+    """Return the id under which a process shares heartbeats.
+
+    Args:
+        part: the kind of process (`scheduler`).
+        uuid: a UUID that is new at each start of the process.
+    """
+    return f"{part}{_PART_END}{uuid}"
+
+
+def _part_of(gateway: str) -> str:
+    # Earlier versions used the UUID alone.
+    part, end, _ = gateway.partition(_PART_END)
+    return part if end else ""
 
 
 class Liveness:
     """Knows when each host was last heard from, and whether its silence proves anything.
+
+    It also knows which schedulers are alive: they store reports even without heartbeats of hosts.
 
     Args:
         store: exchanges the heartbeats with other processes.
         replica: contains the host table.
         clock: provides the time of day and a monotonic counter.
         telemetry: receives failed exchanges, times that were not observed, and uncertainty.
-        gateway: the id of this process in the store; a UUID that is new at each start.
+        gateway: the id of this process in the store, from `gateway_id`.
         rules: the rules by which silence means that hosts are down.
         observer: counts the heartbeats.
 
@@ -171,15 +197,16 @@ class Liveness:
             UnavailableError: the store cannot be reached; the next exchange includes everything.
         """
         self._look()
-        # An empty report still shows that the gateway is running and would hear its hosts.
-        if self._heard_s:
+        # An empty report still shows that the gateway is running and would hear its hosts, or that
+        # the scheduler is running.
+        if self._heard_s or self._schedules:
             await self._save()
         known = {gateway: source.number for gateway, source in self._sources.items()}
         reports = await self._store.heartbeats({**known, self._gateway: self._number})
         self._look()
         before_ticks_s, ticks_s = self._exchanged_ticks_s, self._clocks.ticks_s()
         self._exchanged_ticks_s = ticks_s
-        if reports and before_ticks_s is not None:
+        if before_ticks_s is not None and any(report.seen_s for report in reports):
             self._end_hush()
         for report in reports:
             self._read(report, is_first=before_ticks_s is None)
@@ -207,7 +234,27 @@ class Liveness:
 
     def read(self) -> list[Reading]:
         """Return the gauge that says whether the fleet is uncertain."""
-        return [Reading(HOSTS_UNCERTAIN, float(self.silence.is_uncertain))]
+        return [
+            Reading(HOSTS_UNCERTAIN, float(self.silence.is_uncertain)),
+            Reading(SCHEDULERS, self.schedulers),
+        ]
+
+    @property
+    def schedulers(self) -> int:
+        """The number of schedulers that are alive, including this process if it is one.
+
+        While reports cannot be exchanged, the number stays as it was.
+        """
+        as_of_s = self._exchanged_ticks_s or 0.0
+        return self._schedules + sum(
+            _part_of(gateway) in SCHEDULING_PARTS
+            and not self._is_cut_off(source.made_ticks_s, as_of_s)
+            for gateway, source in self._sources.items()
+        )
+
+    @property
+    def _schedules(self) -> bool:
+        return _part_of(self._gateway) in SCHEDULING_PARTS
 
     def _is_cut_off(self, since_ticks_s: float, ticks_s: float) -> bool:
         return ticks_s - since_ticks_s > _MISSED_MAX * self.interval_s
@@ -231,7 +278,10 @@ class Liveness:
     def _read(self, report: HeartbeatReport, *, is_first: bool) -> None:
         source = self._sources.setdefault(report.gateway, _Source())
         source.number, source.is_lost = report.number, False
-        source.read_ticks_s = self._clocks.ticks_s()
+        source.read_ticks_s = source.made_ticks_s = self._clocks.ticks_s()
+        if is_first:
+            # Its process may have ended long ago; reports are kept for a day.
+            source.made_ticks_s -= max(0.0, self._clock.now_s() - report.number / _MS_PER_S)
         ahead_s = self._ahead_s(report, is_first=is_first)
         by_time: dict[float, list[str]] = defaultdict(list)
         for host, at_s in report.seen_s.items():
@@ -324,7 +374,8 @@ class Liveness:
         if step_s < 0 and self._number:
             # The numbers of reports are times and must increase, so this process takes a new id.
             self._sources[self._gateway] = _Source(self._number, is_lost=True)
-            self._gateway, self._number = named_uuid(f"{self._gateway} {self._number}"), 0
+            uuid = named_uuid(f"{self._gateway} {self._number}")
+            self._gateway, self._number = gateway_id(_part_of(self._gateway), uuid), 0
 
     def _judge(self) -> None:
         rules, before = self._rules, self.silence

@@ -10,6 +10,7 @@ from berth.domain.compute.lifecycle import STATUSES_SHOWN, status_shown
 from berth.domain.ledger.change import Change, Snapshot
 from berth.ports.ledger import InstanceQuery, RecordReader
 from berth.services.replica.replica import Replica
+from berth.tables.columnar.bitsets import Mask
 from berth.tables.host.hosts import HostTable
 
 OTHER: Final = "OTHER"
@@ -95,18 +96,22 @@ class InstanceStats(NamedTuple):
     errors: int
 
 
-def count_hosts(table: HostTable, now_s: float, service_down_time_s: float) -> HostStats:
-    """Return the counts of hosts as a decision at `now_s` (Unix seconds) would see them."""
+def usable_hosts(table: HostTable, now_s: float, service_down_time_s: float) -> Mask:
+    """Return, for each row, whether its host is enabled and up at `now_s` (Unix seconds): (N,)."""
     # A heartbeat from the future means a wrong clock. Filters also take the absolute value of the
     # age, so a host whose clock is far off is down.
     age_s = np.abs(now_s - table.last_seen_s)
-    fresh = ~table.forced_down & (age_s <= service_down_time_s)
-    enabled = table.alive & table.enabled
-    is_up = enabled & fresh
+    usable: Mask = table.alive & table.enabled & ~table.forced_down & (age_s <= service_down_time_s)
+    return usable
+
+
+def count_hosts(table: HostTable, now_s: float, service_down_time_s: float) -> HostStats:
+    """Return the counts of hosts as a decision at `now_s` (Unix seconds) would see them."""
+    is_up = usable_hosts(table, now_s, service_down_time_s)
     total = int(np.count_nonzero(table.alive))
     up = int(np.count_nonzero(is_up))
-    disabled = total - int(np.count_nonzero(enabled))
-    oldest_s = float(age_s[is_up].max()) if up else 0.0
+    disabled = total - int(np.count_nonzero(table.alive & table.enabled))
+    oldest_s = float(np.abs(now_s - table.last_seen_s[is_up]).max()) if up else 0.0
     return HostStats(total, up, total - up - disabled, disabled, oldest_s)
 
 

@@ -1,7 +1,7 @@
 """The health of a process and its gauges, which are read on demand."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -97,6 +97,7 @@ class ProcessHealth:
 
     Attributes:
         further: functions that return the gauges of other parts of the process.
+        surveys: coroutine functions that do the same, for gauges that take a while to compute.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class ProcessHealth:
             # scan all instances.
             follower.subscribers.append(self._shown)
         self.further: list[Callable[[], Sequence[Reading]]] = []
+        self.surveys: list[Callable[[], Awaitable[Sequence[Reading]]]] = []
 
     async def problems(self) -> list[str]:
         """Return the reasons why the process is not ready, or an empty list if it is ready.
@@ -159,6 +161,8 @@ class ProcessHealth:
         # These need no ledger, so they are read even when it does not answer.
         for read in self.further:
             readings += read()
+        for survey in self.surveys:
+            readings += await survey()
         if self._fleet is not None:
             readings += self._of_fleet(self._fleet)
             if version is not None:

@@ -66,6 +66,7 @@ class HostTable:
         version: the ledger version that the table reflects.
         journal: the changed rows, for caches derived from the table.
         traits: the set of traits of each row.
+        held_by_row: the amounts on hold by row and class; rows without a hold are missing.
         zones: the set of availability zones of each row.
         services: the compute services by host name.
         host_names: the service host name and node of each row, and the rows of each name and node.
@@ -77,8 +78,7 @@ class HostTable:
         trees: the child providers of hosts.
         membership_epoch: the number of times that a host was added, removed or renamed, which
             changes the ranks of other hosts.
-        caches: values that other modules derive from the table, by module. They are stored here so
-            that they are discarded with the table.
+        caches: values that other modules derive from the table; they are discarded with it.
     """
 
     def __init__(self) -> None:
@@ -91,6 +91,7 @@ class HostTable:
         self.server_groups: dict[str, ServerGroup] = {}
         self._columns = HostColumns(_FIRST_ROWS)
         self._stock = Stock(_FIRST_ROWS)
+        self.held_by_row = self._stock.held_by_row
         self._rows = 0
         self._uuids = HostUuids(_FIRST_ROWS)
         self.host_names = HostNames(_FIRST_ROWS)

@@ -95,6 +95,11 @@ class Stock:
         """Return the amounts that are on hold on a row, by class."""
         return dict(self._held.get(row, {}))
 
+    @property
+    def held_by_row(self) -> Mapping[int, Mapping[str, int]]:
+        """The amounts on hold by row and class; rows without a hold are missing."""
+        return self._held
+
     def hold(self, row: int, amounts: Mapping[str, int]) -> None:
         """Count amounts as used in addition to those that the ledger reports."""
         held = self._held.get(row)

@@ -87,6 +87,11 @@ class Trees:
         """Return the provider in a slot, as the ledger reports it."""
         return self._known[self._uuids[slot]]
 
+    @property
+    def held_by_slot(self) -> Mapping[int, Mapping[str, int]]:
+        """The amounts on hold by slot and class; slots without a hold are missing."""
+        return self._stock.held_by_row
+
     def used(self, slot: int) -> dict[str, int]:
         """Return the used amounts of a slot by class, including holds and without zeros."""
         return self._stock.used(slot)

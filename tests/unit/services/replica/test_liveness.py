@@ -8,7 +8,7 @@ import pytest
 
 from berth.domain.errors import UnavailableError
 from berth.ports.ledger import HeartbeatReport
-from berth.services.replica.liveness import Liveness
+from berth.services.replica.liveness import Liveness, gateway_id
 from berth.testing.builders import make_uuid
 from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, running
@@ -51,6 +51,12 @@ def liveness_of(desk: Desk, number: int = 1, clock: VirtualClock | None = None) 
     """Return the liveness of a process with an id of its own."""
     parts = (desk.ledger, desk.replica, clock or desk.clock, desk.told)
     return Liveness(*parts, make_uuid("gateway", number))
+
+
+def process_of(desk: Desk, part: str, number: int, clock: VirtualClock | None = None) -> Liveness:
+    """Return the liveness of a process of a kind."""
+    parts = (desk.ledger, desk.replica, clock or desk.clock, desk.told)
+    return Liveness(*parts, gateway_id(part, make_uuid("gateway", number)))
 
 
 def up(desk: Desk, clock: VirtualClock | None = None) -> list[str]:
@@ -255,7 +261,7 @@ async def test_hosts_that_fall_silent_at_once_are_uncertain_until_they_report() 
         await asyncio.sleep(90)
         assert liveness.is_uncertain()
         assert str(liveness.silence) == "3 of 4 hosts fell silent at the same time"
-        assert [one.value for one in liveness.read()] == [1.0]
+        assert [one.value for one in liveness.read()] == [1.0, 0]
         async with beating(liveness, HOSTS[1]):
             await asyncio.sleep(1)
             assert not liveness.is_uncertain()
@@ -280,3 +286,68 @@ async def test_after_a_hush_every_host_has_an_interval() -> None:
         liveness.note(HOSTS[2])
         assert up(desk) == [*HOSTS]
         assert not liveness.is_uncertain()
+
+
+async def test_every_process_knows_the_live_schedulers() -> None:
+    """Schedulers count while they share reports, without any host; APIs do not count."""
+    desk = await open_desk(Fleet(hosts=0))
+    api, scheduler = process_of(desk, "api", 1), process_of(desk, "scheduler", 2)
+    whole = process_of(desk, "up", 3)
+    async with running(api.run):
+        async with running(scheduler.run):
+            async with running(whole.run):
+                await asyncio.sleep(20)
+                assert (api.schedulers, scheduler.schedulers, whole.schedulers) == (2, 2, 2)
+            await asyncio.sleep(40)
+            assert (api.schedulers, scheduler.schedulers) == (1, 1)
+        await asyncio.sleep(40)
+        assert api.schedulers == 0
+
+
+async def test_schedulers_that_died_before_a_process_started_do_not_count() -> None:
+    """The reports of earlier schedulers are kept for a day, but their processes are gone."""
+    desk = await open_desk()
+    await process_of(desk, "scheduler", 1).share()
+    await asyncio.sleep(60)
+    await process_of(desk, "scheduler", 2).share()
+    late = process_of(desk, "api", 3)
+    await late.share()
+    assert late.schedulers == 1
+
+
+async def test_an_outage_of_the_ledger_ends_no_scheduler() -> None:
+    """A process that cannot read reports keeps the last number of schedulers."""
+    desk = await open_desk()
+    store = Outage(desk)
+    api = Liveness(
+        store, desk.replica, desk.clock, desk.told, gateway_id("api", make_uuid("gateway", 1))
+    )
+    async with running(api.run, process_of(desk, "scheduler", 2).run):
+        await asyncio.sleep(20)
+        store.is_away = True
+        await asyncio.sleep(100)
+        assert api.schedulers == 1
+
+
+async def test_a_scheduler_whose_clock_is_set_back_counts_once() -> None:
+    """A scheduler takes a new id when its clock is set back, and its former one ends."""
+    desk, clock = await open_desk(), SteppedClock()
+    api, scheduler = process_of(desk, "api", 1), process_of(desk, "scheduler", 2, clock)
+    async with running(api.run, scheduler.run):
+        await asyncio.sleep(20)
+        clock.step_s = -3_600.0
+        await asyncio.sleep(30)
+        assert (api.schedulers, scheduler.schedulers) == (1, 1)
+
+
+async def test_reports_of_schedulers_do_not_say_that_hosts_are_heard() -> None:
+    """While no host can reach a gateway, hosts stay up although a scheduler shares its reports."""
+    desk = await open_four()
+    gateway, scheduler = liveness_of(desk, 1), process_of(desk, "scheduler", 2)
+    async with running(gateway.run, scheduler.run):
+        async with beating(gateway, *HOSTS):
+            await asyncio.sleep(30)
+        await asyncio.sleep(300)
+        async with beating(gateway, "host-1"):
+            await asyncio.sleep(30)
+            assert up(desk) == [*HOSTS]

@@ -12,7 +12,9 @@ from berth.domain.errors import UnavailableError
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Put
 from berth.ports.measures import GAUGES, KEYSTONE_UP
+from berth.services.decisions.decisions import DecisionService
 from berth.services.replica.follower import Follower
+from berth.services.telemetry.capacity_gauges import CapacityGauges, CapacityRules
 from berth.services.telemetry.health import (
     BrokerHealth,
     HostTableHealth,
@@ -21,7 +23,7 @@ from berth.services.telemetry.health import (
 )
 from berth.services.tracking import InstanceTracker, LedgerView
 from berth.services.zoning.children.zone_watch import WatchSettings, ZoneWatch
-from berth.testing.builders import make_instance, make_request
+from berth.testing.builders import make_flavor, make_instance, make_request
 from berth.testing.virtual_time import run_virtually
 from tests.unit.services.wiring import Desk, open_desk, order_of
 from tests.unit.services.zoning.zone_harness import InProcessZones, ZoneServices
@@ -175,6 +177,10 @@ def test_every_gauge_is_read() -> None:
         )
         health.further += [tracker.read, house.held.read, house.withdrawals.read, watch.read]
         health.further.append(desk.liveness.read)
+        desk.replica.flavors["1"] = make_flavor(1)
+        rules = CapacityRules(lambda: 60.0, lambda: "nova")
+        decisions = DecisionService(desk.replica, desk.policies, desk.clock)
+        health.surveys.append(CapacityGauges(desk.replica, decisions, desk.clock, rules).read)
         readings = [*await health.read(), *await SessionHealth([], desk.clock).read()]
         # `tests/unit/api/auth/test_keystone.py` reads the gauge of the mode keystone.
         assert {one.measure for one in readings} == set(GAUGES) - {KEYSTONE_UP}
