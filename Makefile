@@ -17,6 +17,7 @@ TEMPEST := .venv-tempest
 RALLY := .venv-rally
 DIST := dist
 KERNEL_GUEST := .cache/kernel-guest
+PROMETHEUS := .cache/prometheus
 INTERPRETER := $(VENV)/.interpreter
 DEPENDENCIES := $(VENV)/.dependencies
 INSTALLED := $(VENV)/.installed
@@ -36,7 +37,7 @@ SLOW := $(wildcard tests/integration tests/conformance tests/differential tests/
 SLOW_WORKERS ?= $(if $(filter auto,$(WORKERS)),$(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2))),$(WORKERS))
 
 # What the slow tests need; whatever cannot be had is said, and they do without.
-PREPARED := kernel nova placement-peer clients keystone tempest rally guests
+PREPARED := kernel nova placement-peer clients keystone tempest rally prometheus guests
 
 # The nightly form of the differential tests: how many cases or queries, and which.
 CASES ?= 5000
@@ -67,7 +68,7 @@ endef
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages openb dist nova placement-peer clients keystone tempest rally differential differential-placement \
-	conformance-placement fuzz demo demo-zones bench lock fmt clean virt-packages stub-guest kernel-guest guests FORCE
+	conformance-placement fuzz demo demo-zones bench lock fmt clean virt-packages stub-guest kernel-guest guests prometheus FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -327,6 +328,21 @@ guests: $(INSTALLED) ## virt-packages and kernel-guest, where they can be had; t
 	@$(MAKE) -s virt-packages </dev/null \
 		|| echo "Not every kind of real guest can be started, see above; tests of the others are skipped." >&2
 	@! command -v qemu-system-x86_64 >/dev/null || $(MAKE) -s kernel-guest
+
+# Prometheus and promtool, out of a package that is downloaded and not installed. It is renamed when it
+# is complete, so that no test starts half a program.
+$(PROMETHEUS)/usr/bin/prometheus:
+	$(say) peer "$(PROMETHEUS), of Debian's package"
+	@rm -rf $(PROMETHEUS) $(PROMETHEUS).new && mkdir -p $(PROMETHEUS).new
+	@cd $(PROMETHEUS).new && { $(APT_DOWNLOAD) || { $(APT_GET) update && $(APT_DOWNLOAD); }; } \
+		&& dpkg -x prometheus_*.deb . && rm prometheus_*.deb
+	@mv $(PROMETHEUS).new $(PROMETHEUS)
+
+APT_DOWNLOAD = $(APT_GET) -o APT::Sandbox::User=root download prometheus
+
+prometheus: ## unpack Prometheus, which tests alerts and dashboards (apt-get, nothing is installed); tests do without
+	@{ command -v prometheus && command -v promtool; } >/dev/null || $(MAKE) -s $(PROMETHEUS)/usr/bin/prometheus \
+		|| echo "No Prometheus, so alerts and dashboards are not tried; see the error above." >&2
 
 stub-guest: $(INSTALLED) ## assemble the stub guest, with binutils, after a change of its source
 	$(say) assemble "src/berth/adapters/virt/stub_guest"

@@ -21,7 +21,8 @@ class MetricType(StrEnum):
 class Measure:
     """The declaration of a metric: its name, its type, its help text and its label names.
 
-    `bounds` are the ascending bucket bounds of a histogram, in the unit of the metric.
+    `bounds` are the ascending bucket bounds of a histogram, in the unit of the metric. `unit` and
+    `note` are for the reference: the unit in words, and what the help text leaves out, in Markdown.
     """
 
     name: str
@@ -29,6 +30,8 @@ class Measure:
     text: str
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
+    unit: str = ""
+    note: str = ""
 
 
 class Telemetry(Protocol):

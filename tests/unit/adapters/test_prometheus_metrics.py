@@ -1,7 +1,6 @@
 """Metrics in the exposition format of Prometheus."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -68,17 +67,6 @@ async def test_gauges_are_read_when_somebody_looks() -> None:
     assert looks == 0
     assert (await samples_of(metrics))["berth_hosts", ("up",)] == 1
     assert (await samples_of(metrics))["berth_hosts", ("up",)] == 2
-
-
-def test_the_guide_has_a_row_for_each_measure() -> None:
-    """The monitoring guide lists every measure with its type and labels."""
-    guide = Path(__file__).parents[3] / "docs" / "guides" / "monitoring.md"
-    rows = [line.split("|") for line in guide.read_text().splitlines()]
-    listed = {row[1].strip("` "): row for row in rows if len(row) > 5 and "`berth_" in row[1]}
-    assert set(listed) == {measure.name for measure in (*COUNTED, *GAUGES)}
-    for measure in (*COUNTED, *GAUGES):
-        assert listed[measure.name][2].strip() == str(measure.shape)
-        assert all(f"`{label}`" in listed[measure.name][4] for label in measure.labels)
 
 
 def test_names_say_shape_and_unit() -> None:
