@@ -74,7 +74,7 @@ class PrometheusMetrics:
         found = series.get(labels)
         if found is None:
             labels = self._bounded(len(series), labels)
-            found = series.setdefault(labels, _Observed([0] * (len(measure.bounds) + 1)))
+            found = series.setdefault(labels, _nothing_observed(measure))
         found.counts[bisect_left(measure.bounds, value)] += 1
         found.total += value
 
@@ -92,6 +92,10 @@ class PrometheusMetrics:
         return (_OTHER,) * len(labels) if known >= self._series_max else labels
 
 
+def _nothing_observed(measure: Measure) -> _Observed:
+    return _Observed([0] * (len(measure.bounds) + 1))
+
+
 class _Kept(Collector):
     """The collected values, as a collector of Prometheus's client library."""
 
@@ -99,6 +103,15 @@ class _Kept(Collector):
         self.readings: Sequence[Reading] = ()
         self.counted = _series_of(MetricType.COUNTER, dict[_Labels, float])
         self.observed = _series_of(MetricType.HISTOGRAM, dict[_Labels, _Observed])
+        # A series that appears with its first event has no rate at that time, so those whose labels
+        # are known appear at once.
+        for measure in COUNTED:
+            if measure.labels:
+                continue
+            if measure.shape is MetricType.COUNTER:
+                self.counted[measure][()] = 0.0
+            else:
+                self.observed[measure][()] = _nothing_observed(measure)
 
     def collect(self) -> Iterable[Metric]:
         """Yield all metrics."""

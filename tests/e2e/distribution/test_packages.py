@@ -125,7 +125,13 @@ def test_the_wheel_has_what_an_installation_needs_and_no_tests(dist: Path) -> No
     shared = f"berth_scheduler-{__version__}.data/data/share/berth"
     for path in ("py.typed", "config/policies/default.toml", "adapters/ledger/migrations/env.py"):
         assert f"berth/{path}" in names
-    for path in ("berth.toml", "agent.toml", "systemd/berth-agent.service"):
+    for path in (
+        "berth.toml",
+        "agent.toml",
+        "systemd/berth-agent.service",
+        "prometheus/berth.rules.yml",
+        "grafana/berth-overview.json",
+    ):
         assert f"{shared}/{path}" in names
     package = {
         str(path.relative_to(ROOT / "src"))

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 from prometheus_client.parser import text_string_to_metric_families
 
 from berth.adapters.metrics_prometheus import PrometheusMetrics
-from berth.ports.measures import CLAIMS, COUNTED, DECISION_SECONDS, GAUGES, HOSTS, HTTP_REQUESTS
+from berth.ports.measures import (
+    CLAIMS,
+    COMMIT_UNITS,
+    COUNTED,
+    DECISION_SECONDS,
+    GAUGES,
+    HOSTS,
+    HTTP_REQUESTS,
+    RETRIES,
+)
 from berth.ports.telemetry import MetricType, Reading
 
 
@@ -29,6 +38,20 @@ async def test_a_counter_adds_up_by_labels() -> None:
     found = await samples_of(metrics)
     assert found["berth_claims_total", ("committed",)] == 3
     assert found["berth_claims_total", ("stale",)] == 1
+
+
+async def test_series_without_labels_begin_at_zero() -> None:
+    """A counter or histogram without labels is exposed before its first event."""
+    metrics = PrometheusMetrics()
+    found = await samples_of(metrics)
+    assert found["berth_claim_retries_total", ()] == 0
+    assert found["berth_ledger_commit_units_count", ()] == 0
+    assert found["berth_ledger_commit_units_bucket", ("+Inf",)] == 0
+    metrics.add(RETRIES)
+    metrics.observe(COMMIT_UNITS, 3)
+    found = await samples_of(metrics)
+    assert found["berth_claim_retries_total", ()] == 1
+    assert found["berth_ledger_commit_units_count", ()] == 1
 
 
 async def test_a_histogram_counts_and_sums() -> None:
