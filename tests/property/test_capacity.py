@@ -1,5 +1,6 @@
 """The law of capacity: it is the number of instances that the scheduler places until it refuses."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
@@ -19,6 +20,7 @@ from berth.scheduling.evaluation.policy import Plan, Policy
 from berth.scheduling.plan.capacity import Capacity, capacity_for
 from berth.scheduling.plan.group_policies import plan_with_group_policy
 from berth.scheduling.plan.planning import seed_of
+from berth.scheduling.rules.rule import Query
 from berth.tables.host.feed import table_of
 from berth.testing.fleets import NOW_S, ZONES, Box, resident, snapshot_of
 from berth.testing.hardware_fleets import random_use
@@ -129,7 +131,19 @@ def test_capacity_is_what_the_scheduler_places_until_it_refuses(seed: int) -> No
     for row in world.hosts.alive_rows().tolist():
         check_count(world, per_row.get(row, 0), world.hosts.name(row))
     check_count(world, found.total)
+    check_bounds(world, per_row)
     event(f"counts: {kinds_of(found)}")
+
+
+def check_bounds(world: World, per_row: Mapping[int, int]) -> None:
+    """Check that no rule's bound is below the number of instances that fit."""
+    request, hosts = world.request, world.hosts
+    group = hosts.server_groups.get(request.group_uuid or "")
+    query = Query(request, request.needs, NOW_S, group, request.instance_uuids[0])
+    for rule in world.policy.effective(request.operation).filters:
+        bound = None if rule.bound is None else rule.bound(hosts, query)
+        for row, count in per_row.items() if bound is not None and not request.force_hosts else ():
+            assert bound[row] >= count, (rule.name, row, count)
 
 
 def check_count(world: World, count: int, host: str | None = None) -> None:

@@ -25,6 +25,7 @@ from berth.scheduling.rules.rule import (
     Query,
     Reads,
     Scores,
+    bound_by,
     count_hosts,
     example_names,
 )
@@ -101,7 +102,7 @@ class SimpleScheduler:
             return np.where(takes_from_root(hosts, query.needs, rows), counts, UNCOUNTED)
 
         reads = Reads(request=("needs.amounts",), columns=("used",))
-        return Filter(_LIMIT, keep, why, relax, reads, repeats=repeats)
+        return Filter(_LIMIT, keep, why, relax, reads, bound=bound_by(repeats), repeats=repeats)
 
 
 def _used(hosts: HostTable, resource_class: str, rows: Selection) -> Scores:

@@ -15,10 +15,10 @@ import numpy as np
 from berth.domain.compute.decision import Relaxation
 from berth.scheduling.rules.quantities import say
 from berth.scheduling.rules.rule import (
-    Bound,
     Filter,
     Query,
     Reads,
+    bound_by,
     count_hosts,
     example_names,
     unlimited,
@@ -160,18 +160,10 @@ def _limit_filter(
         why=why,
         relax=relax,
         reads=Reads((), ("instances", "aggregates") if by_aggregate else ("instances",)),
-        bound=_bound_of(counted, limits),
+        bound=bound_by(repeats),
         repeats=repeats,
         options={counted.key: limit},
     )
-
-
-def _bound_of(counted: _Counted, limits: Callable[[HostTable, Selection], Floats]) -> Bound:
-    def bound(hosts: HostTable, _query: Query) -> Floats | None:
-        # A host passes below its limit, so it takes instances until the limit is reached.
-        return np.ceil(limits(hosts, hosts.all_rows) - counted.on(hosts)[hosts.all_rows])
-
-    return bound
 
 
 def _raised(name: str, key: str, hosts: HostTable, rows: Rows, raises: Floats) -> list[Relaxation]:

@@ -12,7 +12,7 @@ import numpy as np
 from berth.domain.compute.decision import Relaxation
 from berth.scheduling.granular.group_fit import takes_from_root
 from berth.scheduling.rules.quantities import CPUS, DISK, MEMORY, Quantity, Shortfall, say, say_free
-from berth.scheduling.rules.rule import UNCOUNTED, UNLIMITED, Filter, Query, Reads
+from berth.scheduling.rules.rule import UNCOUNTED, UNLIMITED, Filter, Query, Reads, bound_by
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.class_columns import Floats, Ints
 from berth.tables.host.hosts import HostTable
@@ -76,6 +76,7 @@ def _exact_filter(name: str, quantity: Quantity) -> Filter:
         why=why,
         relax=relax,
         reads=Reads(request=quantity.reads, columns=("used",)),
+        bound=bound_by(repeats),
         repeats=repeats,
     )
 

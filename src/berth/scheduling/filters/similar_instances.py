@@ -9,12 +9,11 @@ import numpy as np
 
 from berth.domain.compute.decision import Relaxation
 from berth.scheduling.rules.rule import (
-    Bound,
     Filter,
     Query,
     Reads,
     Relax,
-    Scores,
+    bound_by,
     count_hosts,
     example_names,
     unlimited,
@@ -67,7 +66,7 @@ def build(*, attribute: str = "project", max_similar_instances_per_host: int = 1
         why=why,
         relax=_relax_of(similar, limit),
         reads=Reads(request=similar.reads, columns=("instances",)),
-        bound=_bound_of(similar, limit),
+        bound=bound_by(repeats),
         repeats=repeats,
         options={"attribute": attribute, _LIMIT: limit},
     )
@@ -94,11 +93,3 @@ def _relax_of(similar: Similarity, limit: int) -> Relax:
         ]
 
     return relax
-
-
-def _bound_of(similar: Similarity, limit: int) -> Bound:
-    def bound(hosts: HostTable, query: Query) -> Scores | None:
-        counts = similar.bind(hosts, query)
-        return None if counts is None else limit - counts.on_rows(hosts.all_rows)
-
-    return bound

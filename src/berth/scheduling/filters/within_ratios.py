@@ -18,7 +18,7 @@ import numpy as np
 from berth.domain.compute.decision import Relaxation
 from berth.scheduling.granular.group_fit import takes_from_root
 from berth.scheduling.rules.quantities import CPUS, DISK, MEMORY, Quantity, Shortfall, say, say_free
-from berth.scheduling.rules.rule import UNCOUNTED, Filter, Query, Reads, unlimited
+from berth.scheduling.rules.rule import UNCOUNTED, Filter, Query, Reads, bound_by, unlimited
 from berth.tables.columnar.bitsets import Mask, Rows, Selection, count_of
 from berth.tables.columnar.class_columns import Floats, Ints
 from berth.tables.host.hosts import HostTable
@@ -86,6 +86,7 @@ def _ratio_filter(name: str, quantity: Quantity, *, by_aggregate: bool = False) 
             request=quantity.reads,
             columns=("used", "aggregates") if by_aggregate else ("used",),
         ),
+        bound=bound_by(limit.repeats),
         repeats=limit.repeats,
     )
 

@@ -186,7 +186,9 @@ def takes_from_root(hosts: HostTable, needs: Needs, rows: Rows) -> Mask:
         return np.zeros(rows.size, dtype=np.bool_)
     if not len(hosts.trees):
         return np.ones(rows.size, dtype=np.bool_)
-    return np.array([not hosts.trees.on_row(row) for row in rows.tolist()], dtype=np.bool_)
+    found = np.ones(len(hosts), dtype=np.bool_)
+    found[hosts.trees.branches(hosts.all_rows).owners] = False
+    return found[rows]
 
 
 def repeats(hosts: HostTable, query: Query, rows: Rows) -> Ints:

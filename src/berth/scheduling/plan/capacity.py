@@ -2,7 +2,8 @@
 
 Some rules can compute the number of instances that pass on a host in turn (`Filter.repeats`); the
 result is at most the smallest of these numbers. The other rules are evaluated again after each
-instance that is placed on trial, once for all hosts in equal states.
+instance that is placed on trial, once for all hosts in equal states, up to their bounds
+(`Filter.bound`).
 """
 
 from collections import Counter
@@ -131,6 +132,11 @@ def _counts_in_turn(
         if not known.all():
             uncounted.append(rule)
             is_open |= ~known
+            bound = None if rule.bound is None else rule.bound(hosts, query)
+            if bound is not None:
+                # A lower maximum spares trial placements.
+                limited = ~known & (bound[rows] < counts)
+                counts[limited] = bound[rows[limited]]
     counts[counts == UNLIMITED] = COUNT_MAX
     trial = np.flatnonzero(is_open & (counts > 0))
     if not trial.size:

@@ -179,8 +179,14 @@ The result is None if limits cannot express the verdict on this table.
 Bound = Callable[[HostTable, Query], Scores | None]
 """(hosts, query) -> (N,) maximum number of further instances like the query's on each host.
 
-A bound spares trials, so it may be too high but never too low. The result is None if the rule
-limits no host.
+A bound spares trial placements, so it may be too high but never too low for a host that passes; on
+any other host it means nothing. The result is None if the rule limits no host.
+
+`Bound` and `Repeats` answer the same question at different costs. The choice of a host for several
+members of a group asks for all hosts before each decision, so a bound takes only array operations.
+Capacity reports the number, so `Repeats` must be exact, and may search or simulate for each of the
+rows that pass. A rule whose exact count takes only array operations derives its bound with
+`bound_by`.
 """
 
 Assign = Callable[[HostTable, Query, int], Assignment | None]
@@ -198,14 +204,25 @@ UNCOUNTED: Final = -1
 Repeats = Callable[[HostTable, Query, Rows], Ints]
 """(hosts, query, rows) -> (K,) int64, the number of instances that pass on each row in turn.
 
-Each instance is placed before the next is evaluated. `rows` pass for the first instance, so counts
-are at least 1, or `UNLIMITED` or `UNCOUNTED`.
+Each instance is placed before the next is evaluated. Where the first instance passes, counts are at
+least 1, or `UNLIMITED` or `UNCOUNTED`; elsewhere they mean nothing. See `Bound` for why both exist.
 """
 
 
 def unlimited(_hosts: HostTable, _query: Query, rows: Rows) -> Ints:
     """Return `UNLIMITED` for each row: the `Repeats` of a verdict that placements never change."""
     return np.full(rows.size, UNLIMITED, dtype=np.int64)
+
+
+def bound_by(repeats: Repeats) -> Bound:
+    """Return the bound that a rule's exact counts are, if they take only array operations."""
+
+    def bound(hosts: HostTable, query: Query) -> Scores:
+        counts = repeats(hosts, query, np.arange(len(hosts), dtype=np.intp))
+        is_known = (counts != UNCOUNTED) & (counts != UNLIMITED)
+        return np.where(is_known, counts, np.inf)
+
+    return bound
 
 
 StateOf = Callable[[HostTable, Query, int], Hashable]
@@ -244,7 +261,7 @@ class Filter:
     limits: Limits | None = None
     """For a rule that, for some requests, only compares columns with amounts."""
     bound: Bound | None = None
-    """For a rule that admits a limited number of instances to a host; optional."""
+    """For a rule that admits a limited number of instances to a host; see `Bound`."""
     assign: Assign | None = None
     """For a rule that assigns resources of the host to an instance."""
     options: Mapping[str, object] = field(default_factory=dict[str, object])

@@ -13,7 +13,7 @@ from berth.domain.hardware.pci import DeviceType, PciPool
 from berth.domain.inventory.resources import Inventory
 from berth.scheduling.filters import below_host_limits, fits_numa, has_devices
 from berth.scheduling.plan.capacity import capacity_for
-from berth.scheduling.rules.rule import Filter, Query, Reads
+from berth.scheduling.rules.rule import UNCOUNTED, UNLIMITED, Bound, Filter, Query, Reads, bound_by
 from berth.tables.columnar.bitsets import Mask, Selection, count_of
 from berth.tables.host.feed import table_of
 from berth.tables.host.hosts import HostTable
@@ -176,26 +176,33 @@ def test_a_rule_that_depends_on_other_hosts_is_counted_by_planning() -> None:
     assert sum(fits_on([Box("a"), Box("b")], SMALL, rule)) == 4
 
 
-@pytest.mark.parametrize("trials_max", [0, 1, 5, 11, 12, 100])
-def test_counting_stops_at_the_limit_of_trials(trials_max: int) -> None:
-    """The counts are then lower bounds, and the answer says so."""
-    hosts = table_of(snapshot_of([Box("a", inventories=sized(4)), Box("b", inventories=sized(8))]))
+def spare_filter(bound: Bound | None = None) -> Filter:
+    """Return a filter that keeps one CPU of each host free, with or without a bound."""
 
     def keep(hosts: HostTable, query: Query, rows: Selection) -> Mask:
-        # One CPU of each host stays free.
         columns = hosts.resource("VCPU")
         assert columns is not None
         mask: Mask = columns.free[rows] > 1
         return mask
 
-    rule = Filter(
+    return Filter(
         name="SpareFilter",
         keep=keep,
         why=lambda *_: "",
         relax=lambda *_: (),
         reads=Reads(request=(), columns=("used",)),
+        bound=bound,
     )
-    policy = policy_of(filters=(*all_filters(), rule))
+
+
+SPARED = (Box("a", inventories=sized(4)), Box("b", inventories=sized(8)))
+
+
+@pytest.mark.parametrize("trials_max", [0, 1, 5, 11, 12, 100])
+def test_counting_stops_at_the_limit_of_trials(trials_max: int) -> None:
+    """The counts are then lower bounds, and the answer says so."""
+    hosts = table_of(snapshot_of(SPARED))
+    policy = policy_of(filters=(*all_filters(), spare_filter()))
     asked = asking(Flavor("1", "f", 1, 1))
     whole = capacity_for(hosts, asked, policy, now_s=NOW_S)
     assert (whole.counts.tolist(), whole.is_partial) == ([3, 7], False)
@@ -204,3 +211,25 @@ def test_counting_stops_at_the_limit_of_trials(trials_max: int) -> None:
     assert (found.counts >= 1).all()
     assert (found.counts <= whole.counts).all()
     assert (found.total == whole.total) == (trials_max >= 10)
+
+
+@pytest.mark.parametrize(("bound", "trials"), [(None, 10), ([3.0, 9.0], 9), ([3.0, 7.0], 8)])
+def test_a_bound_spares_trial_placements(bound: list[float] | None, trials: int) -> None:
+    """No instance is placed on trial beyond what a rule's bound permits, and counts are equal."""
+    rule = spare_filter(None if bound is None else lambda *_: np.array(bound))
+    policy, asked = policy_of(filters=(*all_filters(), rule)), asking(Flavor("1", "f", 1, 1))
+    for trials_max in (trials - 1, trials):
+        hosts = table_of(snapshot_of(SPARED))
+        found = capacity_for(hosts, asked, policy, now_s=NOW_S, trials_max=trials_max)
+        assert found.is_partial == (trials_max < trials)
+    assert found.counts.tolist() == [3, 7]
+
+
+def test_a_bound_by_counts_ignores_what_is_unlimited_or_unknown() -> None:
+    """A bound is infinite where the exact number is unlimited or only trials show it."""
+    hosts = table_of(snapshot_of([Box("a"), Box("b"), Box("c")]))
+    request = asking(Flavor("1", "f", 1, 1))
+    query = Query(request, request.needs, NOW_S, None, request.instance_uuids[0])
+    bound = bound_by(lambda *_: np.array([4, UNLIMITED, UNCOUNTED]))(hosts, query)
+    assert bound is not None
+    assert bound.tolist() == [4.0, np.inf, np.inf]
