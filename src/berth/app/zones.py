@@ -169,7 +169,6 @@ def zone_parts(core: Core, zone: ZoneContext | None) -> ZoneParts | None:
         capacity=TreeCapacity(
             zone=settings.name,
             decision_service=core.decision_service,
-            replica=core.replica,
             orders=ChildOrders(
                 zone=settings.name,
                 zones=zone.watch,

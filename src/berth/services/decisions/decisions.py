@@ -1,7 +1,9 @@
 """The decision service, which chooses hosts for instances from this process's replica."""
 
-from contextlib import nullcontext
-from typing import Final, Protocol
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final, Protocol, TypeAlias
 
 from berth.domain.compute.decision import Decision, TriedDecision, Verdict
 from berth.domain.compute.request import Request
@@ -10,7 +12,7 @@ from berth.ports.observer import NO_OBSERVER, Observer
 from berth.ports.telemetry import Telemetry
 from berth.scheduling.evaluation.guarded_rules import RuleFailure
 from berth.scheduling.evaluation.policy import Policy
-from berth.scheduling.plan.capacity import Capacity, capacity_for
+from berth.scheduling.plan.capacity import Capacity, capacity_for, capacity_in_slices
 from berth.scheduling.plan.group_policies import plan_with_group_policy
 from berth.scheduling.plan.inspection import counterfactuals_of
 from berth.scheduling.plan.instance_rules import excluding_hosts
@@ -18,13 +20,22 @@ from berth.scheduling.plan.planning import seed_of
 from berth.services.decisions.contention import Contention
 from berth.services.replica.replica import Replica
 from berth.services.servers.moves import is_move, outside_server_group
+from berth.tables.host.hosts import HostTable
 
 # At most this many variants of a policy are cached. Each takes a few hundred bytes.
 _VARIANTS_MAX: Final = 256
 # A filter that fails does so for many refusals.
 _TELL_EVERY_S: Final = 60.0
-# A trial placement takes about 0.25 ms, during which the process serves nothing else.
+# A trial placement takes about 0.25 ms.
 _TRIALS_MAX: Final = 2_000
+
+
+Around: TypeAlias = Callable[[HostTable], AbstractContextManager[object]]
+"""(hosts) -> a context for work on a table that must not be interrupted."""
+
+
+def _as_it_is(_: HostTable) -> AbstractContextManager[object]:
+    return nullcontext()
 
 
 class PolicyInForce(Protocol):
@@ -172,8 +183,8 @@ class DecisionService:
         )
         return TriedDecision.of(decision, found)
 
-    def capacity(self, request: Request, *, trials_max: int = _TRIALS_MAX) -> Capacity:
-        """Return the remaining capacity for instances like those of the request.
+    def capacity_at_once(self, request: Request, *, trials_max: int) -> Capacity:
+        """Return the remaining capacity for instances like those of the request, without a pause.
 
         The answer is partial if `trials_max` trial placements are not enough: most rules compute
         the number of instances, but some are evaluated again after each trial placement.
@@ -188,3 +199,32 @@ class DecisionService:
             now_s=self._clock.now_s(),
             trials_max=trials_max,
         )
+
+    async def capacity(self, request: Request, around: Around = _as_it_is) -> Capacity:
+        """Return the remaining capacity for instances like those of the request.
+
+        The answer is partial after `_TRIALS_MAX` trial placements; see `capacity_at_once`. Between
+        slices of this work, the process serves others; the answer is that of the table at the end.
+
+        Args:
+            request: the request.
+            around: (hosts) -> a context in which each slice runs, such as one that adds a group to
+                the table.
+
+        Raises:
+            InvalidInputError: the flavor or the image has a spec that cannot be parsed.
+        """
+        while True:
+            hosts, policy = self._replica.hosts, self._policies.policy
+            slices = capacity_in_slices(
+                hosts, request, policy, now_s=self._clock.now_s(), trials_max=_TRIALS_MAX
+            )
+            # A replica that loads a new snapshot gets a new table.
+            while self._replica.hosts is hosts:
+                try:
+                    with around(hosts):
+                        next(slices)
+                except StopIteration as end:
+                    found: Capacity = end.value
+                    return found
+                await asyncio.sleep(0)

@@ -51,7 +51,7 @@ Zones = NDArray[np.intp]
 class CapacityCounter(Protocol):
     """Counts the servers that fit; see `DecisionService`."""
 
-    def capacity(self, request: Request, *, trials_max: int) -> Capacity:
+    def capacity_at_once(self, request: Request, *, trials_max: int) -> Capacity:
         """Return the remaining capacity for instances like those of the request."""
         ...
 
@@ -188,7 +188,7 @@ class CapacityGauges:
         hosts = self._replica.hosts
         request = Request(_REQUEST, (instance_uuid_of(_REQUEST, 0),), flavor)
         try:
-            found = self._counter.capacity(request, trials_max=_TRIALS_MAX)
+            found = self._counter.capacity_at_once(request, trials_max=_TRIALS_MAX)
         except InvalidInputError:
             # No server of this flavor can be created, which the API tells whoever tries.
             return

@@ -1,8 +1,13 @@
 """The capacity API."""
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 
 from berth.domain.compute.flavor import Image
+from berth.scheduling.plan import capacity
+from berth.scheduling.rules.rule import Filter, Reads
 from tests.unit.api.cloud import Stack
 from tests.unit.api.conftest import MakeStack
 
@@ -70,3 +75,31 @@ async def test_bad_queries_are_refused(stack: Stack, query: str, field: str) -> 
     answer = await stack.ask("GET", PATH + query)
     assert answer.status == 400
     assert answer.body["badRequest"]["message"].startswith(field)
+
+
+async def test_other_requests_are_answered_while_capacity_is_counted(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counting with trial placements ends its slices, and counts what changed meanwhile."""
+    spare = Filter(
+        "SpareFilter",
+        lambda hosts, _query, rows: hosts.num_instances[rows] < 6,
+        lambda *_: "",
+        lambda *_: (),
+        Reads((), ("instances",)),
+    )
+    policy = stack.policies.policy
+    with_spare = replace(policy, filters=(*policy.filters, spare))
+    monkeypatch.setattr(stack.policies, "policy", with_spare)
+    monkeypatch.setattr(capacity, "_SLICE_WORK", 1)
+    count = asyncio.create_task(stack.ask("GET", f"{PATH}?flavor=small"))
+    answered = 0
+    while not count.done():
+        await stack.ask("GET", "/healthz")
+        await asyncio.sleep(0)
+        answered += not count.done()
+    # At least one for each of the 15 instances that are placed on trial, 3 at a time.
+    assert answered >= 5
+    assert (await count).body["total"] == 18
+    await stack.server()
+    assert (await stack.ask("GET", f"{PATH}?flavor=small")).body["total"] == 17

@@ -1,6 +1,6 @@
 """Tests for the number of further instances that would fit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,12 +11,15 @@ from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.hardware.numa import NumaCell
 from berth.domain.hardware.pci import DeviceType, PciPool
 from berth.domain.inventory.resources import Inventory
+from berth.domain.ledger.change import Event
 from berth.scheduling.filters import below_host_limits, fits_numa, has_devices
-from berth.scheduling.plan.capacity import capacity_for
+from berth.scheduling.plan import capacity
+from berth.scheduling.plan.capacity import Capacity, capacity_for, capacity_in_slices
 from berth.scheduling.rules.rule import UNCOUNTED, UNLIMITED, Bound, Filter, Query, Reads, bound_by
 from berth.tables.columnar.bitsets import Mask, Selection, count_of
-from berth.tables.host.feed import table_of
+from berth.tables.host.feed import apply_event, table_of
 from berth.tables.host.hosts import HostTable
+from berth.testing.dumping import dump
 from berth.testing.fleets import (
     GPU_MILLI,
     NOW_S,
@@ -218,10 +221,12 @@ def test_a_bound_spares_trial_placements(bound: list[float] | None, trials: int)
     """No instance is placed on trial beyond what a rule's bound permits, and counts are equal."""
     rule = spare_filter(None if bound is None else lambda *_: np.array(bound))
     policy, asked = policy_of(filters=(*all_filters(), rule)), asking(Flavor("1", "f", 1, 1))
-    for trials_max in (trials - 1, trials):
-        hosts = table_of(snapshot_of(SPARED))
-        found = capacity_for(hosts, asked, policy, now_s=NOW_S, trials_max=trials_max)
-        assert found.is_partial == (trials_max < trials)
+    hosts = table_of(snapshot_of(SPARED))
+    few, found = (
+        capacity_for(hosts, asked, policy, now_s=NOW_S, trials_max=trials_max)
+        for trials_max in (trials - 1, trials)
+    )
+    assert (few.is_partial, found.is_partial) == (True, False)
     assert found.counts.tolist() == [3, 7]
 
 
@@ -233,3 +238,93 @@ def test_a_bound_by_counts_ignores_what_is_unlimited_or_unknown() -> None:
     bound = bound_by(lambda *_: np.array([4, UNLIMITED, UNCOUNTED]))(hosts, query)
     assert bound is not None
     assert bound.tolist() == [4.0, np.inf, np.inf]
+
+
+# ---- slices -------------------------------------------------------------------------------------
+
+
+def sliced(
+    monkeypatch: pytest.MonkeyPatch,
+    boxes: Sequence[Box],
+    change: Callable[[HostTable, int], None],
+    *others: Filter,
+) -> tuple[Capacity, Capacity, int]:
+    """Count in the smallest slices, with a change of the table after each of them.
+
+    Return the capacity, that of the table afterwards, and the number of slices.
+    """
+    monkeypatch.setattr(capacity, "_SLICE_WORK", 1)
+    monkeypatch.setattr(capacity, "_CHUNK", 2)
+    hosts, policy = table_of(snapshot_of(boxes)), policy_of(filters=(*all_filters(), *others))
+    asked = asking(Flavor("1", "f", 1, 1))
+    slices, number = capacity_in_slices(hosts, asked, policy, now_s=NOW_S), 0
+    while True:
+        before = dump(hosts)
+        try:
+            next(slices)
+        except StopIteration as end:
+            return end.value, capacity_for(hosts, asked, policy, now_s=NOW_S), number
+        assert dump(hosts) == before
+        number += 1
+        change(hosts, number)
+
+
+def leave(_hosts: HostTable, _number: int) -> None:
+    """Change nothing."""
+
+
+def take_one(hosts: HostTable, number: int) -> None:
+    """Take a CPU of one of the hosts."""
+    if number <= 3:
+        hosts.hold(number % len(hosts), {"VCPU": 1})
+
+
+def take_all(hosts: HostTable, number: int) -> None:
+    """Take a CPU of each host."""
+    if number == 1:
+        for row in range(len(hosts)):
+            hosts.hold(row, {"VCPU": 1})
+
+
+def grow(hosts: HostTable, number: int) -> None:
+    """Add a host, and disable another."""
+    if number == 2:
+        late = snapshot_of([Box("late", inventories=sized(6))])
+        records: list[Event] = [*late.services, *late.hosts, *late.providers]
+        for record in records:
+            apply_event(hosts, record)
+        apply_event(hosts, snapshot_of([Box("b", disabled=True)]).services[0])
+
+
+def never_rest(hosts: HostTable, number: int) -> None:
+    """Take and give back a CPU of every host after each slice."""
+    for row in range(len(hosts)):
+        change = hosts.hold if number % 2 else hosts.release_hold
+        change(row, {"VCPU": 1})
+
+
+MANY = tuple(Box(name, inventories=sized(4 + n)) for n, name in enumerate("abcde"))
+
+
+@pytest.mark.parametrize("change", [leave, take_one, take_all, grow, never_rest])
+@pytest.mark.parametrize("is_local", [True, False])
+def test_slices_give_the_capacity_of_one_view(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[HostTable, int], None], *, is_local: bool
+) -> None:
+    """Whatever changes between slices, the result is that of the table at the end."""
+    rule = spare_filter()
+    if not is_local:
+        rule = replace(rule, reads=Reads((), ("used",), row_local=False))
+    found, whole, slices = sliced(monkeypatch, MANY, change, rule)
+    assert slices >= 3
+    assert found.rows.tolist() == whole.rows.tolist()
+    assert found.counts.tolist() == whole.counts.tolist()
+    assert not found.is_partial
+    assert slices < 200
+
+
+def test_what_takes_no_trials_takes_one_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers that rules compute are not sliced, and so nothing changes meanwhile."""
+    found, whole, slices = sliced(monkeypatch, MANY, take_all)
+    assert slices == 0
+    assert found.counts.tolist() == whole.counts.tolist() == [4, 5, 6, 7, 8]

@@ -168,7 +168,6 @@ class ZoneServices:
         self.capacity = TreeCapacity(
             zone=self.name,
             decision_service=desk.decision_service,
-            replica=desk.replica,
             orders=ChildOrders(
                 zone=self.name,
                 zones=self,

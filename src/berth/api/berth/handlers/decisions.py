@@ -77,7 +77,7 @@ async def _counted(call: Call, request: Request) -> TreeCount:
     """Return the capacity of this deployment, and of its child zones if it has any."""
     zones = call.parts.zones
     if zones is None:
-        return TreeCount(call.parts.decision_service.capacity(request))
+        return TreeCount(await call.parts.decision_service.capacity(request))
     with zones.inquiry_limit.admit(call.identity.project_id):
         return await zones.capacity.count(request)
 

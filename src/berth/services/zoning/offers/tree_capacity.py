@@ -1,7 +1,6 @@
 """Counts the capacity of this zone and of all zones under it."""
 
 import asyncio
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +13,6 @@ from berth.ports.clock import Clock
 from berth.ports.zones import ChildZones
 from berth.scheduling.plan.capacity import Capacity
 from berth.services.decisions.decisions import DecisionService
-from berth.services.replica.replica import Replica
 from berth.services.zoning.messages.loop_tokens import LoopTokens
 from berth.services.zoning.offers.answered_inquiries import AnsweredInquiries
 from berth.services.zoning.offers.child_orders import OWN_S, ChildOrders
@@ -66,7 +64,6 @@ class TreeCapacity:
     Args:
         zone: the name of this zone.
         decision_service: counts on this zone's hosts.
-        replica: the replica of the decision service.
         orders: derives the orders for children.
         children: the client of the child zones.
         homes: the home zones of server groups.
@@ -81,7 +78,6 @@ class TreeCapacity:
         *,
         zone: str,
         decision_service: DecisionService,
-        replica: Replica,
         orders: ChildOrders,
         children: ChildZones,
         homes: GroupHomes,
@@ -92,7 +88,6 @@ class TreeCapacity:
     ) -> None:
         self._zone = zone
         self._decision_service = decision_service
-        self._replica = replica
         self._orders = orders
         self._children = children
         self._homes = homes
@@ -163,16 +158,19 @@ class TreeCapacity:
 
     async def _here(self, order: SelectOrder) -> Capacity:
         async with self._turns.turn(order):
-            return self._count_here(order)
+            return await self._count_here(order)
 
-    def _count_here(self, order: SelectOrder) -> Capacity:
+    async def _count_here(self, order: SelectOrder) -> Capacity:
         group = order.group
         if home_of(group):
             nothing = np.zeros(0, dtype=np.int64)
             return Capacity(nothing.astype(np.intp), nothing)
-        hosts = self._replica.hosts
-        with nullcontext() if group is None else known_group(hosts, group):
-            return self._decision_service.capacity(order.request)
+        if group is None:
+            return await self._decision_service.capacity(order.request)
+        # Only this count may see the parent's group.
+        return await self._decision_service.capacity(
+            order.request, lambda hosts: known_group(hosts, group)
+        )
 
     async def _ask(self, zone: Zone, below: SelectOrder) -> ZoneCapacity | None:
         timeout_s = below.deadline_s - self._clock.now_s()

@@ -273,12 +273,12 @@ async def test_a_zone_does_not_count_after_the_deadline(monkeypatch: pytest.Monk
     now_s, counted = desk.clock.now_s(), 0
     count = desk.decision_service.capacity
 
-    def slow(request: Request) -> Capacity:
+    async def slow(request: Request) -> Capacity:
         nonlocal now_s, counted
         counted += 1
         # The first count still holds the lock when the others arrive; the second takes too long.
         now_s += 3.0 if counted == 2 else 0.0
-        return count(request)
+        return await count(request)
 
     monkeypatch.setattr(desk.clock, "now_s", lambda: now_s)
     monkeypatch.setattr(desk.decision_service, "capacity", slow)
@@ -307,9 +307,9 @@ async def test_other_work_runs_between_two_counts(monkeypatch: pytest.MonkeyPatc
     turn = 0
     turns: list[int] = []
 
-    def noted(request: Request) -> Capacity:
+    async def noted(request: Request) -> Capacity:
         turns.append(turn)
-        return count(request)
+        return await count(request)
 
     async def other_work() -> None:
         nonlocal turn
