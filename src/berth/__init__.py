@@ -1,4 +1,4 @@
-"""Berth decides which host each instance runs on, claims capacity there, and starts it."""
+"""Berth decides which host each instance runs on, claims capacity, and starts it there."""
 
 from berth.former_names import install as _install_former_names
 
