@@ -131,6 +131,13 @@ class ApiConnection:
     ) -> Json:
         """Send a request and return the JSON object in the response, or {} if it has no body.
 
+        Args:
+            method: the HTTP method.
+            path: the path under the address of the service.
+            params: query parameters; None values are omitted.
+            body: the document to send as JSON; None sends no body.
+            headers: additional request headers.
+
         Raises:
             CommandError: the service is unreachable, or answers with an error or with anything
                 other than a JSON object.

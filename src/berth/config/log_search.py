@@ -14,7 +14,7 @@ from berth.domain.errors import InvalidInputError
 STANDARD_INPUT: Final = Path("-")
 """The path that stands for standard input."""
 
-# A line for people: time, level, event and fields; see `console_line`.
+# A line in the format `console`: time, level, event and fields; see `console_line`.
 _CONSOLE: Final = re.compile(
     r"(?P<timestamp>\d{4}-\d\d-\d\dT[\d:.]+Z) \[(?P<level>[a-z]+) *\] (?P<rest>.*)"
 )
@@ -40,11 +40,11 @@ class FoundLine(NamedTuple):
 
 
 def search(paths: Iterable[Path], identifier: str) -> list[FoundLine]:
-    """Return the log lines of a request or a server, in the order of time.
+    """Return the log lines of a request or a server, in order of time.
 
     The lines of a request are those with its id, with an id derived from it, or with it as
-    `global_request_id`. The lines of a server are all that contain its UUID, and those of the
-    requests that these belong to.
+    `global_request_id`. The lines of a server are all that contain its UUID, and the lines
+    of the requests to which these belong.
 
     Args:
         paths: log files, which may be compressed by gzip; `STANDARD_INPUT` for standard input.
@@ -77,7 +77,7 @@ def search(paths: Iterable[Path], identifier: str) -> list[FoundLine]:
 
 
 def with_rotated(path: Path) -> list[Path]:
-    """Return a log file with the files that it was rotated to, or all files of a folder.
+    """Return a log file with its rotated files, or all files of a folder.
 
     Rotated files begin with the name of the file: `api.log.1`, `api.log-20270101.gz`.
 
@@ -101,7 +101,7 @@ def with_rotated(path: Path) -> list[Path]:
 def parsed_line(text: str) -> dict[str, object] | None:
     """Return the fields of a log line of either format, or None if it is none.
 
-    What a collector of logs has put before a line is ignored.
+    Text that a log collector has put before the line is ignored.
     """
     start = text.find('{"timestamp"')
     if start >= 0:

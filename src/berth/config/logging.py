@@ -170,7 +170,7 @@ def _thresholds_of(settings: LogSettings) -> dict[str, int]:
 
 
 class _Second:
-    """The text of the second of the latest line: formatting it anew would cost microseconds."""
+    """The formatted second of the latest line, kept because formatting takes microseconds."""
 
     number = -1
     text = ""

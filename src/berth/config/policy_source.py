@@ -18,7 +18,7 @@ def _accept(_policy: Policy, _source: str) -> None:
 
 
 def _ignore(*_: object) -> None:
-    """Do nothing with the news of a change."""
+    """Ignore a change."""
 
 
 class PolicySource:

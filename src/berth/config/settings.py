@@ -521,7 +521,7 @@ class LogSettings:
     level: Annotated[str, Meta(pattern="^(debug|info|warning|error)$")] = "info"
     """The lowest level that is logged."""
     levels: tuple[LevelOfEvent, ...] = ()
-    """Higher lowest levels of single events, such as `http_request=warning` or `task_started=off`.
+    """Lowest levels of single events, above `level`: `http_request=warning`, `task_started=off`.
     """
     format: LogFormat = LogFormat.CONSOLE
     file: Path | None = None

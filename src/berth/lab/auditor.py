@@ -66,7 +66,7 @@ class DeviceUsage:
             broken.append("has two shares of one device, but requested separate devices")
         self.book(host, parts, sign=1)
         broken += [
-            f"takes {-free} of {name} more than device {number} can give"
+            f"takes {-free} more of {name} than device {number} has"
             for number, device in enumerate(devices)
             for name, free in device.items()
             if free < 0

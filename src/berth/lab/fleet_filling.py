@@ -28,6 +28,10 @@ NOW_S = 1_700_000_000.0
 class FleetFilling:
     """Fills one fleet under one policy.
 
+    Args:
+        hosts: the hosts of the fleet, which are empty at first.
+        policy: the policy, whose driver makes the plans.
+
     Attributes:
         replica: the fleet's state, as a scheduler keeps it.
         refused: the number of refused requests.

@@ -47,6 +47,10 @@ class ServiceClient:
 
     Each method raises UnavailableError if all repetitions fail, and ServiceError if the service
     answers with another error.
+
+    Args:
+        connection: the URL and the account.
+        connections_max: the maximum number of simultaneous connections.
     """
 
     def __init__(self, connection: ServiceConnection, *, connections_max: int = 32) -> None:

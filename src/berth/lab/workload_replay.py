@@ -67,6 +67,12 @@ async def replay(
 ) -> ReplayReport:
     """Replay a workload and return the report.
 
+    Args:
+        workload: the workload, of whose fleet the service must have the hosts.
+        connection: the URL of the service, and the account.
+        options: see `ReplayOptions`; None for the defaults.
+        progress: called after each request.
+
     Raises:
         UnavailableError: the service did not answer within the client's retries.
         ServiceError: the service refused a request.

@@ -79,6 +79,12 @@ class Bus(Protocol):
     ) -> R:
         """Send a command to one server and return its reply.
 
+        Args:
+            command: the command.
+            args: its arguments.
+            timeout_s: seconds to wait for the reply.
+            server: the name of the server that must carry it out; None for any server.
+
         Raises:
             UnavailableError: no server is running, or no reply arrived within `timeout_s` seconds;
                 in the latter case the command may still be executed.
@@ -91,7 +97,11 @@ class Bus(Protocol):
     ) -> None:
         """Send a command to one server; return once the bus has accepted it, without a reply.
 
-        The bus drops the command if no server has received it after `timeout_s` seconds.
+        Args:
+            command: the command.
+            args: its arguments.
+            timeout_s: seconds after which the bus drops the command if no server has received it.
+            server: the name of the server that must carry it out; None for any server.
 
         Raises:
             UnavailableError: no server is running, or the bus cannot be reached.

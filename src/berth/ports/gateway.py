@@ -139,6 +139,12 @@ class HostGateway(Protocol):
     ) -> str | None:
         """Report that the guest of an idle instance contradicts the instance's status.
 
+        Args:
+            host: the host of the guest.
+            instance_uuid: the instance.
+            revision: the revision of the instance that the guest contradicts.
+            power: the power state of the guest; None if there is no guest.
+
         Returns:
             The response of the control plane, worded as the end of a sentence about the guest; None
             if there is none, for example because the instance has changed.
@@ -148,7 +154,14 @@ class HostGateway(Protocol):
     async def report_crashes(
         self, host: str, instance_uuid: str, revision: int, *, restarts: int, window_s: float
     ) -> bool:
-        """Report that a guest kept crashing after `restarts` restarts within `window_s` seconds.
+        """Report that the guest of an instance keeps crashing.
+
+        Args:
+            host: the host of the guest.
+            instance_uuid: the instance.
+            revision: the revision of the instance whose guest was restarted last.
+            restarts: the number of restarts.
+            window_s: the number of seconds within which they happened.
 
         Returns:
             Whether the instance is now in ERROR; False if it has changed or has a move.

@@ -116,7 +116,14 @@ class TenantAssertionWriter(Protocol):
     """Signs assertions that name the tenant on whose behalf a zone is called."""
 
     def write(self, zone: str, asked: ForwardedRequest, *, project_id: str, user_id: str) -> str:
-        """Return the signed assertion for one request to a zone; it is valid for a single use."""
+        """Return the signed assertion for one request to a zone; it is valid for a single use.
+
+        Args:
+            zone: the name of the zone.
+            asked: the request.
+            project_id: the tenant's project.
+            user_id: the tenant's user.
+        """
         ...
 
 
@@ -135,6 +142,13 @@ class ZoneForwarder(Protocol):
         """Forward a request on behalf of a tenant and return the zone's response.
 
         Redirects are returned, not followed.
+
+        Args:
+            zone: the child zone.
+            asked: the request.
+            project_id: the tenant's project.
+            user_id: the tenant's user.
+            timeout_s: seconds to wait for the whole response.
 
         Raises:
             InvalidInputError: the method, path or headers are not valid HTTP.

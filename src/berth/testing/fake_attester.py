@@ -10,6 +10,11 @@ from berth.ports.clock import Clock
 class FakeAttester:
     """Returns the levels that a test sets; see the port `Attester`.
 
+    Args:
+        levels: the level of each node.
+        clock: provides the time from which attestations are valid.
+        valid_s: validity of an attestation in seconds.
+
     Attributes:
         levels: the level of each node; other nodes are unknown.
         is_away: whether calls fail as if the service were unreachable.

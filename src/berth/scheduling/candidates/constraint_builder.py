@@ -151,6 +151,12 @@ def subtree_of(
     A top is a choice that is equal to, or an ancestor of, at least one choice of each of these
     slots. A tree in which some slot has no choice has no tops; this is true of most trees of
     sharing providers.
+
+    Args:
+        depths: by depth, whether the constraint applies to the slot.
+        choices: by depth, the rows that could satisfy the slot.
+        lineage: the parents and roots of rows.
+        are_apart: whether the slots need different rows.
     """
     inside = [mine for is_inside, mine in zip(depths, choices, strict=True) if is_inside]
     rows = list(dict.fromkeys(row for mine in inside for row in mine))

@@ -54,7 +54,12 @@ def add_up(
 ) -> FullRanking:
     """Return hosts scored by their negated costs, so that the cheapest host is the best.
 
-    With `divides`, each cost is divided by the greatest among these hosts, unless that is 0.
+    Args:
+        hosts: the table.
+        query: the query of the instance.
+        rows: (K,) the rows that passed the filters.
+        costs: the cost functions of the policy.
+        divides: whether each cost is divided by the greatest among these hosts, unless that is 0.
 
     Raises:
         ValueError: a cost function returned a number that is not finite.

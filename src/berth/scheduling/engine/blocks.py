@@ -242,6 +242,10 @@ class Extreme:
     until a bound is exact. `_holder` is a row with the greatest value, so a search is needed only
     when the value of this row falls.
 
+    Args:
+        values: (N,) the values of all rows, -inf for rows to leave out.
+        values_of: returns the current values of rows.
+
     Attributes:
         value: the greatest value; -inf when all rows are left out.
     """

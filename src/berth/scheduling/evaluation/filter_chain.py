@@ -39,6 +39,11 @@ class FilterChain:
     Every instance starts from all hosts again, because a placement may make a host pass an affinity
     filter that removed it before. Only the verdict of a filter with `once_per_request` is cached.
 
+    Args:
+        hosts: the table.
+        filters: the filters of the policy, in its order.
+        reduction: the hosts that the request allows by name.
+
     Attributes:
         filters: the filters that apply to the request; forced requests and rebuilds skip some.
     """

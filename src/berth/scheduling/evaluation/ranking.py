@@ -133,6 +133,10 @@ class RestrictedRanking:
 
     Hosts are tested in order and only as far as they are read, because a test may be expensive.
     Indices are those of the other ranking.
+
+    Args:
+        ranked: the other ranking.
+        permits: returns whether the host in a table row passes.
     """
 
     def __init__(self, ranked: Ranking, permits: Callable[[int], bool]) -> None:

@@ -45,7 +45,7 @@ _KB_PER_MB: Final = 1024
 _SEARCHED: Final = frozenset({"needs.groups", "needs.topology", "needs.devices"})
 _NONE: Final[frozenset[int]] = frozenset()
 
-# What errors of the search itself are reported under.
+# The name under which errors of the search itself are reported.
 _SEARCH: Final = "relaxations"
 
 _P = ParamSpec("_P")

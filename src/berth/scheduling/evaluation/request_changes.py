@@ -126,7 +126,14 @@ def named(
     page_sizes_kb: Collection[int],
     relaxation: Relaxation,
 ) -> RequestChange | None:
-    """Return the change to the request that a relaxation describes, or None if it is not one."""
+    """Return the change to the request that a relaxation describes, or None if it is not one.
+
+    Args:
+        request: the refused request.
+        group: the server group of the request.
+        page_sizes_kb: the page sizes of the hosts in KiB.
+        relaxation: the relaxation.
+    """
     what = relaxation.what
     for change in changes_of(request, group, page_sizes_kb):
         if change.text == what:

@@ -18,6 +18,10 @@ class Trial:
 
     Inside the context, rules see the table as if the instances placed so far were on their hosts
     (nova-behaviour.md 2.1 step 6). Nothing else may change the table meanwhile.
+
+    Args:
+        hosts: the table.
+        needs: the needs of each instance.
     """
 
     def __init__(self, hosts: HostTable, needs: Needs) -> None:

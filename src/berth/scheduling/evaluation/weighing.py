@@ -85,6 +85,13 @@ def values_of(
 ) -> Scores | None:
     """Return a weigher's values of K rows, (K,), or None if the weigher does not apply.
 
+    Args:
+        weigher: the weigher.
+        normalisation: whether to return raw values or shares.
+        hosts: the table.
+        query: the query of the instance.
+        rows: K rows.
+
     Raises:
         ValueError: see `reader_of`.
     """

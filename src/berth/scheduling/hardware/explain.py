@@ -77,6 +77,13 @@ def relax_hardware(
     """Return the single changes to a topology that would let some of the rows take it.
 
     Its CPUs and memory are left out: the search for relaxations reduces the sizes of the flavor.
+
+    Args:
+        filter_name: the filter that removes the rows, for the relaxations.
+        hosts: the table.
+        topology: the guest's topology; None if it has none.
+        devices: the requested devices.
+        rows: (K,) the rows that only this filter removes.
     """
     if topology is None:
         return []
@@ -144,7 +151,14 @@ def why_no_devices(hosts: HostTable, demands: Sequence[DeviceDemand], row: int) 
 def relax_devices(
     filter_name: str, hosts: HostTable, demands: Sequence[DeviceDemand], rows: Rows
 ) -> list[Relaxation]:
-    """Return the single changes to the requested devices that would let some of the rows pass."""
+    """Return the single changes to the requested devices that would let some of the rows pass.
+
+    Args:
+        filter_name: the filter that removes the rows, for the relaxations.
+        hosts: the table.
+        demands: the requested devices.
+        rows: (K,) the rows that only this filter removes.
+    """
     sources = sources_of(hosts, demands)
     free = [usable_devices(hosts, source, rows) for source in sources]
     short = np.sum([one < s.demand.count for one, s in zip(free, sources, strict=True)], axis=0)

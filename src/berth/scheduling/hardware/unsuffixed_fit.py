@@ -36,7 +36,14 @@ def fits(hosts: HostTable, name: str, amount: int, rows: Selection) -> Mask:
 
 
 def most(hosts: HostTable, name: str, amount: int, rows: Rows) -> Ints:
-    """Return the largest amount, up to `amount`, that one provider of each row can supply."""
+    """Return the largest amount, up to `amount`, that one provider of each row can supply.
+
+    Args:
+        hosts: the table.
+        name: the resource class.
+        amount: the upper bound, in the unit of the class.
+        rows: K rows.
+    """
     found = _most(hosts.resource(name), amount, rows)
     below = hosts.trees.resource(name)
     if below is not None:

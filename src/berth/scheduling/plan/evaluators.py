@@ -133,10 +133,17 @@ class CachedEvaluator:
 def evaluator_of(
     hosts: HostTable, request: Request, policy: Policy, rank: Rank, *, incremental: bool
 ) -> Evaluator:
-    """Return the evaluator of a request; `incremental` permits the engine's cache.
+    """Return the evaluator of a request.
 
     A request that names hosts is evaluated in full: few requests share its profile, which would
     only displace other profiles from the cache.
+
+    Args:
+        hosts: the table.
+        request: the request.
+        policy: the rules in force.
+        rank: ranks the hosts that passed the filters.
+        incremental: whether the engine's cache may be used.
     """
     if incremental and not is_reduced(request):
         return CachedEvaluator(hosts, request, policy, rank, engine_of(hosts, policy))

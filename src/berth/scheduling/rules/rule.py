@@ -328,7 +328,15 @@ def first_rows(hosts: HostTable, rows: Rows) -> Rows:
 def without(
     filter_name: str, subject: str, what: str, hosts: HostTable, rows: Rows
 ) -> list[Relaxation]:
-    """Return a list of one relaxation, "without X: k hosts", or of none if there are no rows."""
+    """Return a list of one relaxation, "without X: k hosts", or of none if there are no rows.
+
+    Args:
+        filter_name: the filter that proposes the change.
+        subject: the part of the request, or the option of a rule, that is dropped.
+        what: the same as text, to follow "without".
+        hosts: the table.
+        rows: the hosts that would then pass.
+    """
     if not rows.size:
         return []
     return [

@@ -24,7 +24,7 @@ from berth.tables.host.hosts import HostTable
 
 # At most this many variants of a policy are cached. Each takes a few hundred bytes.
 _VARIANTS_MAX: Final = 256
-# A filter that fails does so for many refusals.
+# A filter that fails once usually fails for many refusals.
 _TELL_EVERY_S: Final = 60.0
 # A trial placement takes about 0.25 ms.
 _TRIALS_MAX: Final = 2_000
@@ -49,6 +49,12 @@ class PolicyInForce(Protocol):
 
 class DecisionService:
     """Makes decisions from the replica for requests, dry runs and zone offers; records none.
+
+    Args:
+        replica: the host table.
+        policies: provides the policy in force.
+        clock: provides the time for heartbeats and records.
+        observer: receives the stages of each decision.
 
     Attributes:
         contention: the reaction to lost claims, shared by all users of the service.

@@ -185,6 +185,12 @@ class Hosts:
 
         None leaves a state unchanged. The reason is stored only when the service is disabled.
 
+        Args:
+            host: the name of the host.
+            disabled: whether the service accepts no new instances.
+            disabled_reason: the reason, for operators.
+            forced_down: whether the service counts as down regardless of heartbeats.
+
         Raises:
             NotFoundError: there is no such service.
             ConflictError: every attempt lost a race against another change.

@@ -64,7 +64,13 @@ class AllocationRefusedError(ConflictError):
 
 
 class AllocationService:
-    """Replaces and frees the allocations of consumers."""
+    """Replaces and frees the allocations of consumers.
+
+    Args:
+        follower: keeps the tables up to date with the ledger.
+        ledger: checks and stores the allocations.
+        replica: explains rejections.
+    """
 
     def __init__(self, *, follower: Follower, ledger: Ledger, replica: ProviderReplica) -> None:
         self._follower = follower

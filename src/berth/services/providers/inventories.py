@@ -22,6 +22,10 @@ class Inventories:
 
     All methods also raise `UnitRejectedError` if the ledger rejects a change twice in a row for a
     reason that has no `RefusalRule`.
+
+    Args:
+        revisions: changes the records of providers.
+        replica: knows the resource classes.
     """
 
     def __init__(self, revisions: ProviderRevisions, replica: ProviderReplica) -> None:
@@ -69,6 +73,12 @@ class Inventories:
         self, uuid: str, name: str, inventory: Inventory, generation: int
     ) -> Provider:
         """Replace a provider's inventory of one class, and return the provider.
+
+        Args:
+            uuid: the provider.
+            name: the resource class.
+            inventory: the new inventory.
+            generation: the generation that the client has seen.
 
         Raises:
             ProviderRefusedError: there is no such provider or class, the generation differs, the
@@ -141,6 +151,10 @@ class Associations:
 
     All methods also raise `UnitRejectedError` if the ledger rejects a change twice in a row for a
     reason that has no `RefusalRule`.
+
+    Args:
+        revisions: changes the records of providers.
+        replica: knows the traits.
     """
 
     def __init__(self, revisions: ProviderRevisions, replica: ProviderReplica) -> None:

@@ -67,6 +67,13 @@ class ResourceProviders(ProviderWrites):
 
     Methods that write also raise `UnitRejectedError` if the ledger rejects a change twice in a row
     for a reason that has no `RefusalRule`.
+
+    Args:
+        follower: keeps the tables up to date with the ledger.
+        ledger: stores the providers.
+        replica: contains all providers and the known names.
+        clock: provides the times in records.
+        ids: makes the uuids of new providers.
     """
 
     def __init__(

@@ -39,6 +39,11 @@ class Follower:
     loads a new snapshot into every subscriber. It does the same after a subscriber has raised an
     error, because that subscriber may have applied only some of the changes.
 
+    Args:
+        feed: the change feed.
+        clock: provides the times of snapshots and of `synced_at_s`.
+        subscribers: the first subscribers.
+
     Attributes:
         subscribers: the subscribers, in the order of delivery of changes. Add more only before
             `start`, which loads them.

@@ -113,6 +113,12 @@ class InstanceOverlay:
 
         Nothing happens if the table has the instance on another host, or if this process has
         claimed it later.
+
+        Args:
+            hosts: the table.
+            uuid: the instance.
+            name: the name of the host.
+            version: the ledger version of the list that lacks the instance.
         """
         if place_of(hosts, uuid) == name and not self._is_ours(uuid, version):
             self._expected.pop(uuid, None)

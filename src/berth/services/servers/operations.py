@@ -237,7 +237,12 @@ class Operations:
     ) -> Instance:
         """Request a cold migration: stop an instance, move it, and start it on another host.
 
-        `extra` and `service_down_time_s` are as in `resize`.
+        Args:
+            uuid: the instance.
+            target: the requested host, if any.
+            caller: the caller of the operation.
+            extra: see `resize`.
+            service_down_time_s: see `resize`.
 
         Raises:
             InvalidInputError: the target host does not exist, or the instance is already on it.
@@ -276,10 +281,16 @@ class Operations:
     ) -> Instance:
         """Request a rebuild of an instance on another host, because its host is down.
 
-        With `stops` the instance stays off on the new host until it is started. Until another host
-        has the instance, only its task changes. `despite_uncertainty` allows the evacuation
-        although so many hosts fell silent at once that they may be up; the caller must know by
-        other means that this host is down.
+        Until another host has the instance, only its task changes.
+
+        Args:
+            uuid: the instance.
+            target: the requested host, if any.
+            caller: the caller of the operation.
+            service_down_time_s: seconds without a heartbeat after which a service is down.
+            stops: whether the instance stays off on the new host until it is started.
+            despite_uncertainty: whether to evacuate although so many hosts fell silent at once that
+                they may be up; the caller must know by other means that this host is down.
 
         Raises:
             InvalidInputError: the host is up or is the target, or the target does not exist.
@@ -357,8 +368,14 @@ class Operations:
         compute service of the host is down, the status changes immediately, and the agent stops the
         guest when it comes back. A repeated deletion never extends the time for which the instance
         is kept. It changes nothing, unless the first deletion waits for an agent whose service is
-        down by now: then the status changes immediately. With `only_finish`, an instance without a
-        first deletion in progress, such as one that was restored meanwhile, does not change.
+        down by now: then the status changes immediately.
+
+        Args:
+            uuid: the instance.
+            caller: the caller of the operation.
+            service_down_time_s: seconds without a heartbeat after which a service is down.
+            only_finish: whether to leave alone an instance without a first deletion in progress,
+                such as one that was restored meanwhile.
         """
 
         async def change(instance: Instance) -> Sequence[Write]:

@@ -83,6 +83,12 @@ async def grant_console(
 ) -> ConsoleToken:
     """Return a new token for the VNC console of an instance.
 
+    Args:
+        bus: reaches the agent.
+        instance: the instance, as in the ledger.
+        ids: makes the random part of the token.
+        lifetime_s: seconds for which the token is valid.
+
     Raises:
         DriverError: the guest is not running.
         UnsupportedFeatureError: the guest has no VNC server.
@@ -133,6 +139,12 @@ class VncChannel:
     @classmethod
     async def open(cls, bus: Bus, host: str, ids: Ids, token: ConsoleToken) -> Self:
         """Open a channel of a token, on the host that `console_host` returned for it.
+
+        Args:
+            bus: reaches the agent.
+            ledger: contains the instance.
+            ids: makes the name of the channel.
+            token: the token that the client sent.
 
         Raises:
             NotFoundError: the token is not valid.

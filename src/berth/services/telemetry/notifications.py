@@ -171,6 +171,10 @@ class NotifyingPlacer:
 
     It wraps the placement service only when notifications are enabled, so they cost nothing
     otherwise.
+
+    Args:
+        placer: places the orders.
+        notifier: receives the notifications.
     """
 
     def __init__(self, placer: Placer, notifier: Notifier) -> None:

@@ -194,7 +194,7 @@ class CombinedObserver:
 
 
 def _together(stages: Sequence[Stage[_T]]) -> Stage[_T]:
-    """Return the stage that consists of several ones."""
+    """Combine several stages into one."""
     reports: list[Callable[[_T], None]] = []
     for stage in stages:
         if not isinstance(stage, nullcontext):
@@ -212,7 +212,7 @@ def _together(stages: Sequence[Stage[_T]]) -> Stage[_T]:
 
 @contextmanager
 def _nested(stages: Sequence[Stage[_T]]) -> Generator[Callable[[_T], None]]:
-    # Stages end in the reverse order of their beginning, so that spans nest properly.
+    # The stage that began last ends first, so that spans nest properly.
     with ExitStack() as stack:
         reports = [stack.enter_context(stage) for stage in stages]
 

@@ -308,7 +308,15 @@ class ResidentColumns:
     def put(
         self, row: int, uuid: str, attributes: Attributes, *, flavor_id: str, counts: bool
     ) -> None:
-        """Add an instance, which must not be present yet."""
+        """Add an instance, which must not be present yet.
+
+        Args:
+            row: the row of the host.
+            uuid: the instance, or the migration on the other host of a move.
+            attributes: its attributes.
+            flavor_id: the id of its flavor.
+            counts: whether it counts as an instance of the host; see `counts`.
+        """
         if len(self._pending) >= _PENDING_MAX:
             self._settle()
         self._pending[uuid] = _Pending(row, attributes, flavor_id, counts)

@@ -38,6 +38,10 @@ class Branches(NamedTuple):
 class Trees:
     """Child providers by slot, updated by the events of the feed in any order.
 
+    Args:
+        journal: receives the rows whose children change.
+        row_of: returns the row of a host by its uuid; None for an unknown host.
+
     Attributes:
         traits: the set of traits of each slot.
     """

@@ -367,7 +367,7 @@ class TreePlacement:
         if waiting is not None:
             wanted = replace(request, instance_uuids=tuple(waiting))
         deadline_s = self._clock.now_s() + self._settings.select_s
-        # The zone that received the request seals no layer, so its children also get that room.
+        # The zone that received the request seals no layer, so its children may use those bytes.
         blob_bytes = blob_bytes_of(self._settings.levels_max) + LAYER_BYTES
         order = SelectOrder(wanted, self._zone, deadline_s, blob_bytes, group)
         return await self._selector.select(order, without=without)

@@ -123,7 +123,14 @@ class AssertionWriter:
     def write(
         self, zone: str, asked: AssertedRequest | ForwardedRequest, *, project_id: str, user_id: str
     ) -> str:
-        """Return the signed assertion for one request to a zone, as the value of its header."""
+        """Return the signed assertion for one request to a zone, as the value of its header.
+
+        Args:
+            zone: the name of the zone that the request is sent to.
+            asked: the request.
+            project_id: the tenant's project.
+            user_id: the tenant's user.
+        """
         statement = ZoneAssertion(
             parent=self._name,
             zone=zone,

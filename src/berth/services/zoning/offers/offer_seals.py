@@ -84,6 +84,12 @@ class OfferSeals:
     ) -> OfferTerms:
         """Return the terms of an offer after checking it for the given parent, request and time.
 
+        Args:
+            blob: the sealed offer.
+            audience: the name of the parent that returns it.
+            request_digest: the digest of the request that is built; see `request_digest`.
+            now_s: Unix seconds.
+
         Raises:
             OfferRefusedError: the offer is unreadable, expired, or made for another zone, parent
                 or request.
