@@ -161,7 +161,12 @@ def config_of(
 
 
 class HttpServer(uvicorn.Server):
-    """A server that does not handle signals, and whose limit includes TLS handshakes."""
+    """A server that does not handle signals, and whose limit includes TLS handshakes.
+
+    Args:
+        config: uvicorn's configuration, with the limit on connections.
+        handshake_s_max: the seconds within which a TLS handshake must be complete.
+    """
 
     def __init__(self, config: HttpConfig, handshake_s_max: float = HANDSHAKE_S_MAX) -> None:
         super().__init__(config)

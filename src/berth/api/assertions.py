@@ -95,6 +95,12 @@ async def asserted_caller(
 ) -> Identity:
     """Redeem an assertion and return its tenant's identity, which is never an administrator's.
 
+    Args:
+        parts: the dependencies of the API.
+        scope: the scope of the request.
+        statement: the assertion, whose signature has been checked.
+        body: the body of the request, which the signature covers.
+
     Raises:
         HttpError: 401 when the assertion covers another request, has expired or was redeemed
             before; 403 when its project or user name is malformed; 501 when this deployment is not

@@ -40,8 +40,8 @@ def known_request_id(scope: Scope) -> str | None:
 def global_request_id(scope: Scope) -> str | None:
     """Return the id that the caller sent in `X-OpenStack-Request-ID`, or None.
 
-    Services of OpenStack send there the id of the request that made them call. Only an id of the
-    usual form is returned.
+    Other OpenStack services send in it the id of the request that made them call. Only an id of
+    the usual form is returned.
     """
     value = fields_of(scope).get(b"x-openstack-request-id")
     return value.decode() if value is not None and _GLOBAL.fullmatch(value) else None

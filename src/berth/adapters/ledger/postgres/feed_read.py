@@ -43,6 +43,12 @@ async def read_feed(
 ) -> FeedRead:
     """Read the changes after a version and up to another one, except those of some runs.
 
+    Args:
+        connection: runs the statement.
+        after: the version after which to read.
+        until: the last version to read; the ledger may not have reached it.
+        runs: commits of this process between the two versions, in order, which are not read.
+
     Raises:
         LedgerError: the table `head` is empty, or the timelines are damaged.
     """
@@ -66,6 +72,12 @@ def changes_after(
     after: int, until: int, read: FeedRead, runs: Sequence[CommitRun]
 ) -> list[Change]:
     """Return the changes after a version and up to another one, from a read and some runs.
+
+    Args:
+        after: the version after which to return changes.
+        until: the last version to return; versions that the read did not find are left out.
+        read: the result of `read_feed`, with the same versions and runs.
+        runs: commits of this process, whose changes were not read.
 
     Raises:
         FeedGapError: the feed no longer holds the next version, or `after` is above the version of

@@ -116,6 +116,8 @@ class PostgresLedger(SqlLedger[PostgresWriter]):
     ) -> Self:
         """Return the ledger in a database whose schema is current.
 
+        For the arguments see `PostgresLedger`.
+
         Raises:
             LedgerError: the database cannot be reached, or refuses the connection.
         """

@@ -48,6 +48,12 @@ class WriterCache:
 
         Loading a consumer also loads the providers from which it holds something. Those that are
         already known keep their known state, which may be newer than the tables.
+
+        Args:
+            required: the keys that the batch requires.
+            missing: those of them that were unknown, and are loaded.
+            version: the newest version of the loaded row.
+            texts: the JSON texts of the loaded row; see `working_set_of`.
         """
         loaded, working_set = (
             working_set_of(tuple(missing.records), version, texts),

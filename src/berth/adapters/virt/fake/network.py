@@ -100,7 +100,14 @@ class FakeNetwork:
         self.stored.pop(address, None)
 
     def store_image(self, machine: FakeMachine, image_id: str, disk: str, at_s: float) -> None:
-        """Put an image into the shared storage, unless it is there."""
+        """Put an image into the shared storage, unless it is there.
+
+        Args:
+            machine: the machine that makes the image.
+            image_id: the id of the image.
+            disk: the content of the image.
+            at_s: Unix seconds.
+        """
         self.images.setdefault(image_id, FakeImage(disk, machine.name, at_s))
 
     def image(self, image_id: str) -> FakeImage | None:

@@ -26,6 +26,12 @@ async def press_power_button(
 
     Calls that libvirt rejects are repeated until then.
 
+    Args:
+        connection: calls libvirtd.
+        clock: measures the grace period.
+        uuid: the guest.
+        grace_s: the grace period in seconds.
+
     Returns:
         Whether libvirt has answered all calls in time. While QEMU hangs, libvirt may leave calls
         unanswered, and rejects every change of the guest except its destruction.

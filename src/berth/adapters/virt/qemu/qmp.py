@@ -77,7 +77,13 @@ class Qmp:
         fd: int | None = None,
         timeout_s: float = 30.0,
     ) -> object:
-        """Execute a command, passing along the descriptor `fd` if given, and return its result.
+        """Execute a command, and return its result.
+
+        Args:
+            command: the name of the command.
+            arguments: its arguments; None for none.
+            fd: a descriptor to pass along, or None.
+            timeout_s: seconds to wait for the result.
 
         Raises:
             QmpError: QEMU rejected the command, the connection ended, or the timeout passed.

@@ -195,7 +195,14 @@ def inventory_of(data: Mapping[str, Any]) -> Inventory:
 
 
 def check_capacity(name: str, inventory: Inventory, uuid: str, minor: int) -> str | None:
-    """Return the error text for an inventory with too little capacity, or None if it has enough."""
+    """Return the error text for an inventory with too little capacity, or None if it has enough.
+
+    Args:
+        name: the resource class.
+        inventory: the new inventory.
+        uuid: the provider, for the text.
+        minor: the microversion; from 1.26 on, all of the total may be reserved.
+    """
     # Both texts are Placement's.
     may_be_nothing = minor >= _MAY_RESERVE_ALL
     if inventory.capacity > 0 or (may_be_nothing and inventory.capacity == 0):

@@ -41,6 +41,12 @@ def read(args: object, kind: type[M], name: str) -> M:
 def check_since(value: object, field: str, version: Version, since: Version) -> None:
     """Refuse a field before the microversion that added it.
 
+    Args:
+        value: the value of the field; UNSET if the request does not contain it.
+        field: the path of the field, for the error.
+        version: the microversion of the request.
+        since: the first microversion that has the field.
+
     Raises:
         InvalidInputError: the field is set, and the request's microversion is older.
     """

@@ -128,6 +128,13 @@ async def page_below(call: Call, below: Below, *, limit: int, marker: str | None
     """Return up to `limit` servers of the children, after the marker if it is in a child.
 
     The page names the children that do not answer; the list does not fail because of them.
+
+    Args:
+        call: the request for the list.
+        below: the servers of the list that are in children.
+        limit: the maximum number of servers on the page.
+        marker: the last server of the previous page, which may be a server of this zone; None for
+            the first page.
     """
     first = below.zone_of(marker)
     # The children have a fixed order, and so have the servers of each child, so pages are stable.
