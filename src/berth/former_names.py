@@ -1,8 +1,8 @@
-"""Former module paths and names of the plugin interface, which work for one more version.
+"""Former module paths and names of the plugin interface, which the next version removes.
 
 Plugins import rules, tables, records and ports. When those moved, each former path became a module
-that emits a `DeprecationWarning` and returns the object under its current name. No code of Berth
-uses former names.
+that emits a `DeprecationWarning` on import and passes look-ups on to the current module. No code of
+Berth uses former names.
 """
 
 import sys

@@ -78,8 +78,8 @@ class AgentPool:
         telemetry: receives failures and findings.
         pace: intervals and limits.
         is_in_touch: returns whether the control plane was heard from recently. If not, it may have
-            given the host up, and is asked before a task begins, because the guest may run
-            elsewhere.
+            given up on the host, so the agent asks it before a task begins: the guest may be
+            running elsewhere.
     """
 
     def __init__(

@@ -116,7 +116,7 @@ def _check_broker_url(url: str) -> None:
 def _password(settings: Settings, host: str) -> str:
     path = settings.agent.gateway_password_file
     if path is None:
-        reason = "is missing; name the file with the password of the host's user at the broker"
+        reason = "is missing; set it to the file that holds the password of the host's broker user"
         raise InvalidInputError("agent.gateway_password_file", reason)
     path = _path_of(path, f"{host}.password")
     lines = read_lines(

@@ -95,7 +95,7 @@ def check_origin(origin: str, field: str) -> None:
 
 
 def check_ledger_url(url: str, field: str) -> None:
-    """Refuse the URL of a ledger that has none of the known forms, or an impossible port.
+    """Refuse a ledger URL that has none of the known forms or has an impossible port.
 
     The error does not quote the URL, which may contain a password.
 

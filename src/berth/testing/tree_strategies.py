@@ -76,7 +76,7 @@ def _above(*names: str) -> st.SearchStrategy[str]:
 
 @st.composite
 def children(draw: st.DrawFn) -> tuple[Child, ...]:
-    """Draw up to `CHILDREN_MAX` child providers, some nested, many of them equal."""
+    """Draw up to `CHILDREN_MAX` child providers, some nested, many alike but for their names."""
     kinds = st.sampled_from(draw(_KINDS))
     made: list[Child] = []
     for number in range(draw(_COUNTS)):

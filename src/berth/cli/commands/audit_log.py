@@ -52,7 +52,11 @@ def _conditions(command: F) -> F:
 @audit_log.command("list")
 @_conditions
 @click.option(
-    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Number of entries."
+    "--limit",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Maximum number of entries.",
 )
 @json_option
 @connected

@@ -9,7 +9,8 @@ from berth.domain.compute.quota import METADATA_ITEMS_MAX
 
 _PATH = "/v2.1/os-quota-sets"
 _CLASS_PATH = "/v2.1/os-quota-class-sets/default"
-# Nova's quota sets have more names; Berth enforces only these.
+# Nova's quota sets have more names. Berth also enforces those of injected files, which clients set
+# over HTTP below microversion 2.57, as in Nova.
 _NAMES = (
     "instances",
     "cores",

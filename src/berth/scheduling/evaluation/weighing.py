@@ -197,11 +197,11 @@ def scale_of(least: float, most: float, floor: float | None, ceiling: float | No
 
 
 def scaled(raw: Scores, scale: Scale, floor: float | None, ceiling: float | None) -> Scores:
-    """Return raw values on a scale, clamped to the fixed ends: (K,); 0 for a scale without a span.
+    """Return (raw - low) / span for values clamped to the fixed ends: (K,); all 0 if the span is 0.
 
     Args:
         raw: (K,), finite.
-        scale: the scale.
+        scale: the low end and the span.
         floor: the fixed low end, or None.
         ceiling: the fixed high end, or None.
     """

@@ -302,7 +302,7 @@ class Weigher:
     @property
     def configured_multiplier(self) -> float:
         """The multiplier as policy files contain it: that of a penalty is not negated."""
-        # The sum avoids a negative zero, which would be shown as -0.
+        # Unlike a negation, a subtraction cannot give a negative zero, which would be shown as -0.
         return 0.0 - self.multiplier if self.is_penalty else self.multiplier
 
 

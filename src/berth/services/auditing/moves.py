@@ -70,7 +70,7 @@ async def recheck_move(
         UnavailableError: the ledger cannot be reached.
     """
     before = snapshot.migrations[suspicion.key]
-    # Any change means that a host works on the move.
+    # Any change means that a host is working on the move.
     if await ledger.get(Migration, before.uuid) != before:
         return None
     if suspicion.code is DiscrepancyCode.MOVE_FORGOTTEN:

@@ -170,7 +170,7 @@ class Quotas:
         return self._quota_limits.of_project(project_id).bounded("metadata_items")
 
     def of_files(self, project_id: str) -> FileLimits:
-        """Return the limits of the files to inject into a server, as known to this process."""
+        """Return the limits on files injected into a server, as known to this process."""
         limits = self._quota_limits.of_project(project_id)
         return FileLimits(
             files=limits.bounded("injected_files"),

@@ -241,8 +241,7 @@ class Operations:
             uuid: the instance.
             target: the requested host, if any.
             caller: the caller of the operation.
-            extra: see `resize`.
-            service_down_time_s: see `resize`.
+            extra, service_down_time_s: see `resize`.
 
         Raises:
             InvalidInputError: the target host does not exist, or the instance is already on it.

@@ -138,11 +138,11 @@ class VncChannel:
 
     @classmethod
     async def open(cls, bus: Bus, host: str, ids: Ids, token: ConsoleToken) -> Self:
-        """Open a channel of a token, on the host that `console_host` returned for it.
+        """Open a channel for a token, on the host that `console_host` returned for it.
 
         Args:
             bus: reaches the agent.
-            ledger: contains the instance.
+            host: the host of the instance.
             ids: makes the name of the channel.
             token: the token that the client sent.
 

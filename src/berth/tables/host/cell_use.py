@@ -9,7 +9,8 @@ from berth.domain.hardware.cpu_sets import bits_of, cpus_of
 from berth.domain.hardware.numa import NumaCell
 
 _KB_PER_MB = 1024
-# Maximum number of cached shapes. A fleet has few distinct NUMA cells, but reports may name any.
+# Maximum number of cached shapes. A fleet has few distinct NUMA cells, but a compromised
+# agent may report any number of them.
 _SHAPES_KEPT = 4096
 
 

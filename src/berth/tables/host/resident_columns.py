@@ -152,9 +152,10 @@ class ResidentColumns:
 
     @property
     def counts(self) -> NDArray[np.bool_]:
-        """(S,) bool, True if the slot is in use and its instance counts.
+        """(S,) bool, True if the slot is in use and its instance is in the counts of its host.
 
-        The other side of a resize on the same host does not count, because the instance does.
+        The other side of a resize on the same host does not count, because the instance itself
+        does.
         """
         self._settle()
         return self._counts[: len(self._uuids)]

@@ -42,7 +42,7 @@ class HostsAnswer(View):
 
 
 class HostResource(View):
-    """The amounts of a host: its total, its usage, or the sum of a project's servers."""
+    """Resources of a host: its total, its usage, or the sum of a project's servers."""
 
     host: str
     project: str
@@ -52,13 +52,13 @@ class HostResource(View):
 
 
 class HostResourceLine(View):
-    """Amounts of a host, nested as in Nova."""
+    """Resources of a host, nested as in Nova."""
 
     resource: HostResource
 
 
 class HostAnswer(View):
-    """The response with the amounts of one host."""
+    """The response that shows the resources of one host: in total, in use, and for each project."""
 
     host: list[HostResourceLine]
 

@@ -339,7 +339,7 @@ class ReleaseMessage:
 class KeptMessage:
     """The answer to a release: the uuids of the instances that exist and stay.
 
-    None of the other instances exists or will be built.
+    None of the order's other instances of this project exists in the child or will be built there.
     """
 
     kept: tuple[str, ...]

@@ -5,8 +5,8 @@ AES-256-GCM-SIV hides the host from the parent and makes tampering evident; the 
 resistance of SIV covers several processes that seal with one key without a shared counter. The
 terms inside bind an offer to one zone, one parent, one request and a time of expiry, and the ledger
 accepts its key once, so a stolen or repeated offer is worth nothing. All blobs of an answer are
-padded to the length that the parent requested, so the length discloses neither host nor depth of
-the tree.
+padded to the length that the parent requested, so the length discloses neither the host nor
+the depth of the tree.
 """
 
 import hashlib

@@ -272,7 +272,12 @@ def _pinned(call: Call, old: Instance, change: ServerChange) -> Instance:
                 f"Cannot pin server {old.uuid} while its resize or migration is not confirmed, "
                 "because a revert may return it to another zone. Confirm or revert it first."
             )
-        current = () if old.host is None else zones_of(call.parts, old.host)
+        if old.host is None:
+            raise ConflictError(
+                f"Server {old.uuid} has no host, so it cannot be pinned to an availability zone. "
+                "Try again when it has one."
+            )
+        current = zones_of(call.parts, old.host)
         if zone not in current:
             raise ConflictError(
                 "Server can only be pinned to its current availability zone "
