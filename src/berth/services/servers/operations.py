@@ -241,7 +241,8 @@ class Operations:
             uuid: the instance.
             target: the requested host, if any.
             caller: the caller of the operation.
-            extra, service_down_time_s: see `resize`.
+            extra: see `resize`.
+            service_down_time_s: see `resize`.
 
         Raises:
             InvalidInputError: the target host does not exist, or the instance is already on it.
@@ -373,8 +374,7 @@ class Operations:
             uuid: the instance.
             caller: the caller of the operation.
             service_down_time_s: seconds without a heartbeat after which a service is down.
-            only_finish: whether to leave alone an instance without a first deletion in progress,
-                such as one that was restored meanwhile.
+            only_finish: whether to leave alone an instance whose task is not SOFT_DELETING.
         """
 
         async def change(instance: Instance) -> Sequence[Write]:
