@@ -61,6 +61,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "host_keys:control_keys", "Manage the keys of the control plane.", _RUN
     ),
     "config": LazyCommand("config:config", "Check and show settings.", _RUN),
+    "doctor": LazyCommand("doctor:doctor", "Examine this installation.", _RUN),
     "ledger": LazyCommand("serving:ledger", "Manage the ledger's schema.", _RUN),
     "db": LazyCommand("serving:db", "Upgrade the ledger.", _RUN),
     "log": LazyCommand("log:log", "Show all log lines of one request.", _RUN),

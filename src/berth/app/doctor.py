@@ -1,0 +1,361 @@
+"""The examination of an installation: what is wrong with this machine and its servers."""
+
+import asyncio
+import os
+import resource
+import shutil
+import stat
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from pathlib import Path
+from threading import Thread
+from typing import Final, TypeAlias, TypeVar
+
+from berth.adapters.ledger import SCHEMA, schema_of
+from berth.adapters.ledger.examination import Examination, examine_store
+from berth.app.messaging import broker_of
+from berth.app.run import ledger_url_of, sqlite_path_of
+from berth.config.settings import AuthMode, Settings
+from berth.config.settings_check import Role, Severity, check_settings
+from berth.domain.errors import BerthError
+from berth.domain.url_redaction import redact_accounts
+
+T = TypeVar("T")
+
+_TIMEOUT_S: Final = 15.0
+_MIB: Final = 2**20
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+# Assertions between zones and tokens of Keystone are refused beyond a few seconds of skew.
+_SKEW_S_MAX: Final = 2.0
+_DISK_SHARE_LOW: Final = 0.10
+_DISK_MB_MIN: Final = 512
+_MEMORY_MB_LOW: Final = 512
+# Beyond this size, checkpoints do not keep up, or a reader blocks them.
+_WAL_MB_HIGH: Final = 256
+_KEY_AGE_DAYS_MAX: Final = 365
+_DAY_S: Final = 86_400
+_CONNECTIONS_SHARE_HIGH: Final = 0.8
+
+
+class Status(StrEnum):
+    """The result of a check."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The result of a check: what was seen, and what to do; nothing to do if it is ok."""
+
+    check: str
+    status: Status
+    seen: str
+    advice: str = ""
+
+
+Check: TypeAlias = Callable[[Settings], Awaitable[list[Diagnosis]]]
+
+
+async def diagnose(settings: Settings, *, timeout_s: float = _TIMEOUT_S) -> list[Diagnosis]:
+    """Run all checks at the same time, and return their results in a fixed order.
+
+    A check that fails unexpectedly or takes too long is itself a result. Nothing is changed: writes
+    to the ledger are rolled back, and the queue at the broker is removed.
+
+    Args:
+        settings: valid settings.
+        timeout_s: seconds that each check may take.
+    """
+    return await run_checks(CHECKS, settings, timeout_s=timeout_s)
+
+
+async def run_checks(
+    checks: Iterable[tuple[str, Check]], settings: Settings, *, timeout_s: float
+) -> list[Diagnosis]:
+    """Run checks at the same time, and return their results in order.
+
+    Args:
+        checks: the checks with their names.
+        settings: valid settings.
+        timeout_s: seconds that each check may take.
+    """
+    runs = [_run(name, check, settings, timeout_s) for name, check in checks]
+    return [one for found in await asyncio.gather(*runs) for one in found]
+
+
+async def _run(name: str, check: Check, settings: Settings, timeout_s: float) -> list[Diagnosis]:
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await check(settings)
+    except TimeoutError:
+        advice = "look for a server that does not answer, or a file system that hangs"
+        return [Diagnosis(name, Status.FAIL, f"no answer within {timeout_s:g} s", advice)]
+    except BerthError as error:
+        seen, _, advice = redact_accounts(str(error)).rpartition("; ")
+        return [Diagnosis(name, Status.FAIL, seen or advice, advice if seen else "see the error")]
+    except Exception as error:  # noqa: BLE001 - a broken check must not hide the other results
+        seen = f"the check failed: {type(error).__name__}: {redact_accounts(str(error))}"
+        return [Diagnosis(name, Status.FAIL, seen, "report this as a bug in Berth")]
+
+
+async def _in_thread(function: Callable[[], T]) -> T:
+    """Return the result of a function that may block, run in a thread that may be abandoned.
+
+    The threads of `asyncio.to_thread` would delay the end of the process until they return.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: Exception | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type] # None only if T includes it
+
+    def work() -> None:
+        result, failure = None, None
+        try:
+            result = function()
+        except Exception as error:  # noqa: BLE001 - it is raised again where it is awaited
+            failure = error
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    Thread(target=work, daemon=True).start()
+    return await future
+
+
+async def _settings(settings: Settings) -> list[Diagnosis]:
+    """Check the files that settings name, such as policy, users, keys and certificates."""
+    found = await _in_thread(lambda: check_settings(settings, Role.ALL, datetime.now(UTC)))
+    status = {Severity.ERROR: Status.FAIL, Severity.WARNING: Status.WARN}
+    return [
+        Diagnosis("settings", status[one.severity], f"{one.key}: {one.text}", "see the text")
+        for one in found
+    ] or [Diagnosis("settings", Status.OK, "all named files are valid")]
+
+
+async def _ledger(settings: Settings) -> list[Diagnosis]:
+    url = ledger_url_of(settings.ledger)
+    path = sqlite_path_of(url)
+    if url == "memory:":
+        return [Diagnosis("ledger", Status.WARN, "it is in memory", "use a file or PostgreSQL")]
+    if path is not None and not await _in_thread(path.exists):
+        advice = "create it with `berth ledger migrate`, or start Berth"
+        return [Diagnosis("ledger", Status.WARN, f"{path} does not exist", advice)]
+    schema = await schema_of(url)
+    if schema is None:
+        advice = "create them with `berth ledger migrate`"
+        return [Diagnosis("ledger", Status.WARN, "it has no tables", advice)]
+    schema.check()
+    found = [_schema(schema.revision)]
+    facts = await examine_store(url)
+    found += store_diagnoses(facts)
+    if path is not None:
+        found += await _in_thread(lambda: list(sqlite_diagnoses(path)))
+    return found
+
+
+def _schema(revision: str) -> Diagnosis:
+    seen = f"the ledger has schema {revision}, this Berth {SCHEMA}"
+    if revision < SCHEMA:
+        advice = "back up the ledger; then run `berth ledger migrate`"
+        return Diagnosis("schema", Status.WARN, seen, advice)
+    if revision > SCHEMA:
+        return Diagnosis("schema", Status.WARN, seen, "upgrade this Berth as well")
+    return Diagnosis("schema", Status.OK, seen)
+
+
+def store_diagnoses(facts: Examination) -> Iterator[Diagnosis]:
+    """Yield the results that follow from the facts about a ledger's store."""
+    if facts.write_error:
+        advice = "check the permissions of Berth's user, free disk space, and other programs"
+        seen = f"{facts.store} refuses writes: {facts.write_error}"
+        yield Diagnosis("ledger", Status.FAIL, seen, advice)
+    else:
+        seen = f"{facts.store} accepts writes (probed and rolled back)"
+        yield Diagnosis("ledger", Status.OK, seen)
+    if facts.settings:
+        yield from _server_settings(facts)
+    if facts.clock_ahead_s is not None:
+        yield clock_diagnosis("PostgreSQL", facts.clock_ahead_s)
+
+
+def _server_settings(facts: Examination) -> Iterator[Diagnosis]:
+    unsafe = [
+        f"{name} = off"
+        for name in ("fsync", "full_page_writes", "synchronous_commit")
+        if facts.settings.get(name) == "off"
+    ]
+    if unsafe:
+        advice = "turn them on; a crash could lose claims, so that hosts are overcommitted"
+        yield Diagnosis("durability", Status.FAIL, ", ".join(unsafe), advice)
+    else:
+        yield Diagnosis("durability", Status.OK, "commits are flushed to disk")
+    maximum = int(facts.settings["max_connections"])
+    seen = f"{facts.connections} of {maximum} connections are in use"
+    if facts.connections > maximum * _CONNECTIONS_SHARE_HIGH:
+        advice = "increase max_connections, or stop unused clients"
+        yield Diagnosis("connections", Status.WARN, seen, advice)
+    else:
+        yield Diagnosis("connections", Status.OK, seen)
+
+
+def clock_diagnosis(server: str, ahead_s: float) -> Diagnosis:
+    """Return the result for a server's clock that is `ahead_s` seconds ahead of this machine's."""
+    word = "ahead of" if ahead_s > 0 else "behind"
+    seen = f"the clock of {server} is {abs(ahead_s):.1f} s {word} this machine's"
+    if abs(ahead_s) > _SKEW_S_MAX:
+        advice = "synchronise both machines by NTP (`chronyc tracking`)"
+        return Diagnosis("clock", Status.FAIL, seen, advice)
+    return Diagnosis("clock", Status.OK, seen)
+
+
+def sqlite_diagnoses(path: Path) -> Iterator[Diagnosis]:
+    """Yield the results for the files of a SQLite ledger: their modes and the size of the log."""
+    wal = path.with_name(f"{path.name}-wal")
+    open_to_others = [one for one in (path, wal) if one.exists() and one.stat().st_mode & _OTHERS]
+    for one in open_to_others:
+        seen = f"other users can access {one} (mode {stat.S_IMODE(one.stat().st_mode):04o})"
+        yield Diagnosis("permissions", Status.WARN, seen, f"run chmod 600 {one}")
+    if not open_to_others:
+        yield Diagnosis("permissions", Status.OK, f"only its owner can access {path}")
+    size_mb = wal.stat().st_size // _MIB if wal.exists() else 0
+    if size_mb > _WAL_MB_HIGH:
+        advice = "end programs that read the file for long; restart Berth if the log keeps growing"
+        yield Diagnosis("ledger", Status.WARN, f"{wal} has {size_mb} MiB", advice)
+
+
+async def _broker(settings: Settings) -> list[Diagnosis]:
+    if settings.bus.url is None:
+        return [Diagnosis("broker", Status.OK, "none is configured")]
+    broker = broker_of(settings.bus)
+    from berth.adapters.bus.rabbitmq.broker_probe import probe_broker  # noqa: PLC0415 - an extra
+
+    version = await probe_broker(broker)
+    seen = f"RabbitMQ {version} at {broker.safe_url} lets Berth declare, bind, publish and read"
+    return [Diagnosis("broker", Status.OK, seen)]
+
+
+async def _keystone(settings: Settings) -> list[Diagnosis]:
+    keystone = settings.keystone
+    if settings.auth.mode is not AuthMode.KEYSTONE or keystone.auth_url is None:
+        return [Diagnosis("keystone", Status.OK, "it is not in use")]
+    import httpx  # noqa: PLC0415 - it takes long to load, and few need it
+
+    advice = "check keystone.auth_url, the network, and keystone.ca_file"
+    verify = True if keystone.ca_file is None else str(keystone.ca_file)
+    try:
+        async with httpx.AsyncClient(verify=verify, timeout=keystone.timeout_s) as client:
+            answer = await client.get(keystone.auth_url)
+    except (httpx.HTTPError, OSError) as error:
+        seen = f"Keystone cannot be reached: {type(error).__name__}: {redact_accounts(str(error))}"
+        return [Diagnosis("keystone", Status.FAIL, seen, advice)]
+    if answer.status_code >= httpx.codes.BAD_REQUEST:
+        seen = f"Keystone responds with {answer.status_code}"
+        return [Diagnosis("keystone", Status.FAIL, seen, advice)]
+    found = [Diagnosis("keystone", Status.OK, f"Keystone responds with {answer.status_code}")]
+    if "date" in answer.headers:
+        server_s = parsedate_to_datetime(answer.headers["date"]).timestamp()
+        # The header has whole seconds, so on average half a second is cut off.
+        found.append(clock_diagnosis("Keystone", server_s + 0.5 - time.time()))
+    return found
+
+
+async def _keys(settings: Settings) -> list[Diagnosis]:
+    return await _in_thread(lambda: list(key_diagnoses(settings, time.time())))
+
+
+def key_diagnoses(settings: Settings, now_s: float) -> Iterator[Diagnosis]:
+    """Yield the results for the ages of the control plane's files of keys."""
+    folder = settings.ledger.data_dir
+    files = {
+        "berth token-keys rotate": settings.auth.token_keys or folder / "token-keys",
+        "berth bus-keys rotate": settings.bus.key_file or folder / "bus-keys",
+        "berth control-keys rotate": settings.gateway.key_file or folder / "control-keys",
+        "berth zone keys rotate": settings.zones.key_file or folder / "zone-keys",
+    }
+    found = {command: path for command, path in files.items() if path.exists()}
+    old = False
+    for command, path in found.items():
+        days = int((now_s - path.stat().st_mtime) / _DAY_S)
+        if days > _KEY_AGE_DAYS_MAX:
+            old = True
+            seen = f"{path} was last changed {days} days ago"
+            yield Diagnosis("keys", Status.WARN, seen, f"run `{command} --file {path}`")
+    if not old:
+        yield Diagnosis("keys", Status.OK, f"{len(found)} files of keys, none older than a year")
+
+
+async def _disk(settings: Settings) -> list[Diagnosis]:
+    path = sqlite_path_of(ledger_url_of(settings.ledger))
+    folders = [settings.ledger.data_dir if path is None else path.parent, settings.virt.state_dir]
+    if settings.log.file is not None:
+        folders.append(settings.log.file.parent)
+    existing = await _in_thread(lambda: [one for one in folders if one.is_dir()])
+    return [await _in_thread(lambda one=one: disk_diagnosis(one)) for one in existing]  # type: ignore[misc]
+
+
+def disk_diagnosis(folder: Path) -> Diagnosis:
+    """Return the result for the free space of a folder's file system."""
+    usage = shutil.disk_usage(folder)
+    free_mb = usage.free // _MIB
+    seen = f"{free_mb:,} MiB are free in {folder.absolute()}"
+    advice = "free or add space; without any, Berth cannot record claims"
+    if free_mb < _DISK_MB_MIN:
+        return Diagnosis("disk", Status.FAIL, seen, advice)
+    if usage.free < usage.total * _DISK_SHARE_LOW:
+        return Diagnosis("disk", Status.WARN, seen, advice)
+    return Diagnosis("disk", Status.OK, seen)
+
+
+async def _limits(settings: Settings) -> list[Diagnosis]:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    unlimited = hard == resource.RLIM_INFINITY
+    pages = os.sysconf("SC_AVPHYS_PAGES")
+    available_mb = pages * os.sysconf("SC_PAGE_SIZE") // _MIB
+    return [
+        files_diagnosis(None if unlimited else hard, settings.api.connections_max),
+        memory_diagnosis(available_mb),
+    ]
+
+
+def files_diagnosis(files_max: int | None, connections_max: int) -> Diagnosis:
+    """Return the result for the limit on open files; None means that there is none."""
+    if files_max is None:
+        return Diagnosis("limits", Status.OK, "the number of open files is not limited")
+    seen = f"a process may open {files_max:,} files; api.connections_max is {connections_max:,}"
+    # At most half of the files are for connections.
+    if files_max < 2 * connections_max:
+        advice = f"set LimitNOFILE={2 * connections_max} in the unit, or lower api.connections_max"
+        return Diagnosis("limits", Status.WARN, seen, advice)
+    return Diagnosis("limits", Status.OK, seen)
+
+
+def memory_diagnosis(available_mb: int) -> Diagnosis:
+    """Return the result for the free memory of this machine."""
+    seen = f"{available_mb:,} MiB of memory are unused"
+    if available_mb < _MEMORY_MB_LOW:
+        advice = "stop other programs or add memory, unless caches use it, which free it on demand"
+        return Diagnosis("memory", Status.WARN, seen, advice)
+    return Diagnosis("memory", Status.OK, seen)
+
+
+CHECKS: Final[tuple[tuple[str, Check], ...]] = (
+    ("settings", _settings),
+    ("ledger", _ledger),
+    ("broker", _broker),
+    ("keystone", _keystone),
+    ("keys", _keys),
+    ("disk", _disk),
+    ("limits", _limits),
+)
+"""The checks with their names, in the order of the results."""
