@@ -4,10 +4,11 @@ import asyncio
 import os
 import resource
 import shutil
+import ssl
 import stat
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -15,14 +16,17 @@ from pathlib import Path
 from threading import Thread
 from typing import Final, TypeAlias, TypeVar
 
-from berth.adapters.ledger import SCHEMA, schema_of
+from berth.adapters.ledger import SCHEMA, open_ledger, schema_of
 from berth.adapters.ledger.examination import Examination, examine_store
 from berth.app.messaging import broker_of
 from berth.app.run import ledger_url_of, sqlite_path_of
 from berth.config.settings import AuthMode, Settings
 from berth.config.settings_check import Role, Severity, check_settings
-from berth.domain.errors import BerthError
+from berth.domain.compute.host import Service
+from berth.domain.errors import BerthError, PolicyError
 from berth.domain.url_redaction import redact_accounts
+from berth.domain.zones.zone import Zone
+from berth.ports.ledger import HeartbeatReport
 
 T = TypeVar("T")
 
@@ -39,6 +43,8 @@ _WAL_MB_HIGH: Final = 256
 _KEY_AGE_DAYS_MAX: Final = 365
 _DAY_S: Final = 86_400
 _CONNECTIONS_SHARE_HIGH: Final = 0.8
+# More names would hide the other results.
+_NAMES_MAX: Final = 5
 
 
 class Status(StrEnum):
@@ -249,25 +255,139 @@ async def _keystone(settings: Settings) -> list[Diagnosis]:
     keystone = settings.keystone
     if settings.auth.mode is not AuthMode.KEYSTONE or keystone.auth_url is None:
         return [Diagnosis("keystone", Status.OK, "it is not in use")]
+    advice = "check keystone.auth_url, the network, and keystone.ca_file"
+    return await _reach(
+        "keystone", "Keystone", keystone.auth_url, keystone.ca_file, keystone.timeout_s, advice
+    )
+
+
+async def _reach(
+    check: str, server: str, url: str, ca_file: Path | None, timeout_s: float, advice: str
+) -> list[Diagnosis]:
+    """Return whether a server answers over HTTP, and how far its clock is from this machine's."""
     import httpx  # noqa: PLC0415 - it takes long to load, and few need it
 
-    advice = "check keystone.auth_url, the network, and keystone.ca_file"
-    verify = True if keystone.ca_file is None else str(keystone.ca_file)
+    verify = ssl.create_default_context(cafile=ca_file) if url.startswith("https:") else False
     try:
-        async with httpx.AsyncClient(verify=verify, timeout=keystone.timeout_s) as client:
-            answer = await client.get(keystone.auth_url)
+        async with httpx.AsyncClient(verify=verify, timeout=timeout_s) as client:
+            answer = await client.get(url)
     except (httpx.HTTPError, OSError) as error:
-        seen = f"Keystone cannot be reached: {type(error).__name__}: {redact_accounts(str(error))}"
-        return [Diagnosis("keystone", Status.FAIL, seen, advice)]
-    if answer.status_code >= httpx.codes.BAD_REQUEST:
-        seen = f"Keystone responds with {answer.status_code}"
-        return [Diagnosis("keystone", Status.FAIL, seen, advice)]
-    found = [Diagnosis("keystone", Status.OK, f"Keystone responds with {answer.status_code}")]
+        why = f"{type(error).__name__}: {redact_accounts(str(error))}"
+        return [Diagnosis(check, Status.FAIL, f"{server} cannot be reached: {why}", advice)]
+    seen = f"{server} responds with {answer.status_code}"
+    if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
+        return [Diagnosis(check, Status.FAIL, seen, advice)]
+    found = [Diagnosis(check, Status.OK, seen)]
     if "date" in answer.headers:
         server_s = parsedate_to_datetime(answer.headers["date"]).timestamp()
         # The header has whole seconds, so on average half a second is cut off.
-        found.append(clock_diagnosis("Keystone", server_s + 0.5 - time.time()))
+        found.append(clock_diagnosis(server, server_s + 0.5 - time.time()))
     return found
+
+
+async def _fleet(settings: Settings) -> list[Diagnosis]:
+    """Check the hosts and the child zones that a current ledger has."""
+    url = ledger_url_of(settings.ledger)
+    path = sqlite_path_of(url)
+    if url == "memory:" or (path is not None and not await _in_thread(path.exists)):
+        return []
+    schema = await schema_of(url)
+    # A ledger of another schema is a result of the check of the ledger, and must not be migrated.
+    if schema is None or schema.revision != SCHEMA:
+        return []
+    ledger = await open_ledger(url, timeout_s=settings.ledger.timeout_s)
+    try:
+        state = await ledger.snapshot(time.time())
+        reports = await ledger.heartbeats({})
+    finally:
+        await ledger.close()
+    down_time_s = await _in_thread(lambda: _service_down_time_s(settings))
+    share_max = settings.health.silent_share_max
+    found = list(
+        host_diagnoses(
+            with_heartbeats(state.services, reports), state.now_s, down_time_s, share_max
+        )
+    )
+    return found + await _zones(settings, state.zones)
+
+
+def _service_down_time_s(settings: Settings) -> float:
+    from berth.config.policy_file import load_policy  # noqa: PLC0415 - it needs NumPy
+
+    try:
+        return load_policy(settings.policy.path).service_down_time_s
+    except PolicyError:
+        # The check of the settings reports the policy file.
+        return load_policy(None).service_down_time_s
+
+
+def with_heartbeats(
+    services: Iterable[Service], reports: Iterable[HeartbeatReport]
+) -> list[Service]:
+    """Return services with the newest heartbeats of all gateways."""
+    seen_s: dict[str, float] = {}
+    for report in reports:
+        for host, at_s in report.seen_s.items():
+            seen_s[host] = max(at_s, seen_s.get(host, 0.0))
+    return [
+        replace(one, last_seen_s=max(one.last_seen_s, seen_s.get(one.host, 0.0)))
+        for one in services
+    ]
+
+
+def host_diagnoses(
+    services: Sequence[Service], now_s: float, down_time_s: float, silent_share_max: float
+) -> Iterator[Diagnosis]:
+    """Yield the results for the heartbeats of hosts.
+
+    Args:
+        services: the compute services, with their newest heartbeats.
+        now_s: Unix seconds.
+        down_time_s: seconds without a heartbeat after which a service is down.
+        silent_share_max: share of the hosts that may be silent before evacuations are blocked.
+    """
+    ahead = [one.host for one in services if one.last_seen_s > now_s + _SKEW_S_MAX]
+    if ahead:
+        seen = f"heartbeats are in the future: {_some(ahead)}"
+        advice = "synchronise the clocks of this machine and of the APIs by NTP"
+        yield Diagnosis("clock", Status.FAIL, seen, advice)
+    silent = [
+        one.host
+        for one in services
+        if not one.forced_down and not one.is_up(now_s, down_time_s) and one.host not in ahead
+    ]
+    if not silent:
+        yield Diagnosis("hosts", Status.OK, f"{len(services)} hosts, none silent")
+        return
+    is_mass = len(silent) > silent_share_max * len(services)
+    seen = f"{len(silent)} of {len(services)} hosts are silent: {_some(silent)}"
+    advice = "check their agents with `berth host show HOST` and `systemctl status berth-agent`"
+    if is_mass:
+        advice = "look for a common cause: the APIs that agents use, the broker, the network"
+    yield Diagnosis("hosts", Status.FAIL if is_mass else Status.WARN, seen, advice)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES_MAX
+    return ", ".join(sorted(names)[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+async def _zones(settings: Settings, zones: Iterable[Zone]) -> list[Diagnosis]:
+    zone_settings = settings.zones
+    advice = "check its address with `berth zone show`, the network, and zones.ca_file"
+    runs = [
+        _reach(
+            "zones",
+            f"zone {one.name}",
+            one.api_url,
+            zone_settings.ca_file,
+            zone_settings.poll_timeout_s,
+            advice,
+        )
+        for one in zones
+        if one.is_enabled and not one.is_removed
+    ]
+    return [one for found in await asyncio.gather(*runs) for one in found]
 
 
 async def _keys(settings: Settings) -> list[Diagnosis]:
@@ -352,6 +472,7 @@ def memory_diagnosis(available_mb: int) -> Diagnosis:
 CHECKS: Final[tuple[tuple[str, Check], ...]] = (
     ("settings", _settings),
     ("ledger", _ledger),
+    ("hosts", _fleet),
     ("broker", _broker),
     ("keystone", _keystone),
     ("keys", _keys),

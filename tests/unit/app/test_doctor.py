@@ -4,12 +4,14 @@ import asyncio
 import json
 import os
 import time
+from email.utils import formatdate
 from pathlib import Path
 from threading import Event
 from typing import NamedTuple
 
 import pytest
 
+from berth.adapters.ledger import open_ledger
 from berth.adapters.ledger.examination import Examination
 from berth.app import doctor
 from berth.app.doctor import Diagnosis, Status
@@ -17,7 +19,11 @@ from berth.cli.main import main
 from berth.config import control_keys
 from berth.config.settings import BusSettings, GatewaySettings, LedgerSettings, Settings
 from berth.config.settings_reader import read_settings
+from berth.domain.compute.host import Service
 from berth.domain.errors import UnavailableError
+from berth.domain.ledger.write import Put, Unit
+from berth.domain.zones.zone import Zone
+from berth.ports.ledger import HeartbeatReport
 
 _SAFE = {
     "fsync": "on",
@@ -232,3 +238,96 @@ def test_the_command_exits_with_1_on_a_failure(
     file.write_text('[ledger]\ndata_dir = "."\n[policy]\npath = "missing.toml"\n')
     assert main(["doctor", "--config", str(file)]) == 1
     assert "fail  settings: policy.path: " in capsys.readouterr().out
+
+
+NOW_S = 1_000_000.0
+
+
+def services(**seen_s: float) -> list[Service]:
+    """Return a service for each host with the time of its last heartbeat."""
+    return [Service(host, f"id-{host}", last_seen_s=at_s) for host, at_s in seen_s.items()]
+
+
+def test_the_newest_heartbeat_of_all_gateways_counts() -> None:
+    """A report of any gateway, or the record itself, may have the newest heartbeat."""
+    reports = [
+        HeartbeatReport("g1", 1, {"a": 5.0, "b": 9.0}),
+        HeartbeatReport("g2", 1, {"a": 7.0, "gone": 1.0}),
+    ]
+    found = doctor.with_heartbeats(services(a=1.0, b=10.0, c=3.0), reports)
+    assert {one.host: one.last_seen_s for one in found} == {"a": 7.0, "b": 10.0, "c": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("ages_s", "check", "status"),
+    [
+        ({"a": 0, "b": 59, "c": 10}, "hosts", Status.OK),
+        ({"a": 0, "b": 61, "c": 10}, "hosts", Status.WARN),
+        ({"a": 0, "b": 61, "c": 99}, "hosts", Status.FAIL),
+        ({"a": 0, "b": -5, "c": 10}, "clock", Status.FAIL),
+    ],
+)
+def test_silent_hosts_are_found(ages_s: dict[str, float], check: str, status: Status) -> None:
+    """Some silent hosts are a warning, most of them a failure, as is a clock that is ahead."""
+    seen_s = {host: NOW_S - age_s for host, age_s in ages_s.items()}
+    found = list(doctor.host_diagnoses(services(**seen_s), NOW_S, 60.0, 0.5))
+    worst = found[0]
+    assert (worst.check, worst.status) == (check, status)
+    assert bool(worst.advice) == (status is not Status.OK)
+
+
+def test_many_silent_hosts_are_not_all_listed() -> None:
+    """Five names are shown, and the number of the others."""
+    (found,) = doctor.host_diagnoses(services(**{f"h{n}": 0.0 for n in range(9)}), NOW_S, 60.0, 0.5)
+    assert found.seen == "9 of 9 hosts are silent: h0, h1, h2, h3, h4 and 4 more"
+
+
+def test_hosts_and_zones_of_the_ledger_are_checked(fresh_sqlite_url: str, tmp_path: Path) -> None:
+    """A silent host and a child zone that nothing serves are found through the ledger."""
+
+    async def fill() -> None:
+        ledger = await open_ledger(fresh_sqlite_url)
+        child = Zone(1, "child", "http://127.0.0.1:1")
+        away = Zone(2, "away", "http://127.0.0.1:1", is_removed=True)
+        hosts = [Put(one) for one in services(a=time.time(), b=0.0)]
+        await ledger.commit([Unit((*hosts, Put(child), Put(away)))])
+        await ledger.close()
+
+    asyncio.run(fill())
+    settings = Settings(ledger=LedgerSettings(url=fresh_sqlite_url, data_dir=tmp_path))
+    found = asyncio.run(doctor.diagnose(settings))
+    (hosts,) = [one for one in found if one.check == "hosts"]
+    assert (hosts.status, hosts.seen) == (Status.WARN, "1 of 2 hosts are silent: b")
+    (zone,) = [one for one in found if one.check == "zones"]
+    assert (zone.status, zone.seen[:10]) == (Status.FAIL, "zone child")
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer one request as a server whose clock is an hour behind."""
+    await reader.readuntil(b"\r\n\r\n")
+    date = formatdate(time.time() - 3600, usegmt=True)
+    head = f"HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    writer.write(head.encode())
+    await writer.drain()
+    writer.close()
+
+
+def test_a_reachable_server_with_a_wrong_clock_is_found() -> None:
+    """Keystone answers, and the clock in its answer is an hour behind."""
+
+    async def run() -> list[Diagnosis]:
+        server = await asyncio.start_server(_answer, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            environ = {
+                "BERTH_AUTH_MODE": "keystone",
+                "BERTH_KEYSTONE_AUTH_URL": f"http://127.0.0.1:{port}",
+                "BERTH_KEYSTONE_PASSWORD": "secret",
+            }
+            only = [one for one in doctor.CHECKS if one[0] == "keystone"]
+            settings = read_settings(None, environ, {})
+            return await doctor.run_checks(only, settings, timeout_s=30)
+
+    reached, clock = asyncio.run(run())
+    assert (reached.status, reached.seen) == (Status.OK, "Keystone responds with 200")
+    assert (clock.status, "s behind this machine's" in clock.seen) == (Status.FAIL, True)
