@@ -202,7 +202,8 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, s
     folder = tmp_path_factory.mktemp("bad-input")
     images = [{"image_id": _IMAGE, "name": "big", "min_memory_mb": 1 << 20}]
     (folder / "images.json").write_text(json.dumps(images))
-    (folder / "berth.toml").write_text("agent.heartbeat_interval_s = 3600.0")
+    # Also refused requests enter the audit log.
+    (folder / "berth.toml").write_text("agent.heartbeat_interval_s = 3600.0\naudit.log = false")
     running = Processes(folder)
     words = ("--config", str(folder / "berth.toml"), "--images", str(folder / "images.json"))
     address = f"127.0.0.1:{free_port()}"

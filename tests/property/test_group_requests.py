@@ -8,7 +8,8 @@ from random import Random
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from berth.config.policy_file import READY, load_policy
+from berth.config.policy_file import load_policy
+from berth.config.ready_policies import READY
 from berth.domain.compute.flavor import Flavor
 from berth.domain.compute.request import Destination, Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup

@@ -1,7 +1,4 @@
-"""Reads policy files: TOML that lists the rules in order (docs/reference/policy-file.md).
-
-Ready policies are policy files that ship with Berth and are chosen by name.
-"""
+"""Reads policy files: TOML that lists the rules in order (docs/reference/policy-file.md)."""
 
 import hashlib
 import json
@@ -9,7 +6,6 @@ import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, TypeGuard, TypeVar, cast
 
@@ -24,6 +20,7 @@ from berth.config.plugins import (
     check_finite,
     convert,
 )
+from berth.config.ready_policies import DEFAULT, READY, is_ready, ready_text
 from berth.config.spelling import nearest
 from berth.domain.errors import PolicyError
 from berth.scheduling.drivers.least_cost import LeastCostScheduler
@@ -34,10 +31,6 @@ from berth.scheduling.evaluation.policy import CONTENDED_SUBSET_SIZE, Driver, Po
 from berth.scheduling.rules.rule import Filter, Normalisation, Weigher
 from berth.scheduling.weighers.host_lot import NAME as HOST_LOT_WEIGHER
 
-DEFAULT = "default"
-"""The name of the policy that is in force if no other is set."""
-
-READY = (DEFAULT, "pack", "balanced", "spread", "nova", "nova-pike", "openb")
 FILE_BYTES_MAX = 1024 * 1024
 """Size of the largest policy file that is read, in bytes."""
 
@@ -312,13 +305,3 @@ def _check_filters(filters: tuple[Filter, ...], source: str) -> None:
             f"{_RESOURCES} is missing; add it, because the ledger rejects claims on the hosts that "
             "this filter would remove",
         )
-
-
-def is_ready(policy: Path) -> bool:
-    """Return whether a policy setting is the name of a ready policy and not the path of a file."""
-    return str(policy) in READY
-
-
-def ready_text(name: str) -> str:
-    """Return the text of a ready policy's file."""
-    return files("berth.config").joinpath("policies", f"{name}.toml").read_text("utf-8")

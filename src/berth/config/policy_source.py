@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from berth.config.policy_file import is_ready, parse_policy, read_policy_text, source_name
+from berth.config.policy_file import parse_policy, read_policy_text, source_name
+from berth.config.ready_policies import is_ready
 from berth.domain.errors import PolicyError
 from berth.ports.clock import Clock
 from berth.scheduling.evaluation.policy import Policy

@@ -11,7 +11,7 @@ from typing import TypeGuard, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from berth.config.policy_file import READY
+from berth.config.ready_policies import READY
 from berth.config.settings import Address, Settings, contradictions, parse_address
 from berth.config.spelling import nearest
 from berth.domain.errors import InvalidInputError

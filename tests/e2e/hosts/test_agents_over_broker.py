@@ -109,6 +109,6 @@ def test_keys_are_replaced_and_revoked(cloud: SeparateCloud) -> None:
     )
     cloud.operate("host", "revoke-key", host)
     cloud.wait_until(
-        lambda: "not that of a valid key" in cloud.running[host].text(), "it is refused"
+        lambda: "not made with a valid key" in cloud.running[host].text(), "it is refused"
     )
     cloud.wait_until(lambda: host not in cloud.hosts_up(), "the host is down")

@@ -1,7 +1,7 @@
 """The cases of the benchmark, read from data."""
 
 from bench.cases import load_cases
-from berth.config.policy_file import DEFAULT, READY
+from berth.config.ready_policies import DEFAULT, READY
 
 
 def test_quick_cases_differ_only_where_they_say_so() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from berth.config.plugins import FILTERS, plugin_names
-from berth.config.policy_file import DEFAULT, READY, load_policy, source_name
+from berth.config.policy_file import load_policy, source_name
 from berth.config.policy_source import PolicySource
+from berth.config.ready_policies import DEFAULT, READY
 from berth.config.settings_reader import read_settings
 from berth.domain.errors import PolicyError
 from berth.scheduling.lint.policy_lint import lint_policy

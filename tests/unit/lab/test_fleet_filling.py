@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from berth.config.policy_file import READY, load_policy
+from berth.config.policy_file import load_policy
+from berth.config.ready_policies import READY
 from berth.lab.fleet_filling import FleetFilling
 from berth.lab.generator import GeneratorSettings, generate
 from berth.lab.workload import Arrival, DepartureEvent, FlavorSpec, FleetHost, events

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from berth.config.policy_file import READY, parse_policy, ready_text
+from berth.config.policy_file import parse_policy
+from berth.config.ready_policies import READY, ready_text
 from berth.scheduling.lint.policy_lint import lint_fleet
 from berth.scheduling.rules.rule import Normalisation, Query, Raw, Reads, Scores, Weigher
 from berth.tables.columnar.bitsets import Selection

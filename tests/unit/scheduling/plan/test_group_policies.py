@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from berth.config.policy_file import READY, parse_policy, ready_text
+from berth.config.policy_file import parse_policy
+from berth.config.ready_policies import READY, ready_text
 from berth.domain.compute.decision import RefusalCode
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup

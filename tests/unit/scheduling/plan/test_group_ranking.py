@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from berth.config.policy_file import READY, load_policy
+from berth.config.policy_file import load_policy
+from berth.config.ready_policies import READY
 from berth.domain.compute.request import Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.inventory.resources import VCPU

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from berth.config.policy_file import READY, load_policy, parse_policy
+from berth.config.policy_file import load_policy, parse_policy
+from berth.config.ready_policies import READY
 from berth.scheduling.rules.rule import Normalisation
 from berth.services.zoning.offers.host_offers import incomparable_reason
 
