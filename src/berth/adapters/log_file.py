@@ -19,8 +19,9 @@ class LogFile:
     the next line. With `rotate_bytes` the file rotates itself: it is renamed to `NAME.1`, and
     older ones move up by one.
 
-    A line that cannot be written, because the disk is full for instance, is dropped and counted:
-    a log must not stop the process that writes it.
+    If the file cannot be rotated or opened again, lines go on into the open one, and a second later
+    this is tried again. A line that cannot be written, because the disk is full for instance, is
+    dropped and counted: a log must not stop the process that writes it.
 
     Args:
         path: the file; it is created with the mode 0640, less the bits of the umask.
@@ -49,8 +50,10 @@ class LogFile:
     def write(self, line: str) -> None:
         """Append a line, to which the line break is added."""
         data = f"{line}\n".encode("utf-8", "backslashreplace")
-        try:
+        # The open file still takes lines if its folder allows neither rotation nor a new file.
+        with suppress(OSError):
             self._renew()
+        try:
             written = os.write(self._descriptor, data)
             while written < len(data):
                 written += os.write(self._descriptor, data[written:])
@@ -85,19 +88,28 @@ class LogFile:
         self._descriptor = descriptor
 
     def _rotate(self) -> None:
-        # Of several processes that reach the size at once, one rotates. The others wait for its
-        # lock on the file that all have open, and then find another file at the path.
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        if self._is_current():
-            for number in range(self._kept - 1, 0, -1):
-                with suppress(FileNotFoundError):
-                    self._numbered(number).replace(self._numbered(number + 1))
-            if self._kept:
-                self._path.replace(self._numbered(1))
-            else:
-                self._path.unlink()
-        # Closing the old file releases the lock.
+        # Of several processes that reach the size at once, the one with the lock on the file that
+        # all have open rotates. The others go on, and find another file at the path a second later.
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        try:
+            if self._is_current():
+                self._move()
+        finally:
+            # If the files cannot be moved, other processes may try as well.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         self._reopen()
+
+    def _move(self) -> None:
+        for number in range(self._kept - 1, 0, -1):
+            with suppress(FileNotFoundError):
+                self._numbered(number).replace(self._numbered(number + 1))
+        if self._kept:
+            self._path.replace(self._numbered(1))
+        else:
+            self._path.unlink()
 
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}")

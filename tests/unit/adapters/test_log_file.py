@@ -87,3 +87,33 @@ def test_other_users_cannot_read_the_file(tmp_path: Path) -> None:
     assert (tmp_path / "berth.log").read_text() == "a\\udc80b\n"
     assert (tmp_path / "berth.log").stat().st_mode & 0o007 == 0
     file.close()
+
+
+@pytest.mark.timeout(10)
+def test_a_rotation_that_fails_loses_no_line_and_blocks_no_process(tmp_path: Path) -> None:
+    """Lines go on into the open file, of this process and of others that share it."""
+    ticks, path = Ticks(), tmp_path / "berth.log"
+    (tmp_path / "berth.log.1").mkdir()
+    first, second = (LogFile(path, ticks, rotate_bytes=4, kept=1) for _ in range(2))
+    for word in ("one", "two", "three"):
+        first.write(word)
+        second.write(word.upper())
+        ticks.pass_a_second()
+    assert path.read_text() == "one\nONE\ntwo\nTWO\nthree\nTHREE\n"
+    assert (first.lost, second.lost) == (0, 0)
+    (tmp_path / "berth.log.1").rmdir()
+    first.write("four")
+    assert path.read_text() == "four\n"
+
+
+def test_a_folder_that_is_gone_costs_no_line(tmp_path: Path) -> None:
+    """Without its folder a file cannot be opened again, and the open one takes the lines."""
+    ticks, folder = Ticks(), tmp_path / "log"
+    folder.mkdir()
+    file = LogFile(folder / "berth.log", ticks)
+    folder.rename(tmp_path / "moved")
+    for word in ("one", "two"):
+        ticks.pass_a_second()
+        file.write(word)
+    assert (tmp_path / "moved" / "berth.log").read_text() == "one\ntwo\n"
+    assert file.lost == 0
