@@ -235,6 +235,7 @@ class ChainCheck:
         """Check the next entry."""
         if self._head is None:
             self._head = self._start = AuditHead(one.number - 1, one.previous)
+            self._check_anchor(self._start)
         self._check(one, self._head)
         self._head = AuditHead(one.number, one.hash)
         self.checked += 1
@@ -256,12 +257,13 @@ class ChainCheck:
             )
         if link_hash(one.number, one.previous, one.content) != one.hash:
             self._note(one.number, "its content does not have its hash: it was altered")
-        anchor = self._anchors.pop(one.number, None)
-        if anchor is not None and anchor != one.hash:
-            self._note(
-                one.number,
-                "its hash is not the one that was noted: the log was rewritten up to here",
-            )
+        self._check_anchor(AuditHead(one.number, one.hash))
+
+    def _check_anchor(self, at: AuditHead) -> None:
+        anchor = self._anchors.pop(at.number, None)
+        if anchor is not None and anchor != at.hash:
+            reason = "its hash is not the one that was noted: the log was rewritten up to here"
+            self._note(at.number, reason)
 
     def faults(self) -> list[ChainFault]:
         """Return all faults, after the last entry was added."""
@@ -278,6 +280,13 @@ class ChainCheck:
                 reason = (
                     f"the log ends at {self.head.number}, before the noted entry: its end was cut "
                     "off, or a backup was restored"
+                )
+                found.append(ChainFault(number, reason))
+            elif number < start.number:
+                # Otherwise a forger could rewrite the log and claim that it was pruned up to here.
+                reason = (
+                    "the noted entry was pruned, so nothing could be compared with it; name a head "
+                    f"from {start.number} on"
                 )
                 found.append(ChainFault(number, reason))
         return found

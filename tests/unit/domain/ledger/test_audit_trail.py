@@ -135,12 +135,23 @@ def test_pruned_entries_are_vouched_for_by_an_entry() -> None:
     assert faults([found[2], *links([other], end)])
 
 
-def test_an_anchor_of_pruned_entries_is_no_fault() -> None:
-    """A noted head may have been pruned since."""
+def test_a_noted_head_that_was_pruned_vouches_for_nothing() -> None:
+    """The head before the first remaining entry still counts; a verification says so of others."""
     found = links(entries(3))
     pruned = AuditEntry(9, PRUNED, details={"through": "2", "hash": found[1].hash})
-    end = AuditHead(3, found[2].hash)
-    assert faults([found[2], *links([pruned], end)], {1: found[0].hash}) == []
+    rest = [found[2], *links([pruned], AuditHead(3, found[2].hash))]
+    assert faults(rest, {2: found[1].hash}) == []
+    [fault] = faults(rest, {1: found[0].hash})
+    assert fault.number == 1
+    assert "was pruned" in fault.reason
+
+
+def test_a_forged_log_cannot_claim_that_the_noted_head_was_pruned() -> None:
+    """A chain that was computed anew, and begins after a pruning, has not the noted hash."""
+    noted, forged = links(entries(5))[4].hash, "ab" * 32
+    pruned = AuditEntry(9, PRUNED, details={"through": "5", "hash": forged})
+    [fault] = faults(links([pruned, AuditEntry(10, "harmless")], AuditHead(5, forged)), {5: noted})
+    assert "rewritten" in fault.reason
 
 
 def test_the_hash_is_that_of_the_documented_form() -> None:
