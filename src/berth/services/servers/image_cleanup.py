@@ -84,6 +84,8 @@ class ImageCleanup:
             return None if await exists(self._ledger, image) else (Put(deleted(image, now_s)),)
         if not is_forgotten(image, now_s):
             return None
-        if not image.is_cleared and await self._use.needs(image):
+        # A report that the data is gone may be wrong, and without its record the image of one
+        # project would be open to others.
+        if await self._use.needs(image):
             return None
         return (Remove(Kind.SERVER_IMAGE, image.image_id),)
