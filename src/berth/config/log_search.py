@@ -4,8 +4,9 @@ import gzip
 import json
 import re
 import sys
+import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TextIO, cast
 
@@ -166,7 +167,7 @@ def _with_any(path: Path, wanted: set[str]) -> Iterator[list[str]]:
     """Yield the lines that contain one of the texts, each with the traceback that follows it."""
     block: list[str] = []
     with _opened(path) as file:
-        for line in file:
+        for line in _lines(file):
             text = line.rstrip("\n")
             if block and text.startswith(_INDENT):
                 block.append(text)
@@ -178,6 +179,13 @@ def _with_any(path: Path, wanted: set[str]) -> Iterator[list[str]]:
                 block = [text]
     if block:
         yield block
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    # A file that logrotate is still compressing ends too early. Its lines are also in the file
+    # that is being compressed.
+    with suppress(EOFError):
+        yield from file
 
 
 @contextmanager
@@ -192,8 +200,9 @@ def _opened(path: Path) -> Generator[TextIO]:
         else:
             with path.open(encoding="utf-8", errors="replace") as file:
                 yield file
-    except OSError as error:
-        reason = f"cannot be read ({error.strerror or error}); check the path and its permissions"
+    except (OSError, zlib.error) as error:
+        what = getattr(error, "strerror", None) or error
+        reason = f"cannot be read ({what}); check the path and its permissions"
         raise InvalidInputError(str(path), reason) from error
 
 

@@ -59,6 +59,24 @@ def test_lines_of_several_files_are_sorted_by_time(tmp_path: Path, form: str) ->
     assert [one.source for one in search(paths, TWO)] == ["api.log"]
 
 
+def test_a_file_that_is_still_being_compressed_is_no_error(tmp_path: Path) -> None:
+    """While logrotate compresses a file, the lines come from the file itself."""
+    path = written(tmp_path / "api.log.1", line(1, "http_request", request_id=ONE))
+    half = tmp_path / "api.log.1.gz"
+    half.write_bytes(gzip.compress(path.read_bytes())[:-12])
+    assert events([path, half], ONE) == ["http_request"]
+
+
+def test_a_damaged_compressed_file_is_named(tmp_path: Path) -> None:
+    """The error says which file cannot be read."""
+    path = tmp_path / "api.log.gz"
+    good = bytearray(gzip.compress(b"x" * 1000 + bytes(range(256)) * 9))
+    good[20:40] = b"\xff" * 20
+    path.write_bytes(good)
+    with pytest.raises(InvalidInputError, match=r"api\.log\.gz"):
+        search([path], ONE)
+
+
 def test_requests_on_behalf_of_another_are_found(tmp_path: Path) -> None:
     """Requests whose caller sent the id belong to it, with all their lines."""
     path = written(
