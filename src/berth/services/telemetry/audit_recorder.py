@@ -26,7 +26,8 @@ _BLOCK_MAX: Final = 256
 _QUEUE_MAX: Final = 20_000
 _HEAD_VALID_S: Final = 60.0
 _UPKEEP_S: Final = 3600.0
-_PRUNED_AT_ONCE: Final = 500
+# A block may contain hundreds of entries with bodies, and is read as a whole.
+_PRUNED_AT_ONCE: Final = 50
 _MS_PER_S: Final = 1000
 
 
