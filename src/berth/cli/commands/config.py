@@ -4,7 +4,7 @@ import os
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import click
 
@@ -149,9 +149,9 @@ def _shown(key: str, value: object, *, is_secret: bool) -> object:
     if is_secret:
         return redact_url(str(value)) if key in _URLS else _HIDDEN
     if isinstance(value, tuple):
-        return [str(one) for one in value]
+        return [str(one) for one in cast("tuple[object, ...]", value)]
     return value if isinstance(value, bool | int | float) else str(value)
 
 
 def _cell(value: object) -> object:
-    return ", ".join(value) if isinstance(value, list) else value
+    return ", ".join(cast("list[str]", value)) if isinstance(value, list) else value
