@@ -63,12 +63,12 @@ def test_giving_back_makes_room(books: DeviceUsage) -> None:
         (
             DeviceRequest((HALF, WHOLE)),
             [AuditedDeviceShare(0, HALF), AuditedDeviceShare(0, WHOLE)],
-            "takes 500 of",
+            "takes 500 more of",
         ),
         (
             DeviceRequest(({"CUSTOM_X": 1},)),
             [AuditedDeviceShare(0, {"CUSTOM_X": 1})],
-            "takes 1 of CUSTOM_X",
+            "takes 1 more of CUSTOM_X",
         ),
     ],
 )
