@@ -61,6 +61,8 @@ def restored_logging() -> Iterator[None]:
     root = logging.getLogger()
     before = root.level, root.handlers[:]
     root.handlers.clear()
+    # Another test of this process may have left the id of a request.
+    structlog.contextvars.clear_contextvars()
     yield
     structlog.reset_defaults()
     root.setLevel(before[0])
