@@ -306,6 +306,6 @@ def _key_of(request: VncRequest) -> _Key:
 
 
 def _note_failure(task: asyncio.Task[object]) -> None:
-    """Mark the error of a task as known: whoever waits for the task raises it."""
+    """Mark the error of a task as known: the callers that await the task raise it."""
     if not task.cancelled():
         task.exception()

@@ -146,7 +146,7 @@ def export(
 def verify(api: ApiConnection, *, file: Path | None, heads: tuple[str, ...], as_json: bool) -> None:
     """Verify that no entry was altered, inserted, removed or moved, and print the head.
 
-    The hashes are computed here, not by the service. Whoever can write to the ledger could compute
+    The hashes are computed here, not by the service. A writer of the ledger could compute
     the whole chain anew, or cut off its end; only a head noted elsewhere shows this: store the
     printed head in another place, and name it next time with --head. Exits with 1 on faults.
     """

@@ -190,7 +190,7 @@ class CapacityGauges:
         try:
             found = self._counter.capacity_at_once(request, trials_max=_TRIALS_MAX)
         except InvalidInputError:
-            # No server of this flavor can be created, which the API tells whoever tries.
+            # No server of this flavor can be created; the API says why in its response to a create.
             return
         for name, amount in request.needs.amounts.items():
             used = np.zeros(len(hosts), dtype=np.int64)
