@@ -8,8 +8,9 @@ import pytest
 
 from berth.adapters.system import LogTelemetry, SystemClock
 from berth.app.observability import observe
-from berth.config.settings import MetricsSettings, Settings, TracingSettings
+from berth.config.settings import Settings
 from berth.config.settings_reader import read_settings
+from berth.config.telemetry_settings import MetricsSettings, TracingSettings
 from berth.domain.errors import InvalidInputError
 
 _WITHOUT_EXTRA = """

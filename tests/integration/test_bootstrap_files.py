@@ -7,8 +7,8 @@ import pytest
 
 from berth.adapters.virt.fake import DriverFaults
 from berth.adapters.virt.images import ImageFile, ImageFormat
+from berth.config.agent_settings import AgentSettings
 from berth.config.json_lists import fake_hosts_of, read_image_files, read_images
-from berth.config.settings import AgentSettings
 from berth.domain.compute.flavor import Image
 from berth.domain.errors import InvalidInputError
 from berth.ports.virt import DriverFeature

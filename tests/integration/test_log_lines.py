@@ -8,7 +8,7 @@ _PROGRAM = """
 import logging
 from berth.adapters.system import LogTelemetry
 from berth.config.logging import set_up_logging
-from berth.config.settings import LogFormat, LogSettings
+from berth.config.telemetry_settings import LogFormat, LogSettings
 from berth.ports.bus import CONTEXT, Context
 
 set_up_logging(LogSettings(format=LogFormat.JSON))

@@ -11,7 +11,8 @@ from berth.agent.pool import Agent, AgentPool, Pace
 from berth.agent.vnc_channels import HostConsoles
 from berth.app.core import Core
 from berth.app.run import Loop
-from berth.config.settings import AgentSettings, Settings
+from berth.config.agent_settings import AgentSettings
+from berth.config.settings import Settings
 from berth.config.virt_settings import AgentDriver
 from berth.ports.clock import Clock
 from berth.ports.gateway import HostGateway

@@ -14,9 +14,11 @@ from berth.app.audit_log import AuditedTelemetry, AuditTrail, open_audit_log
 from berth.app.messaging import Messaging, connect, local_messaging
 from berth.app.observability import Observation, observe
 from berth.app.run import Loop, ledger_url_of, make_data_dir, make_folder, running
+from berth.config.agent_settings import AgentSettings
 from berth.config.bus_keys import BusKeyFile
 from berth.config.policy_source import PolicySource
-from berth.config.settings import AgentSettings, HealthSettings, Settings
+from berth.config.settings import Settings
+from berth.config.telemetry_settings import HealthSettings
 from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU
 from berth.ports.ledger import Ledger

@@ -20,7 +20,8 @@ from berth.adapters.ledger import SCHEMA, open_ledger, schema_of
 from berth.adapters.ledger.examination import Examination, examine_store
 from berth.app.messaging import broker_of
 from berth.app.run import ledger_url_of, sqlite_path_of
-from berth.config.settings import AuthMode, Settings
+from berth.config.api_settings import AuthMode
+from berth.config.settings import Settings
 from berth.config.settings_check import Role, Severity, check_settings
 from berth.domain.compute.host import Service
 from berth.domain.errors import BerthError, PolicyError

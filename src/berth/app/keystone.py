@@ -13,7 +13,8 @@ from berth.api.auth.role_mapping import RoleMapping
 from berth.app.extras import needs_extra
 from berth.config.auth_file import AuthFile
 from berth.config.keystone_settings import KeystoneSettings
-from berth.config.settings import Address, Settings
+from berth.config.setting_values import Address
+from berth.config.settings import Settings
 from berth.domain.errors import InvalidInputError
 from berth.ports.telemetry import Metrics
 

@@ -17,8 +17,11 @@ from berth.api.observed import Observed, RequestMetrics, RequestWatcher
 from berth.api.probes import MetricsPage, Probes, nothing_else
 from berth.app.extras import needs_extra
 from berth.app.run import Loop
-from berth.config.settings import Address, ApiSettings, Settings, TracingSettings
+from berth.config.api_settings import ApiSettings
+from berth.config.setting_values import Address
+from berth.config.settings import Settings
 from berth.config.settings_changes import changed_settings
+from berth.config.telemetry_settings import TracingSettings
 from berth.domain.errors import InvalidInputError
 from berth.ports.measures import COMMIT_SECONDS, COMMIT_UNITS, HTTP_CONNECTIONS_CLOSED
 from berth.ports.observer import NO_OBSERVER, Observer

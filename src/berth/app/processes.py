@@ -29,8 +29,10 @@ from berth.app.run import authentication_of, run_process, serve_at
 from berth.app.scheduler import instance_tracker, notify_changes, scheduler_loops
 from berth.app.virt import open_drivers
 from berth.app.zones import ZoneContext, open_zone, zone_loops, zone_parts
+from berth.config.agent_settings import InstanceSource
+from berth.config.api_settings import ApiSettings, ConsoleSettings, CreateMode
 from berth.config.json_lists import read_images
-from berth.config.settings import ApiSettings, ConsoleSettings, CreateMode, InstanceSource, Settings
+from berth.config.settings import Settings
 from berth.domain.errors import InvalidInputError
 from berth.services.crypto.passwords import new_password
 from berth.services.fleet.aggregates import Aggregates

@@ -29,9 +29,12 @@ from berth.api.auth.keystone import KeystoneAuth
 from berth.api.auth.tokens import NamedTokens, SealedTokens, Seals, TokenAuth, Tokens
 from berth.app.keystone import keystone_auth
 from berth.app.private_files import FOLDER_MODE, make_database_private, make_folder_private
+from berth.config.api_settings import AuthMode
 from berth.config.auth_file import AuthFile
 from berth.config.logging import set_up_logging
-from berth.config.settings import Address, AuthMode, LedgerSettings, LogSettings, Settings
+from berth.config.setting_values import Address
+from berth.config.settings import LedgerSettings, Settings
+from berth.config.telemetry_settings import LogSettings
 from berth.domain.errors import InvalidInputError
 from berth.ports.clock import Clock
 from berth.ports.telemetry import Metrics, Telemetry

@@ -4,7 +4,7 @@ from berth.adapters.open_attestation import AttestationAccess, OpenAttester
 from berth.app.core import Core
 from berth.app.run import Loop
 from berth.app.zones import ZoneContext, ZoneScheduler
-from berth.config.settings import InstanceSource
+from berth.config.agent_settings import InstanceSource
 from berth.domain.compute.decision import Decision
 from berth.services.decisions.contention import Backoff
 from berth.services.decisions.joint_decisions import JointDecisions

@@ -10,7 +10,7 @@ import msgspec
 
 from berth.adapters.virt.fake import FakeHost
 from berth.adapters.virt.images import ImageFile, ImageFormat
-from berth.config.settings import AgentSettings
+from berth.config.agent_settings import AgentSettings
 from berth.domain.compute.flavor import Image
 from berth.domain.errors import InvalidInputError
 from berth.domain.inventory.resources import DISK_GB, MEMORY_MB, VCPU

@@ -12,7 +12,7 @@ import structlog
 
 from berth.adapters.log_file import LogFile
 from berth.config.log_lines import Line, console_line, json_line
-from berth.config.settings import LogFormat, LogSettings
+from berth.config.telemetry_settings import LogFormat, LogSettings
 from berth.domain.errors import InvalidInputError
 from berth.domain.secret_names import HIDDEN, is_secret_name
 from berth.ports.bus import CONTEXT

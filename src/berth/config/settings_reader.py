@@ -12,7 +12,8 @@ from typing import TypeGuard, cast, get_args, get_origin, get_type_hints
 import msgspec
 
 from berth.config.ready_policies import READY
-from berth.config.settings import Address, Settings, contradictions, parse_address
+from berth.config.setting_values import Address, parse_address
+from berth.config.settings import Settings, contradictions
 from berth.config.spelling import nearest
 from berth.domain.errors import InvalidInputError
 

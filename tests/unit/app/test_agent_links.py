@@ -8,7 +8,8 @@ import pytest
 from berth.adapters.gateway.control_pins import ControlPins, pins_path
 from berth.adapters.gateway.host_key import HostKeyFile
 from berth.app.agent_links import link_maker
-from berth.config.settings import AgentSettings, Settings
+from berth.config.agent_settings import AgentSettings
+from berth.config.settings import Settings
 from berth.domain.errors import InvalidInputError
 
 PASSWORD = "tr0ub4dor"

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from berth.cli.main import berth
-from berth.config.settings import AuthMode
+from berth.config.api_settings import AuthMode
 from berth.config.settings_reader import read_settings
 
 DEPLOY = Path(__file__).parents[3] / "deploy"

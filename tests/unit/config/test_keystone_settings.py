@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from berth.config.settings import AuthMode, Settings
+from berth.config.api_settings import AuthMode
+from berth.config.settings import Settings
 from berth.config.settings_reader import read_settings
 from berth.domain.errors import InvalidInputError
 

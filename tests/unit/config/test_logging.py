@@ -10,7 +10,7 @@ import structlog
 
 from berth.adapters.system import LogTelemetry
 from berth.config.logging import add_request_id, hide_secrets, set_up_logging
-from berth.config.settings import LogFormat, LogSettings
+from berth.config.telemetry_settings import LogFormat, LogSettings
 from berth.domain.errors import InvalidInputError
 from berth.ports.bus import CONTEXT, Context
 

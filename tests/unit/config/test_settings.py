@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from berth.config.settings import Address, AuthMode, LogFormat, Settings, parse_address
+from berth.config.api_settings import AuthMode
+from berth.config.setting_values import Address, parse_address
+from berth.config.settings import Settings
 from berth.config.settings_reader import read_settings
+from berth.config.telemetry_settings import LogFormat
 from berth.domain.errors import InvalidInputError
 
 

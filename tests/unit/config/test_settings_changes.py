@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
-from berth.config.settings import ApiSettings, LedgerSettings, LogSettings, Settings
+from berth.config.api_settings import ApiSettings
+from berth.config.settings import LedgerSettings, Settings
 from berth.config.settings_changes import changed_settings
+from berth.config.telemetry_settings import LogSettings
 
 
 def test_defaults_are_left_out() -> None:

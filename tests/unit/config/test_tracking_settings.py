@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from berth.config.agent_settings import InstanceSource
 from berth.config.policy_file import load_policy, parse_policy
 from berth.config.policy_source import PolicySource
-from berth.config.settings import InstanceSource
 from berth.config.settings_reader import read_settings
 from berth.domain.errors import InvalidInputError, PolicyError
 from berth.scheduling.plan.instance_rules import check_instances_tracked

@@ -10,7 +10,8 @@ from berth.adapters.virt.libvirt import binding
 from berth.adapters.virt.libvirt.driver import LibvirtDriver
 from berth.adapters.virt.qemu.driver import QemuDriver
 from berth.app.virt import open_drivers
-from berth.config.settings import AgentSettings, Settings
+from berth.config.agent_settings import AgentSettings
+from berth.config.settings import Settings
 from berth.config.virt_settings import AgentDriver, VirtSettings
 from berth.domain.errors import DriverError, InvalidInputError
 from berth.testing.builders import make_instance

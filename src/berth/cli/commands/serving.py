@@ -10,7 +10,8 @@ from typing import TypeVar
 
 import click
 
-from berth.config.settings import AuthMode, Settings
+from berth.config.api_settings import AuthMode
+from berth.config.settings import Settings
 from berth.config.settings_reader import read_settings
 from berth.config.virt_settings import AgentDriver
 

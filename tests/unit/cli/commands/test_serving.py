@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from berth.app import placement, processes
-from berth.config.settings import AuthMode, Settings
+from berth.config.api_settings import AuthMode
+from berth.config.settings import Settings
 from tests.unit.cli.conftest import Run
 
 
