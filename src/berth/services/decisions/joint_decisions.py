@@ -22,6 +22,10 @@ from berth.tables.host.resident_columns import Attributes
 # Each further order costs as many decisions as there are requests.
 _ORDERS_MAX: Final = 4
 _DECISIONS_MAX: Final = 400
+# The process does other work after so many decisions or so much time: a refusal takes about ten
+# times as long as a placement. The earlier instances are then placed on trial again.
+_SLICE: Final = 16
+_SLICE_US: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class JointDecisions:
 
         Large instances are placed first. If some are refused, they are placed before all others in
         another attempt; the attempt with the fewest refusals counts. The process does other work
-        between two decisions, which never sees the trial placements.
+        after every few decisions, which never sees the trial placements.
 
         Args:
             requests: the requests, each for the move of one instance.
@@ -49,7 +53,7 @@ class JointDecisions:
         Raises:
             InvalidInputError: a flavor or image has a spec that cannot be parsed.
         """
-        order = sorted(requests, key=_size, reverse=True)
+        order = sorted(requests, key=size_of, reverse=True)
         best = await self._in_order(order)
         tried = {tuple(one.request_id for one in order)}
         for _ in range(_ORDERS_MAX - 1):
@@ -68,13 +72,22 @@ class JointDecisions:
 
     async def _in_order(self, requests: Sequence[Request]) -> dict[str, Decision]:
         decisions: dict[str, Decision] = {}
-        for number, request in enumerate(requests):
-            # The earlier instances are placed on trial again each time: another task must neither
-            # see them nor wait until all decisions are made.
+        start = 0
+        while start < len(requests):
+            # The earlier instances are placed on trial again in each slice: another task must
+            # neither see them nor wait until all decisions are made.
+            taken_us = 0
             with ExitStack() as trials:
-                for earlier in requests[:number]:
+                for earlier in requests[:start]:
                     self._place(trials, earlier, decisions[earlier.request_id])
-                decisions[request.request_id] = self.decision_service.decide(request)
+                for request in requests[start : start + _SLICE]:
+                    decision = self.decision_service.decide(request)
+                    decisions[request.request_id] = decision
+                    self._place(trials, request, decision)
+                    taken_us += decision.duration_us
+                    start += 1
+                    if taken_us >= _SLICE_US:
+                        break
             await asyncio.sleep(0)
         return decisions
 
@@ -94,7 +107,8 @@ class JointDecisions:
             )
 
 
-def _size(request: Request) -> tuple[int, int, int]:
+def size_of(request: Request) -> tuple[int, int, int]:
+    """Return what is compared to place large instances first: memory, VCPUs and disk."""
     flavor = request.flavor
     return flavor.memory_mb, flavor.vcpus, flavor.root_gb
 

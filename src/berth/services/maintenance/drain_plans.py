@@ -1,7 +1,8 @@
 """Plans of drains: the method and the destination of each server on a host, chosen together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from berth.domain.compute.decision import Decision, Verdict
 from berth.domain.compute.instance import Instance
@@ -12,9 +13,12 @@ from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.record import PendingRequest
 from berth.domain.ledger.write import Add, Put, Write
 from berth.domain.uuids import named_uuid
-from berth.services.decisions.joint_decisions import JointDecisions
+from berth.services.decisions.joint_decisions import JointDecisions, size_of
 from berth.services.maintenance.methods import Hindrance, Method, method_of
 from berth.services.servers.moves import AWAITING, MoveTarget, request_to_move
+
+PLANNED_MAX: Final = 256
+"""The largest number of servers that are planned together, which takes less than a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +55,18 @@ async def plan_drain(
     drain: Drain,
     instances: Sequence[Instance],
     joint: JointDecisions,
+    first: Collection[str] = (),
 ) -> list[PlannedMove]:
     """Return the plan for the servers on a host, in the given order.
+
+    Of more than `PLANNED_MAX` servers, the plan has destinations for the largest ones only.
 
     Args:
         record: the maintenance of the host.
         drain: its drain.
         instances: the servers on the host that are not being moved by the drain.
         joint: chooses the destinations.
+        first: the uuids of the servers that are planned before the others.
     """
     plans: list[PlannedMove] = []
     requests: dict[str, Request] = {}
@@ -77,8 +85,11 @@ async def plan_drain(
                     request, ignore_hosts=(*request.ignore_hosts, *avoids)
                 )
         plans.append(plan)
-    decisions = await joint.decide(tuple(requests.values()))
-    return [_placed(plan, decisions) for plan in plans]
+    asked = sorted(requests.values(), key=size_of, reverse=True)
+    asked.sort(key=lambda request: request.instance_uuids[0] not in first)
+    decisions = await joint.decide(asked[:PLANNED_MAX])
+    later = {request.request_id for request in asked[PLANNED_MAX:]}
+    return [_placed(plan, decisions, later) for plan in plans]
 
 
 def _unplaced(instance: Instance, drain: Drain, request_id: str) -> PlannedMove:
@@ -88,7 +99,12 @@ def _unplaced(instance: Instance, drain: Drain, request_id: str) -> PlannedMove:
     return PlannedMove(instance, request_id, found)
 
 
-def _placed(plan: PlannedMove, decisions: Mapping[str, Decision]) -> PlannedMove:
+def _placed(
+    plan: PlannedMove, decisions: Mapping[str, Decision], later: Collection[str]
+) -> PlannedMove:
+    if plan.request_id in later:
+        reason = f"is planned once {PLANNED_MAX} other servers have moved"
+        return replace(plan, reason=reason, waits=True)
     decision = decisions.get(plan.request_id)
     if decision is None:
         return plan

@@ -274,27 +274,23 @@ class DrainRound:
         if not is_due:
             return drain
         await self._parts.follower.catch_up()
-        staying = [
-            one
-            for uuid, one in sight.instances.items()
-            if known[uuid].state in {MoveState.WAITING, MoveState.FAILED}
-        ]
-        plans = await plan_drain(self._record, drain, staying, self._parts.joint)
-        for plan in plans:
-            if plan.instance.uuid not in is_due or plan.waits:
-                continue
+        # A server that is given up must not take the place of one that can still move.
+        staying = [one for uuid, one in sight.instances.items() if _is_tried(drain, known[uuid])]
+        plans = await plan_drain(self._record, drain, staying, self._parts.joint, is_due)
+        due = [one for one in plans if one.instance.uuid in is_due and not one.waits]
+        drain = await self._without_room(drain, [plan for plan in due if not plan.fits])
+        for plan in due:
             if plan.fits and free:
                 drain, begun = await self._begin_one(drain, plan)
                 free -= begun
-            elif not plan.fits:
-                drain = await self._without_room(drain, plan)
         return drain
 
     def _is_due(self, drain: Drain, move: ServerMove) -> bool:
         if move.state is MoveState.WAITING:
             return not move.reason
-        is_tried = drain.deadline_s is None and move.attempts >= _ATTEMPTS_MAX
-        return move.state is MoveState.FAILED and not is_tried and move.next_try_s <= self._now_s
+        # A pause that seems longer than the longest one began before the clock was set back.
+        pause_s = move.next_try_s - self._now_s
+        return _is_tried(drain, move) and not 0 < pause_s <= _PAUSE_MAX_S
 
     async def _begin_one(self, drain: Drain, plan: PlannedMove) -> tuple[Drain, bool]:
         """Begin a move in the unit that records it; return whether it has begun."""
@@ -311,13 +307,22 @@ class DrainRound:
             return begun, True
         return drain, False  # the server has changed meanwhile, which the next round sees
 
-    async def _without_room(self, drain: Drain, plan: PlannedMove) -> Drain:
-        """Record that the joint plan has no host for a server, with the decision that says why."""
-        move = self._failed(move_of(plan, _entry(drain, plan)), plan.reason)
-        # A host on which a move failed before is better than none.
-        move = replace(move, request_id=plan.request_id, destination=None, avoids=())
-        refused = replace(_with(drain, move), begun=drain.begun + 1)
-        writes = [] if plan.decision is None else [Put(plan.decision)]
+    async def _without_room(self, drain: Drain, plans: Sequence[PlannedMove]) -> Drain:
+        """Record for which servers the joint plan has no host, with the decisions that say why.
+
+        One unit records all of them, since each save writes the whole record.
+        """
+        if not plans:
+            return drain
+        known = {move.instance_uuid: move for move in drain.moves}
+        for plan in plans:
+            uuid = plan.instance.uuid
+            move = self._failed(move_of(plan, known.get(uuid)), plan.reason)
+            # A host on which a move failed before is better than none.
+            known[uuid] = replace(move, request_id=plan.request_id, destination=None, avoids=())
+        # The next attempts need other request ids.
+        refused = replace(drain, moves=_in_order(known.values()), begun=drain.begun + 1)
+        writes = [Put(plan.decision) for plan in plans if plan.decision is not None]
         await self._save(replace(self._record, drain=refused), *writes)
         return refused
 
@@ -346,11 +351,7 @@ class DrainRound:
 
     @staticmethod
     def _has_more_to_try(drain: Drain) -> bool:
-        return any(
-            move.state is MoveState.WAITING
-            or (move.state is MoveState.FAILED and move.attempts < _ATTEMPTS_MAX)
-            for move in drain.moves
-        )
+        return any(_is_tried(drain, move) for move in drain.moves)
 
     async def _end(self, service: Service | None) -> None:
         """End the maintenance, and give the service back the state that it had before."""
@@ -428,6 +429,13 @@ def _is_undecided(moves: Iterable[ServerMove], sight: _Sight) -> bool:
     }
     here = [sight.instances[uuid] for uuid in placed if uuid in sight.instances]
     return any(instance.migration_uuid is None for instance in here)
+
+
+def _is_tried(drain: Drain, move: ServerMove) -> bool:
+    """Return whether a drain goes on trying to move a server."""
+    if move.state is MoveState.FAILED:
+        return drain.deadline_s is not None or move.attempts < _ATTEMPTS_MAX
+    return move.state is MoveState.WAITING
 
 
 def _in_order(moves: Iterable[ServerMove]) -> tuple[ServerMove, ...]:

@@ -4,12 +4,14 @@ import asyncio
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from berth.domain.compute.decision import Decision, Verdict
 from berth.domain.compute.instance import Instance
 from berth.domain.compute.request import Operation, Request
 from berth.domain.compute.server_group import GroupPolicy, ServerGroup
 from berth.domain.ledger.write import Put
+from berth.services.decisions import joint_decisions
 from berth.services.decisions.joint_decisions import JointDecisions
 from berth.services.servers.moves import MoveTarget, request_to_move
 from berth.testing.builders import make_flavor, make_request
@@ -96,8 +98,12 @@ async def test_members_of_a_group_stay_apart_in_one_plan() -> None:
     assert sorted(hosts_of(going, found), key=str) == ["host-2", "host-3"]
 
 
-async def test_other_work_goes_on_between_decisions_and_sees_no_trials() -> None:
+@pytest.mark.parametrize("limit", ["_SLICE", "_SLICE_US"])
+async def test_other_work_goes_on_between_decisions_and_sees_no_trials(
+    monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
     """A task that runs meanwhile finds the table as it is without the plan."""
+    monkeypatch.setattr(joint_decisions, limit, 1 if limit == "_SLICE" else 0)
     desk = await open_desk(Fleet(hosts=3))
     going = [await placed(desk, number, "host-1") for number in range(1, 6)]
     before = [desk.used(number) for number in (1, 2, 3)]
