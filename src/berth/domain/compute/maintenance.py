@@ -12,6 +12,9 @@ from berth.domain.open_name import OpenName
 PARALLEL_MAX: Final = 100
 """The largest number of servers that one drain may move at once."""
 
+LEASE_S: Final = 20.0
+"""The seconds for which a scheduler keeps a maintenance; after its death another one continues."""
+
 
 class DrainMode(OpenName):
     """The way in which a drain moves servers that run."""
@@ -129,7 +132,10 @@ class Maintenance:
 
     def is_taken_from(self, name: str, now_s: float) -> bool:
         """Return whether a scheduler other than `name` works on the record."""
-        return self.taken_by not in {"", name} and now_s < self.taken_until_s
+        # A lease cannot end later than this, unless a clock was wrong. The guard on the record
+        # keeps two schedulers from doing the same work, so the lease need not be exact.
+        is_running = now_s < self.taken_until_s <= now_s + 2 * LEASE_S
+        return self.taken_by not in {"", name} and is_running
 
     def taken(self, name: str, until_s: float) -> "Maintenance":
         """Return the record with a scheduler that works on it until a Unix time in seconds."""

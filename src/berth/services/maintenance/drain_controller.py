@@ -7,7 +7,7 @@ the state in the ledger (docs/adr/0041-maintenance-of-hosts.md).
 from typing import Final
 
 from berth.domain.compute.maintenance import Drain, DrainState, Maintenance, MoveState
-from berth.domain.errors import BerthError, ConflictError
+from berth.domain.errors import BerthError, ConflictError, UnavailableError
 from berth.ports.telemetry import Telemetry
 from berth.services.maintenance.drain_round import DrainParts, DrainRound
 
@@ -41,17 +41,24 @@ class DrainController:
     async def round(self) -> bool:
         """Work once on every maintenance; return whether a drain of this scheduler goes on.
 
+        A failure on one host does not stop the work on the others.
+
         Raises:
             UnavailableError: the ledger cannot be reached.
         """
         found = await self._parts.ledger.all(Maintenance)
         is_busy = False
         for record in found:
-            is_busy |= await self._work(record.host)
+            try:
+                is_busy |= await self._work(record.host)
+            except UnavailableError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a rule that is a plugin may raise anything
+                self._telemetry.failure("maintenance_failed", error, host=record.host)
         return is_busy
 
     async def _work(self, host: str) -> bool:
-        """Work on one host, unless another scheduler does; one failure must not stop the others."""
+        """Work on one host, unless another scheduler does; return whether its drain goes on."""
         parts = self._parts
         seen = await parts.ledger.version()
         record = await parts.ledger.get(Maintenance, host)

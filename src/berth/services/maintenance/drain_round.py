@@ -9,6 +9,7 @@ from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.instance_action import Caller
 from berth.domain.compute.maintenance import (
+    LEASE_S,
     Drain,
     DrainState,
     Maintenance,
@@ -18,7 +19,8 @@ from berth.domain.compute.maintenance import (
 )
 from berth.domain.compute.migration import Migration, Stage
 from berth.domain.errors import ConflictError, NotFoundError
-from berth.domain.ledger.write import Committed, Guard, Put, Write
+from berth.domain.ledger.record import Kind
+from berth.domain.ledger.write import Committed, Guard, Put, Remove, Write
 from berth.domain.uuids import named_uuid
 from berth.ports.clock import Clock
 from berth.ports.ledger import Ledger, MigrationQuery
@@ -37,13 +39,13 @@ from berth.services.replica.ledger_pages import every_migration
 from berth.services.replica.replica import Replica
 from berth.services.servers.operations import Operations
 
-# A scheduler keeps a drain for this time. After its death another one continues then.
-LEASE_S: Final = 20.0
 # The pause before a further attempt doubles from the first value to the second. Without a deadline
 # a server is given up after this many failures.
 _PAUSE_FIRST_S: Final = 5.0
 _PAUSE_MAX_S: Final = 60.0
 _ATTEMPTS_MAX: Final = 4
+# An attempt avoids at most so many hosts, those on which the latest ones failed.
+_AVOIDED_MAX: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,9 @@ class DrainRound:
         record = self._record
         service = await self._ledger.get(Service, record.host)
         has_passed = record.until_s is not None and record.until_s <= self._now_s
-        if service is None or has_passed:
+        # An operator who enables the service ends a maintenance that only kept it disabled.
+        is_enabled = record.drain is None and service is not None and not service.disabled
+        if service is None or has_passed or is_enabled:
             await self._end(service)
             return False
         if record.drain is None:
@@ -156,13 +160,11 @@ class DrainRound:
 
     async def _look(self) -> _Sight:
         host = self._record.host
-        found = {one.uuid: one for one in await instances_on(self._ledger, host)}
         query = MigrationQuery(host=host, is_live=True)
-        migrations = {
-            one.instance_uuid: one
-            async for one in every_migration(self._ledger, query)
-            if one.instance_uuid not in found and not one.has_ended
-        }
+        live = [one async for one in every_migration(self._ledger, query) if not one.has_ended]
+        # The moves come first: a server that arrives between both reads must not be in neither.
+        found = {one.uuid: one for one in await instances_on(self._ledger, host)}
+        migrations = {one.instance_uuid: one for one in live if one.instance_uuid not in found}
         read = [await self._ledger.get(Instance, uuid) for uuid in migrations]
         others = {one.uuid: one for one in read if one is not None}
         return _Sight(found, others, migrations)
@@ -191,8 +193,9 @@ class DrainRound:
             return move
         if instance.host == self._record.host:
             return await self._after_attempt(move, instance)
-        if await self._confirms(drain, move, instance):
-            return move
+        waits = await self._confirms(drain, move, instance)
+        if waits is not None:
+            return replace(move, reason=waits)
         return replace(move, state=MoveState.MOVED, destination=instance.host, reason="")
 
     async def _left(self, move: ServerMove) -> ServerMove:
@@ -203,24 +206,27 @@ class DrainRound:
         reason = "was deleted" if is_gone else "left the host otherwise"
         return replace(move, state=MoveState.MOVED, destination=host, reason=reason)
 
-    async def _confirms(self, drain: Drain, move: ServerMove, instance: Instance) -> bool:
-        """Have a cold move confirmed once it has arrived; return whether it is not over yet."""
+    async def _confirms(self, drain: Drain, move: ServerMove, instance: Instance) -> str | None:
+        """Have a cold move confirmed once it has arrived.
+
+        The result is None if the move is over; otherwise it is why it was not confirmed, or empty.
+        """
         if instance.migration_uuid is None:
-            return False
+            return None
         migration = await self._ledger.get(Migration, instance.migration_uuid)
         is_own = migration is not None and migration.request_id == move.request_id
         if migration is None or not is_own or migration.stage is not Stage.ARRIVED:
-            return False
+            return None
         request_id = f"req-{named_uuid(f'confirm:{migration.uuid}')}"
         caller = Caller(request_id, drain.project_id, drain.user_id, is_admin=True)
         try:
             await self._parts.operations.confirm(
                 instance.uuid, caller, service_down_time_s=self._parts.service_down_time_s()
             )
-        except (ConflictError, NotFoundError):
+        except (ConflictError, NotFoundError) as error:
             # The owner or another process was faster. The next round sees the result.
-            return True
-        return True
+            return f"is elsewhere, but its move is not confirmed yet: {error}"
+        return ""
 
     async def _after_attempt(self, move: ServerMove, instance: Instance) -> ServerMove:
         """Return the move of a server that is on the host after an attempt."""
@@ -237,10 +243,11 @@ class DrainRound:
         reason = (errors or [action.message if action else ""])[-1]
         avoids = move.avoids if move.destination is None else (*move.avoids, move.destination)
         failed = self._failed(move, reason or "the move ended on the same host")
-        return replace(failed, avoids=avoids)
+        return replace(failed, avoids=avoids[-_AVOIDED_MAX:])
 
     def _failed(self, move: ServerMove, reason: str) -> ServerMove:
-        pause_s = min(_PAUSE_FIRST_S * 2**move.attempts, _PAUSE_MAX_S)
+        # The exponent is limited, because a drain with a deadline may try for days.
+        pause_s = min(_PAUSE_FIRST_S * 2 ** min(move.attempts, _ATTEMPTS_MAX), _PAUSE_MAX_S)
         return replace(
             move,
             state=MoveState.FAILED,
@@ -356,17 +363,19 @@ class DrainRound:
     async def _end(self, service: Service | None) -> None:
         """End the maintenance, and give the service back the state that it had before."""
         record = self._record
-        writes: list[Write] = []
-        if service is not None:
-            writes.append(Guard(service_guard(record.host), self._seen))
-            # An operator who disabled the service for another reason since keeps it disabled.
-            if service.disabled and service.disabled_reason == record.reason:
-                back = replace(
-                    service,
-                    disabled=record.was_disabled,
-                    disabled_reason=record.was_disabled_reason,
-                )
-                writes.append(Put(back))
+        if service is None:
+            # A host without a service has no servers, so no move is left to be followed.
+            await self._save(record, Remove(Kind.MAINTENANCE, record.host), removes=True)
+            return
+        writes: list[Write] = [Guard(service_guard(record.host), self._seen)]
+        # An operator who disabled the service for another reason since keeps it disabled.
+        if service.disabled and service.disabled_reason == record.reason:
+            back = replace(
+                service,
+                disabled=record.was_disabled,
+                disabled_reason=record.was_disabled_reason,
+            )
+            writes.append(Put(back))
         await self._save(record, *writes, *ending_of(record, self._now_s), removes=True)
 
     # --- saves ---

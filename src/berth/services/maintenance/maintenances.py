@@ -208,7 +208,7 @@ class Maintenances:
             before = await self._ledger.get(Maintenance, host)
             if before is None or before.is_ending:
                 before = _new(service, before, self._clock.now_s())
-            record = changed(before, service)
+            record = changed(_with_state_before(before, service), service)
             disabled = replace(service, disabled=True, disabled_reason=record.reason)
             saved[:] = [record]
             return (Guard(service_guard(host), seen), Put(disabled), Put(record))
@@ -251,6 +251,18 @@ def _new(service: Service, ending: Maintenance | None, now_s: float) -> Maintena
         was_disabled_reason=service.disabled_reason,
         drain=None if ending is None else ending.drain,
         started_at_s=now_s,
+    )
+
+
+def _with_state_before(record: Maintenance, service: Service) -> Maintenance:
+    """Return a maintenance that gives back the state to which an operator set the service since."""
+    if service.disabled and service.disabled_reason == record.reason:
+        return record
+    return replace(
+        record,
+        was_disabled=service.disabled,
+        was_disabled_reason=service.disabled_reason,
+        reason=service.disabled_reason or record.reason,
     )
 
 
