@@ -1,30 +1,25 @@
-"""The progress of a drain: a live table on a terminal, lines in a pipe."""
+"""The progress of a drain, and the texts about the servers that it moves."""
 
-import sys
-import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
-
 from berth.cli.connection import ApiConnection, Json, part, rows, segment
-from berth.cli.failures import CommandError, ExitCode
-from berth.cli.output import console, plain, print_line
+from berth.cli.progress import Item, Phase, progress
+from berth.cli.waiting import Patience
 
 RUNNING: Final = "running"
 _MOVING: Final = "moving"
 _MOVED: Final = "moved"
 _POLL_S: Final = 1.0
-# The schedulers go on while the API restarts, so the command waits for it.
-_AWAY_MAX_S: Final = 120.0
-# Lines of a terminal that the table leaves to the heading and to the prompt.
-_MARGIN: Final = 6
-_ORDER: Final[Mapping[str, int]] = {
-    name: place for place, name in enumerate(("moving", "failed", "blocked", "waiting", "moved"))
+_PHASES: Final[Mapping[str, Phase]] = {
+    "moving": Phase.ACTIVE,
+    "failed": Phase.FAILED,
+    "blocked": Phase.FAILED,
+    "waiting": Phase.WAITING,
+    "moved": Phase.DONE,
 }
+_ORDER: Final[Mapping[str, int]] = {name: place for place, name in enumerate(_PHASES)}
 
 
 def follow(api: ApiConnection, host: str, *, quiet: bool = False) -> Json:
@@ -33,64 +28,37 @@ def follow(api: ApiConnection, host: str, *, quiet: bool = False) -> Json:
     Args:
         api: the connection.
         host: the name of the host.
-        quiet: whether to wait without showing anything.
+        quiet: whether to print nothing if standard error is no terminal, as with `--json`.
 
     Raises:
         CommandError: the maintenance has ended, or the service was unreachable for two minutes.
     """
-    with _shown(quiet=quiet) as show:
-        seen_s = time.monotonic()
+    read = partial(api.get, f"/berth/v1/hosts/{segment(host)}/maintenance")
+    items: dict[str, Item] = {}
+    with progress(f"draining {host}", quiet=quiet) as shown:
+        patience = Patience(shown, items)
         while True:
-            try:
-                found = api.get(f"/berth/v1/hosts/{segment(host)}/maintenance")
-            except CommandError as error:
-                is_away = error.code is ExitCode.UNREACHABLE
-                if not is_away or time.monotonic() - seen_s > _AWAY_MAX_S:
-                    raise
-            else:
-                seen_s = time.monotonic()
+            found = patience.ask(read)
+            if found is not None:
                 drain = part(found, "drain")
-                show(drain)
+                items.update(_items_of(drain))
+                shown.show(items, drain.get("message") or "")
                 if not drain or _is_over(drain):
                     return found
-            time.sleep(_POLL_S)
+            shown.pause(_POLL_S)
 
 
 def _is_over(drain: Json) -> bool:
     return drain["state"] != RUNNING and not part(drain, "counts").get(_MOVING)
 
 
-@contextmanager
-def _shown(*, quiet: bool) -> Generator[Callable[[Json], None]]:
-    """Yield the function that shows the present state of a drain."""
-    if quiet:
-        yield lambda _: None
-        return
-    if not sys.stdout.isatty():
-        yield _Lines().show
-        return
-    screen = console()
-    with Live(console=screen, auto_refresh=False, transient=True) as live:
-
-        def show(drain: Json) -> None:
-            live.update(_table(drain, max(screen.height - _MARGIN, 1)), refresh=True)
-
-        yield show
-
-
-class _Lines:
-    """Prints a line for each server whose state has changed since the last call."""
-
-    def __init__(self) -> None:
-        self._told: dict[str, str] = {}
-
-    def show(self, drain: Json) -> None:
-        """Print what has changed."""
-        for server in rows(drain, "servers"):
-            text = server_text(server)
-            if self._told.get(server["instance_uuid"]) != text:
-                self._told[server["instance_uuid"]] = text
-                print_line(f"{server['instance_uuid']} {server['name']}: {text}")
+def _items_of(drain: Json) -> dict[str, Item]:
+    return {
+        one["instance_uuid"]: Item(
+            str(one["name"]), server_text(one), _PHASES.get(one["state"], Phase.WAITING)
+        )
+        for one in rows(drain, "servers")
+    }
 
 
 def server_text(server: Json) -> str:
@@ -117,20 +85,3 @@ def summary(drain: Json) -> str:
 
 def _place(state: str) -> int:
     return _ORDER.get(state, len(_ORDER))
-
-
-def _table(drain: Json, lines_max: int) -> Table:
-    """Return the table of a terminal: the servers that move first, those that moved last."""
-    table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
-    message = drain.get("message")
-    title = summary(drain) + (f"; {message}" if message else "")
-    table.title = Text(plain(title))
-    for column in ("Server", "State", "Method", "To", "Reason"):
-        table.add_column(column, no_wrap=column != "Reason", overflow="fold")
-    servers = sorted(rows(drain, "servers"), key=lambda one: (_place(one["state"]), one["name"]))
-    for server in servers[:lines_max]:
-        cells = (server.get(key) for key in ("name", "state", "method", "destination", "reason"))
-        table.add_row(*(Text(plain(cell)) for cell in cells))
-    if len(servers) > lines_max:
-        table.add_row(Text(f"… and {len(servers) - lines_max} more"))
-    return table

@@ -1,21 +1,16 @@
-"""Lookup of servers by uuid or name, and waiting for their tasks to end."""
+"""Lookup of servers by uuid or name, and the options of commands that wait for them."""
 
 import re
-import time
 
 import click
 
-from berth.cli.connection import ApiConnection, Json, rows, segment
+from berth.cli.connection import ApiConnection, Json, segment
 from berth.cli.failures import CommandError, ExitCode
 from berth.domain.uuids import is_uuid
 
 PATH = "/v2.1/servers"
 HOST = "OS-EXT-SRV-ATTR:host"
 TASK = "OS-EXT-STS:task_state"
-# The first pause between two polls is short, since simulated hosts act within milliseconds. The
-# pause doubles up to two seconds, so that a long wait does not load the service.
-FIRST_POLL_S = 0.05
-_LAST_POLL_S = 2.0
 
 wait_option = click.option("--wait", is_flag=True, help="Wait for completion.")
 timeout_option = click.option(
@@ -60,51 +55,3 @@ def find_server(api: ApiConnection, server: str, *, deleted_too: bool = False) -
         reason = f"{len(named)} servers are named {server!r}; give a uuid"
         raise CommandError(reason, ExitCode.USAGE)
     return named[0]
-
-
-def pause(pause_s: float, ends_s: float, late: str) -> float:
-    """Sleep, and return the length of the next pause in seconds.
-
-    Args:
-        pause_s: time to sleep.
-        ends_s: deadline on the monotonic clock.
-        late: start of the error message if the deadline would pass.
-
-    Raises:
-        CommandError: the deadline would pass during the sleep.
-    """
-    if time.monotonic() + pause_s > ends_s:
-        raise CommandError(f"{late}; wait longer with --timeout")
-    time.sleep(pause_s)
-    return min(pause_s * 2, _LAST_POLL_S)
-
-
-def wait_settled(api: ApiConnection, uuid: str, ends_s: float) -> Json:
-    """Wait until a server has no task in progress, and return it.
-
-    Args:
-        api: the connection.
-        uuid: uuid of the server.
-        ends_s: deadline on the monotonic clock.
-
-    Raises:
-        CommandError: the deadline would pass during a pause, or the last action failed.
-    """
-    pause_s = FIRST_POLL_S
-    while True:
-        found: Json = api.get(f"{PATH}/{segment(uuid)}")["server"]
-        task = found.get(TASK)
-        if task is None:
-            break
-        pause_s = pause(pause_s, ends_s, f"{uuid} is still {task}")
-    # A failed action ends like a successful one, with no task; only the newest entry of the history
-    # contains its error.
-    history = rows(api.get(f"{PATH}/{segment(uuid)}/os-instance-actions"), "instanceActions")
-    if history and history[0].get("message"):
-        reason = (
-            f"{history[0]['action']} failed, and server {uuid} is {found['status']}; see `berth "
-            f"server actions {uuid}` for the failed step and `berth explain {uuid}` for the choice "
-            "of hosts"
-        )
-        raise CommandError(reason)
-    return found

@@ -1,6 +1,6 @@
 """A simulated cloud for the client, and a runner of commands in this process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import httpx
@@ -8,6 +8,7 @@ import pytest
 
 from berth.cli.main import main
 from tests.unit.cli.cloud import Cloud
+from tests.unit.cli.terminal import PseudoTerminal
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Ended:
 
 
 Run = Callable[..., Ended]
+OpenTerminal = Callable[..., PseudoTerminal]
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +57,17 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Cloud:
     real = httpx.Client
     monkeypatch.setattr(httpx, "Client", client)
     return made
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenTerminal]:
+    """Return a function that puts a pseudo-terminal in place of standard streams."""
+    opened: list[PseudoTerminal] = []
+
+    def open_terminal(*names: str, width: int = 80, height: int = 24) -> PseudoTerminal:
+        opened.append(PseudoTerminal(monkeypatch, *names, width=width, height=height))
+        return opened[-1]
+
+    yield open_terminal
+    for one in opened:
+        one.close()

@@ -1,20 +1,13 @@
 """`berth host evacuate`: recreate all servers of a failed host on other hosts."""
 
-import time
-
 import click
 
 from berth.cli.commands.server_actions import ask_for, evacuation_headers, force_option
 from berth.cli.connection import ApiConnection, Json, connected, rows
 from berth.cli.failures import CommandError, ExitCode, end_with
 from berth.cli.output import print_line
-from berth.cli.server_finding import (
-    HOST,
-    find_servers,
-    timeout_option,
-    wait_option,
-    wait_settled,
-)
+from berth.cli.server_finding import find_servers, timeout_option, wait_option
+from berth.cli.waiting import count_text, settled_text, until_settled, wait_for
 
 
 @click.command("evacuate")
@@ -67,10 +60,8 @@ def evacuate(
         asked.append(server)
         if not wait:
             _say(server, "evacuation requested")
-    # All evacuations run simultaneously, so the timeout is for all of them together.
-    ends_s = time.monotonic() + timeout_s
-    for server in asked if wait else ():
-        failed += not _await_evacuation(api, server, ends_s)
+    if wait:
+        failed += _await_evacuations(api, asked, timeout_s)
     if not asked and not failed:
         print_line(f"no servers on {host}")
     # The failures are already printed, so the exit code needs no further message.
@@ -99,15 +90,17 @@ def _check_down(api: ApiConnection, host: str) -> None:
         raise CommandError(reason, ExitCode.CONFLICT)
 
 
-def _await_evacuation(api: ApiConnection, server: Json, ends_s: float) -> bool:
-    """Wait for an evacuation, print its outcome, and return whether it succeeded."""
-    try:
-        now = wait_settled(api, server["id"], ends_s)
-    except CommandError as error:
-        _say(server, str(error))
-        return False
-    _say(server, f"is {now['status']} on {now.get(HOST)}")
-    return True
+def _await_evacuations(api: ApiConnection, asked: list[Json], timeout_s: float) -> int:
+    """Wait for evacuations, print their outcomes, and return how many have failed."""
+    # All evacuations run simultaneously, so the timeout is for all of them together.
+    doing = f"evacuating {count_text(len(asked))}"
+    outcomes = wait_for(asked, until_settled(api), doing=doing, timeout_s=timeout_s)
+    for before, outcome in zip(asked, outcomes, strict=True):
+        if outcome.error is not None or outcome.server is None:
+            _say(before, str(outcome.error))
+        else:
+            _say(before, settled_text(outcome.server))
+    return sum(one.error is not None for one in outcomes)
 
 
 def _say(server: Json, text: str) -> None:

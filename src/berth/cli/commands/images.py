@@ -1,7 +1,5 @@
 """`berth image`: the images of the cloud and of servers, and `berth server image` and `backup`."""
 
-import time
-
 import click
 
 from berth.cli.commands.server_actions import ask_for
@@ -9,7 +7,8 @@ from berth.cli.connection import ApiConnection, Json, connected, segment
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
 from berth.cli.pairs import last_values, read_pairs
-from berth.cli.server_finding import find_server, timeout_option, wait_option, wait_settled
+from berth.cli.server_finding import find_server, timeout_option, wait_option
+from berth.cli.waiting import end_with_errors, until_settled, wait_for
 
 _PATH = "/image/v2/images"
 
@@ -138,11 +137,12 @@ def _make(
     api: ApiConnection, server: str, action: str, args: Json, timeout_s: float | None
 ) -> None:
     """Make an image of a server and print its id; wait for its data unless `timeout_s` is None."""
-    uuid: str = find_server(api, server)["id"]
-    made = ask_for(api, uuid, action, args)
+    found = find_server(api, server)
+    made = ask_for(api, found["id"], action, args)
     image_id = made.get("image_id")  # a backup with rotation 0 is deleted at once
     if timeout_s is not None:
-        wait_settled(api, uuid, time.monotonic() + timeout_s)
+        doing = f"copying the disk of {found.get('name')}"
+        end_with_errors(wait_for([found], until_settled(api), doing=doing, timeout_s=timeout_s))
         _check(api, image_id)
     if image_id is not None:
         print_line(image_id)

@@ -1,6 +1,5 @@
 """`berth server start` and the other actions on existing servers."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -10,13 +9,13 @@ from berth.cli.commands.flavors import find_flavor
 from berth.cli.commands.migrations import print_migrations
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
-from berth.cli.server_finding import (
-    HOST,
-    PATH,
-    find_server,
-    timeout_option,
-    wait_option,
-    wait_settled,
+from berth.cli.server_finding import PATH, find_server, timeout_option, wait_option
+from berth.cli.waiting import (
+    count_text,
+    end_with_errors,
+    settled_text,
+    until_settled,
+    wait_for,
 )
 
 KEEPS_POWER: Final = {"OpenStack-API-Version": "compute 2.94"}
@@ -72,12 +71,15 @@ def _act_on(
     # All actions are requested before the first wait, so that they run simultaneously.
     for server in found:
         act(api, server)
-    ends_s = time.monotonic() + timeout_s
-    for server in found if wait else ():
-        now = wait_settled(api, server["id"], ends_s)
-        host = now.get(HOST)
-        where = f" on {host}" if host else ""
-        print_line(f"{now['id']} {now.get('name')} is {now['status']}{where}")
+    if not wait:
+        return
+    doing = f"waiting for {count_text(len(found))}"
+    outcomes = wait_for(found, until_settled(api), doing=doing, timeout_s=timeout_s)
+    for outcome in outcomes:
+        now = outcome.server
+        if now is not None and outcome.error is None:
+            print_line(f"{now['id']} {now.get('name')} {settled_text(now)}")
+    end_with_errors(outcomes)
 
 
 def _plain(

@@ -1,7 +1,6 @@
 """`berth server`: servers, through the compute API."""
 
 import base64
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,14 +15,20 @@ from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
 from berth.cli.pairs import read_pairs
 from berth.cli.server_finding import (
-    FIRST_POLL_S,
     HOST,
     PATH,
     find_server,
     find_servers,
-    pause,
     timeout_option,
     wait_option,
+)
+from berth.cli.waiting import (
+    Outcome,
+    count_text,
+    end_with_errors,
+    until_built,
+    until_deleted,
+    wait_for,
 )
 from berth.domain.compute.quota import FILE_BYTES_MAX
 
@@ -114,13 +119,17 @@ def create(
         try_out(api, body, headers, as_json=as_json)
         return
     made = _made(api, api.ask("POST", PATH, body=body, headers=headers))
+    outcomes: list[Outcome] = []
     if wait:
-        made = _wait_built(api, made, timeout_s)
+        doing = f"building {count_text(len(made))}"
+        outcomes = wait_for(made, until_built(api), doing=doing, timeout_s=timeout_s, quiet=as_json)
+        made = [one.server for one in outcomes if one.server is not None]
     if as_json:
         print_json({"servers": made})
     else:
         _print_servers(made)
     _check_built(api, made)
+    end_with_errors(outcomes)
 
 
 def _counts(count: int | None, count_min: int | None, count_max: int | None) -> tuple[int, int]:
@@ -237,23 +246,16 @@ def delete(
 ) -> None:
     """Delete servers; with --wait, return when they are deleted or kept to be restored."""
     # All names are resolved first, so that a misspelt one stops the command before any deletion.
-    uuids = [find_server(api, one, deleted_too=force)["id"] for one in server]
-    for uuid in uuids:
+    found = [find_server(api, one, deleted_too=force) for one in server]
+    for uuid in [one["id"] for one in found]:
         if force:
             ask_for(api, uuid, "forceDelete")
         else:
             api.delete(f"{PATH}/{segment(uuid)}")
-    ends_s = time.monotonic() + timeout_s
-    for uuid in uuids if wait else ():
-        pause_s = FIRST_POLL_S
-        while _is_there(api, uuid, force=force):
-            pause_s = pause(pause_s, ends_s, f"server {uuid} is not deleted yet")
-
-
-def _is_there(api: ApiConnection, uuid: str, *, force: bool) -> bool:
-    answer = api.find(f"{PATH}/{segment(uuid)}")
-    gone = {"DELETED"} if force else {"DELETED", "SOFT_DELETED"}
-    return answer is not None and part(answer, "server").get("status") not in gone
+    if wait:
+        look = until_deleted(api, for_good=force)
+        doing = f"deleting {count_text(len(found))}"
+        end_with_errors(wait_for(found, look, doing=doing, timeout_s=timeout_s))
 
 
 def _group_uuid(api: ApiConnection, group: str) -> str:
@@ -274,18 +276,6 @@ def _made(api: ApiConnection, answer: Json) -> list[Json]:
     if reservation_id is not None:
         return find_servers(api, reservation_id=reservation_id)
     return [api.get(f"{PATH}/{segment(answer['server']['id'])}")["server"]]
-
-
-def _wait_built(api: ApiConnection, made: list[Json], timeout_s: float) -> list[Json]:
-    ends_s = time.monotonic() + timeout_s
-    built: list[Json] = []
-    for server in made:
-        now, pause_s = server, FIRST_POLL_S
-        while now["status"] == "BUILD":
-            pause_s = pause(pause_s, ends_s, f"server {now['id']} is still being built")
-            now = api.get(f"{PATH}/{segment(now['id'])}")["server"]
-        built.append(now)
-    return built
 
 
 def _check_built(api: ApiConnection, made: list[Json]) -> None:

@@ -1,18 +1,15 @@
 """`berth host drain`, `maintain`, `resume` and `maintenance`, with a simulated cloud."""
 
 import json
-import sys
 import time
 from collections.abc import Callable, Sequence
-from io import StringIO
 
 import pytest
 
-from berth.cli import drain_progress
 from berth.cli.failures import CommandError
 from berth.cli.moments import moment_s, moment_text
 from tests.unit.cli.cloud import UUID, Cloud, Json
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import OpenTerminal, Run
 
 HOST = "/berth/v1/hosts/h1"
 DRAIN = f"{HOST}/drain"
@@ -104,11 +101,15 @@ def test_a_drain_prints_each_change_once(
         *("--include-locked", "--reason", "new disk"),
     )
     assert ended.code == 0, ended.err
-    assert ended.out.splitlines() == [
+    assert ended.out == "h1: drain drained; 1 of 1 moved\n"
+    lines = [line.split(" ", 2)[2] for line in ended.err.splitlines()]
+    outage = lines.pop(2)
+    assert "503" in outage
+    assert outage.endswith("; trying again")
+    assert lines == [
         f"{UUID.format(1)} vm-1: waiting",
         f"{UUID.format(1)} vm-1: moving live to h2",
         f"{UUID.format(1)} vm-1: moved to h2",
-        "h1: drain drained; 1 of 1 moved",
     ]
     body = next(json.loads(one.content) for one in cloud.asked if one.method == "POST")
     assert body.pop("deadline_s") == pytest.approx(time.time() + 7_200.0, abs=60.0)
@@ -122,7 +123,7 @@ def test_what_is_left_is_listed_with_its_reason(run: Run, course: Callable[..., 
     course(maintenance("incomplete", failed, blocked, message="2 servers cannot be moved"))
     ended = run("host", "drain", "h1")
     assert ended.code == 1
-    assert ended.out.splitlines()[2:] == [
+    assert ended.out.splitlines() == [
         "h1: drain incomplete (2 servers cannot be moved); 0 of 2 moved, 1 failed, 1 blocked",
         f"  {UUID.format(1)} vm-1: failed: No valid host was found; see `berth explain req-1`",
         f"  {UUID.format(2)} vm-2: blocked: is locked",
@@ -223,31 +224,36 @@ def test_maintenance_is_listed_and_shown(run: Run, cloud: Cloud) -> None:
     assert run("host", "maintenance").out == "no host is in maintenance\n"
 
 
-class Terminal(StringIO):
-    """A stream that looks like a terminal."""
-
-    def isatty(self) -> bool:
-        """Return True."""
-        return True
-
-
-def test_a_terminal_shows_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_a_table(
+    run: Run, course: Callable[..., None], terminal: OpenTerminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The servers that move come first, and the table never exceeds the screen."""
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stdout", screen)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("LINES", "10")
+    screen = terminal("stderr", width=100, height=10)
+    frames: list[str] = []
+
+    def pause(_: float) -> None:
+        screen.read()
+        frames.append(screen.view.text)
+
+    monkeypatch.setattr(time, "sleep", pause)
     servers = [server(number, "waiting") for number in range(1, 30)]
-    servers.append(server(40, "moving", destination="h\x1b2"))
-    with drain_progress._shown(quiet=False) as show:
-        show(maintenance("running", *servers, message="busy")["drain"])
-    text = screen.getvalue()
-    assert "0 of 30 moved, 1 moving, 29 waiting; busy" in text
-    assert "vm-40" in text
-    assert "h\ufffd2" in text
-    assert "more" in text
-    assert "vm-29" not in text
+    moving = server(40, "moving", destination="h\x1b2")
+    course(
+        maintenance("running", *servers, moving, message="busy"),
+        maintenance("drained", server(1, "moved")),
+    )
+    assert run("host", "drain", "h1").code == 0
+    lines = frames[0].splitlines()
+    assert len(lines) == 9
+    assert lines[0].split()[:2] == ["draining", "h1"]
+    assert "0 of 30" in lines[0]
+    assert [line.split() for line in lines[1:3]] == [
+        ["busy"],
+        ["vm-40", "moving", "live", "to", "h\ufffd2"],
+    ]
+    assert lines[-1].strip() == "… and 24 more"
+    screen.read()
+    assert screen.view.text == ""
 
 
 @pytest.mark.parametrize(

@@ -178,4 +178,4 @@ def test_deleting_does_not_wait_for_what_is_kept(run: Run, cloud: Cloud) -> None
     assert run("server", "delete", UUID.format(1), "--wait", "--timeout", "0").code == 0
     cloud.fixed[("POST", f"{path}/action")] = (202, None)
     ended = run("server", "delete", "a", "--force", "--wait", "--timeout", "0")
-    assert "is not deleted yet" in ended.err
+    assert "is still being deleted; wait longer with --timeout" in ended.err
