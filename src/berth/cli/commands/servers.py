@@ -118,9 +118,16 @@ def create(
     if dry_run:
         try_out(api, body, headers, as_json=as_json)
         return
-    made = _made(api, api.ask("POST", PATH, body=body, headers=headers))
+    answer = api.ask("POST", PATH, body=body, headers=headers)
+    _show_created(api, _made(api, answer), timeout_s if wait else None, as_json=as_json)
+
+
+def _show_created(
+    api: ApiConnection, made: list[Json], timeout_s: float | None, *, as_json: bool
+) -> None:
+    """Print new servers, once they are built unless `timeout_s` is None; see `_check_built`."""
     outcomes: list[Outcome] = []
-    if wait:
+    if timeout_s is not None:
         doing = f"building {count_text(len(made))}"
         outcomes = wait_for(made, until_built(api), doing=doing, timeout_s=timeout_s, quiet=as_json)
         made = [one.server for one in outcomes if one.server is not None]
