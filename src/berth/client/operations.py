@@ -1,0 +1,252 @@
+"""Turns methods that return plans into methods of both clients.
+
+A group of operations, such as `Hosts`, is written once. Its methods return plans; the decorators
+below make them calls that carry out the plan. On a group of the blocking client a call returns the
+result, on one of the asynchronous client it returns a coroutine, and type checkers know which.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import update_wrapper
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
+
+from berth.client.requests import Json, Pages, Plan, Request
+from berth.client.senders import Awaiting, Blocking
+
+K = TypeVar("K", Blocking, Awaiting)
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Group(Generic[K]):
+    """The operations on one kind of resource.
+
+    Args:
+        sender: what sends the requests.
+    """
+
+    def __init__(self, sender: K) -> None:
+        self.sender: K = sender
+
+
+class Call(Generic[P, R]):
+    """An operation of the blocking client.
+
+    Args:
+        plan: returns the plan of the operation.
+        sender: what carries it out.
+    """
+
+    def __init__(self, plan: Callable[P, Plan[R]], sender: Blocking) -> None:
+        self._plan = plan
+        self._sender = sender
+        update_wrapper(self, plan)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Carry out the operation and return its result.
+
+        Raises:
+            ClientError: a request failed.
+        """
+        return self._sender.drive(self._sender.exchange.carry_out(self._plan(*args, **kwargs)))
+
+    def document(self, *args: P.args, **kwargs: P.kwargs) -> Json:
+        """Carry out the operation; return the last response as the JSON object that it is.
+
+        It includes fields that this version of the library does not know.
+
+        Raises:
+            ClientError: a request failed.
+        """
+        return self._sender.drive(self._sender.exchange.document(self._plan(*args, **kwargs)))
+
+
+class AsyncCall(Generic[P, R]):
+    """An operation of the asynchronous client; see `Call`."""
+
+    def __init__(self, plan: Callable[P, Plan[R]], sender: Awaiting) -> None:
+        self._plan = plan
+        self._sender = sender
+        update_wrapper(self, plan)
+
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Carry out the operation and return its result.
+
+        Raises:
+            ClientError: a request failed.
+        """
+        plan = self._plan(*args, **kwargs)
+        return await self._sender.drive(self._sender.exchange.carry_out(plan))
+
+    async def document(self, *args: P.args, **kwargs: P.kwargs) -> Json:
+        """Carry out the operation; return the last response as the JSON object that it is.
+
+        It includes fields that this version of the library does not know.
+
+        Raises:
+            ClientError: a request failed.
+        """
+        plan = self._plan(*args, **kwargs)
+        return await self._sender.drive(self._sender.exchange.document(plan))
+
+
+class Listing(Generic[P, T]):
+    """A list of the blocking client, which is read page by page.
+
+    Args:
+        pages: returns the pages of the list.
+        sender: what sends the requests.
+    """
+
+    def __init__(self, pages: Callable[P, Pages[T]], sender: Blocking) -> None:
+        self._pages = pages
+        self._sender = sender
+        update_wrapper(self, pages)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        """Return an iterator over the items, which requests a page when it needs one.
+
+        Raises:
+            ClientError: a request failed.
+        """
+        for items, _ in self._read(self._pages(*args, **kwargs)):
+            yield from items
+
+    def documents(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Json]:
+        """Return an iterator over the items as the JSON objects that they are; see `Call`.
+
+        Raises:
+            ClientError: a request failed.
+        """
+        pages = self._pages(*args, **kwargs)
+        for _, document in self._read(pages):
+            yield from cast("list[Json]", document[pages.name])
+
+    def _read(self, pages: Pages[T]) -> Iterator[tuple[tuple[T, ...], Json]]:
+        marker: object = None
+        while True:
+            acts = self._sender.exchange.with_document(pages.page(marker))
+            (items, marker), document = self._sender.drive(acts)
+            yield items, document
+            if marker is None:
+                return
+
+
+class AsyncListing(Generic[P, T]):
+    """A list of the asynchronous client; see `Listing`."""
+
+    def __init__(self, pages: Callable[P, Pages[T]], sender: Awaiting) -> None:
+        self._pages = pages
+        self._sender = sender
+        update_wrapper(self, pages)
+
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        """Return an iterator over the items, which requests a page when it needs one.
+
+        Raises:
+            ClientError: a request failed.
+        """
+        async for items, _ in self._read(self._pages(*args, **kwargs)):
+            for item in items:
+                yield item
+
+    async def documents(self, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[Json]:
+        """Return an iterator over the items as the JSON objects that they are; see `Call`.
+
+        Raises:
+            ClientError: a request failed.
+        """
+        pages = self._pages(*args, **kwargs)
+        async for _, document in self._read(pages):
+            for item in cast("list[Json]", document[pages.name]):
+                yield item
+
+    async def _read(self, pages: Pages[T]) -> AsyncIterator[tuple[tuple[T, ...], Json]]:
+        marker: object = None
+        while True:
+            acts = self._sender.exchange.with_document(pages.page(marker))
+            (items, marker), document = await self._sender.drive(acts)
+            yield items, document
+            if marker is None:
+                return
+
+
+class operation(Generic[P, R]):  # noqa: N801 - a decorator, like `property`
+    """Makes an operation of a method that returns a plan."""
+
+    def __init__(self, plan: Callable[Concatenate[Any, P], Plan[R]]) -> None:
+        self._plan = plan
+        self.__doc__ = plan.__doc__
+
+    @overload
+    def __get__(self, group: None, owner: object) -> Self: ...
+    @overload
+    def __get__(self, group: Group[Blocking], owner: object) -> Call[P, R]: ...
+    @overload
+    def __get__(self, group: Group[Awaiting], owner: object) -> AsyncCall[P, R]: ...
+    def __get__(
+        self, group: Group[Blocking] | Group[Awaiting] | None, owner: object
+    ) -> Self | Call[P, R] | AsyncCall[P, R]:
+        """Return the call of a group's client, or the decorator itself for a class."""
+        if group is None:
+            return self
+        plan = cast("Callable[P, Plan[R]]", MethodType(self._plan, group))
+        sender = group.sender
+        return Call(plan, sender) if isinstance(sender, Blocking) else AsyncCall(plan, sender)
+
+
+class listing(Generic[P, T]):  # noqa: N801 - a decorator, like `property`
+    """Makes a list of a method that returns pages."""
+
+    def __init__(self, pages: Callable[Concatenate[Any, P], Pages[T]]) -> None:
+        self._pages = pages
+        self.__doc__ = pages.__doc__
+
+    @overload
+    def __get__(self, group: None, owner: object) -> Self: ...
+    @overload
+    def __get__(self, group: Group[Blocking], owner: object) -> Listing[P, T]: ...
+    @overload
+    def __get__(self, group: Group[Awaiting], owner: object) -> AsyncListing[P, T]: ...
+    def __get__(
+        self, group: Group[Blocking] | Group[Awaiting] | None, owner: object
+    ) -> Self | Listing[P, T] | AsyncListing[P, T]:
+        """Return the list of a group's client, or the decorator itself for a class."""
+        if group is None:
+            return self
+        pages = cast("Callable[P, Pages[T]]", MethodType(self._pages, group))
+        sender = group.sender
+        return (
+            Listing(pages, sender) if isinstance(sender, Blocking) else AsyncListing(pages, sender)
+        )
+
+
+class streaming(Generic[P]):  # noqa: N801 - a decorator, like `property`
+    """Makes a context manager, which yields the pieces of a response, of a method for a request."""
+
+    def __init__(self, request: Callable[Concatenate[Any, P], Request]) -> None:
+        self._request = request
+        self.__doc__ = request.__doc__
+
+    @overload
+    def __get__(self, group: None, owner: object) -> Self: ...
+    @overload
+    def __get__(
+        self, group: Group[Blocking], owner: object
+    ) -> Callable[P, AbstractContextManager[Iterator[bytes]]]: ...
+    @overload
+    def __get__(
+        self, group: Group[Awaiting], owner: object
+    ) -> Callable[P, AbstractAsyncContextManager[AsyncIterator[bytes]]]: ...
+    def __get__(self, group: Group[Blocking] | Group[Awaiting] | None, owner: object) -> object:
+        """Return the function of a group's client, or the decorator itself for a class."""
+        if group is None:
+            return self
+        sender = group.sender
+
+        def opened(*args: P.args, **kwargs: P.kwargs) -> object:
+            return sender.stream(self._request(group, *args, **kwargs))
+
+        return opened
