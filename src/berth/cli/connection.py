@@ -13,6 +13,7 @@ from urllib.parse import quote
 import click
 import httpx
 
+from berth.cli.command import connection_options
 from berth.cli.failures import CommandError, ExitCode
 from berth.domain.url_redaction import redact_url
 
@@ -29,6 +30,7 @@ _VERSION = "compute 2.96"
 # so that the service can report a slow ledger itself.
 _TIMEOUT_S = 90.0
 _TEXT_MAX = 300
+_DEFAULT_URL = "http://127.0.0.1:8774"
 
 # Exit codes by HTTP status; other statuses are FAILED. Scripts retry on UNREACHABLE, so it includes
 # the gateway errors of a proxy in front of a restarting Berth.
@@ -271,34 +273,10 @@ def connected(
             cast("str | None", kwargs.pop(name)) for name in ("url", "user", "password", "token")
         )
         context = _tls_context(cast("str | None", kwargs.pop("ca_file")))
-        with _client(url or "", user, password, token, context) as http:
+        with _client(url or _DEFAULT_URL, user, password, token, context) as http:
             return command(ApiConnection(http), *args, **kwargs)
 
-    options = (
-        click.option(
-            "--ca-file",
-            envvar="BERTH_CA_FILE",
-            type=click.Path(dir_okay=False),
-            help="File of CA certificates for https, which replace the system's.",
-        ),
-        click.option("--token", envvar="BERTH_TOKEN", help="Token to send as X-Auth-Token."),
-        click.option(
-            "--password", envvar="BERTH_PASSWORD", help="Password; prompted for if needed."
-        ),
-        click.option("--user", envvar="BERTH_USER", help="User, for http_basic."),
-        click.option(
-            "--url",
-            envvar="BERTH_URL",
-            default="http://127.0.0.1:8774",
-            show_default=True,
-            help="URL of the Berth API.",
-        ),
-    )
-    # Decorators apply from the bottom up, so help lists the options in reverse order of the tuple.
-    decorated = cast("Callable[..., R]", run)
-    for option in options:
-        decorated = option(decorated)
-    return decorated
+    return connection_options(cast("Callable[..., R]", run))
 
 
 def _tls_context(ca_file: str | None) -> ssl.SSLContext | None:

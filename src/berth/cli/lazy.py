@@ -10,6 +10,8 @@ from importlib import import_module
 
 import click
 
+from berth.cli.command import BerthGroup
+
 _COMMANDS = "berth.cli.commands"
 
 
@@ -26,19 +28,19 @@ class LazyCommand:
     section: str = "Commands"
 
 
-class LazyGroup(click.Group):
+class LazyGroup(BerthGroup):
     """A group that knows its commands by name and imports a command on demand.
 
     Args:
         name: name of the group.
         lazy: the commands, in the order of the help text.
-        options: further arguments of click.Group.
+        options: further arguments of BerthGroup.
     """
 
     def __init__(
         self, name: str | None = None, *, lazy: Mapping[str, LazyCommand], **options: object
     ) -> None:
-        super().__init__(name, **options)  # type: ignore[arg-type] # click checks its own
+        super().__init__(name, shows_options=True, **options)
         self._lazy = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature

@@ -3,12 +3,12 @@
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from io import TextIOWrapper
 
 import click
 
 from berth import __version__
+from berth.cli.command import Session
 from berth.cli.failures import ExitCode, exit_code_of
 from berth.cli.lazy import LazyCommand, LazyGroup
 from berth.domain.errors import BerthError
@@ -79,13 +79,6 @@ COMMANDS: Mapping[str, LazyCommand] = {
 _INTERRUPTED = 130
 
 
-@dataclass(slots=True)
-class Session:
-    """Values of the options that precede the command."""
-
-    debug: bool = False
-
-
 def _say_version(context: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click calls it
     # Shell completion parses the command line, and nothing may be printed then.
     if not value or context.resilient_parsing:
@@ -104,7 +97,6 @@ def _say_version(context: click.Context, _: click.Parameter, value: bool) -> Non
     lazy=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.option("--debug", is_flag=True, help="Print a traceback on errors.")
 @click.option(
     "--version",
     is_flag=True,
@@ -113,13 +105,12 @@ def _say_version(context: click.Context, _: click.Parameter, value: bool) -> Non
     callback=_say_version,
     help="Print the version, and whether the compiled kernel is in use.",
 )
-@click.pass_obj
-def berth(session: Session, *, debug: bool) -> None:
+def berth() -> None:
     """Berth decides which host each instance runs on.
 
-    Commands that use a running Berth connect to the address in --url or BERTH_URL.
+    Commands that use a running Berth connect to the address in --url or BERTH_URL. The options may
+    stand before or after the name of a command.
     """
-    session.debug = debug
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

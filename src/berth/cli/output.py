@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from berth.cli.command import GLOBAL_FLAGS, GlobalOption
+
 F = TypeVar("F", bound=Callable[..., object])
 
 # Spaces between two columns of a table; rich's default padding.
@@ -25,7 +27,10 @@ _UNLIMITED = 1_000_000
 
 def json_option(command: F) -> F:
     """Add the option `--json` to a command, as the parameter `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+    option = click.option(
+        "--json", "as_json", cls=GlobalOption, is_flag=True, help=GLOBAL_FLAGS["--json"]
+    )
+    return option(command)
 
 
 def print_json(value: object) -> None:

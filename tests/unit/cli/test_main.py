@@ -8,7 +8,8 @@ import click
 import pytest
 
 from berth import __version__
-from berth.cli.main import COMMANDS, berth
+from berth.cli.main import COMMANDS
+from tests.unit.cli.command_tree import nodes
 from tests.unit.cli.conftest import Run
 
 HEAVY = ("numpy", "httpx", "rich", "msgspec", "sqlalchemy", "starlette", "uvicorn", "bcrypt")
@@ -41,18 +42,10 @@ def test_the_list_of_commands_is_true(name: str) -> None:
 
 def test_every_option_of_every_command_is_named_once() -> None:
     """No command has two options of one name, and each subcommand has help."""
-
-    def walk(command: click.Command, context: click.Context) -> None:
+    for path, command in nodes():
         names = [name for parameter in command.params for name in parameter.opts]
-        assert len(names) == len(set(names)), context.command_path
-        if isinstance(command, click.Group):
-            for name in command.list_commands(context):
-                part = command.get_command(context, name)
-                assert part is not None
-                assert part.get_short_help_str(), name
-                walk(part, click.Context(part, info_name=name, parent=context))
-
-    walk(berth, click.Context(berth, info_name="berth"))
+        assert len(names) == len(set(names)), path
+        assert command.get_short_help_str(), path
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-import click
 import jsonschema
 import pytest
 
@@ -17,7 +16,6 @@ from berth.cli.commands.schemas import (
     write_schemas,
 )
 from berth.cli.failures import ExitCode
-from berth.cli.main import berth
 from berth.cli.request_file import read_request
 from berth.cli.state_file import read_state
 from berth.config.plugins import DRIVERS, FILTERS, WEIGHERS, plugin_names
@@ -26,6 +24,7 @@ from berth.config.settings_reader import _keys, read_settings
 from berth.scheduling.plan.inspection import inspect
 from berth.scheduling.plan.planning import seed_of
 from berth.tables.host.feed import table_of
+from tests.unit.cli.command_tree import leaves
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 SCHEMAS = {
@@ -112,23 +111,12 @@ def test_every_rule_is_in_the_document(group: str) -> None:
     assert [name for name in plugin_names(group) if f"| `{name}` |" not in text] == []
 
 
-def leaves(command: click.Command, context: click.Context) -> list[tuple[str, click.Command]]:
-    """Return every command that is not a group, with its path."""
-    if not isinstance(command, click.Group):
-        return [(context.command_path, command)]
-    found: list[tuple[str, click.Command]] = []
-    for name in command.list_commands(context):
-        part = command.get_command(context, name)
-        assert part is not None
-        found += leaves(part, click.Context(part, info_name=name, parent=context))
-    return found
-
-
 def test_every_command_and_option_is_in_the_document() -> None:
     """Every command and every long option is in the document."""
     text = (REFERENCE / "cli.md").read_text("utf-8")
     missing: list[str] = []
-    for path, command in leaves(berth, click.Context(berth, info_name="berth")):
+    for words, command in leaves():
+        path = " ".join(("berth", *words))
         if not re.search(rf"`{path}\b", text):
             missing.append(path)
         options = [one for parameter in command.params for one in parameter.opts]

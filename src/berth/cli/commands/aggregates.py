@@ -2,6 +2,7 @@
 
 import click
 
+from berth.cli.command import berth_group
 from berth.cli.commands.server_actions import FORCES
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
 from berth.cli.failures import CommandError, ExitCode
@@ -17,7 +18,7 @@ force_option = click.option(
 )
 
 
-@click.group("aggregate")
+@berth_group("aggregate")
 def aggregates() -> None:
     """Manage host aggregates. AGGREGATE is an id or a name."""
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from berth.cli.command import berth_command
 from berth.cli.connection import ApiConnection, Json, connected, part, rows
 from berth.cli.failures import end_with
 from berth.cli.output import joined, json_option, print_json, print_line
@@ -18,7 +19,7 @@ _MENDED = 4
 _AGE = click.FloatRange(0)
 
 
-@click.command("audit")
+@berth_command("audit")
 @click.option(
     "--fix", is_flag=True, help="Repair what is safe to repair; without it nothing changes."
 )

@@ -11,6 +11,7 @@ from typing import Final, TextIO, TypeVar, cast
 import click
 import msgspec
 
+from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, Json, connected, rows
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import joined, json_option, print_fields, print_json, print_line, print_table
@@ -27,7 +28,7 @@ _FAULTS_MAX: Final = 100
 _MS_PER_S: Final = 1000
 
 
-@click.group("audit-log")
+@berth_group("audit-log")
 def audit_log() -> None:
     """Show who changed what, export it, and verify that nothing was altered."""
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import click
 
+from berth.cli.command import berth_group
 from berth.cli.output import print_line
 
 
-@click.group("bus-keys")
+@berth_group("bus-keys")
 def bus_keys() -> None:
     """Manage the keys that sign messages on the broker."""
 

@@ -2,13 +2,14 @@
 
 import click
 
+from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, Json, connected, part, rows
 from berth.cli.output import json_option, print_json, print_line, print_table
 
 _PATH = "/berth/v1/candidates/explain"
 
 
-@click.group("candidates")
+@berth_group("candidates")
 def candidates() -> None:
     """Explain allocation candidates."""
 

@@ -2,12 +2,13 @@
 
 import click
 
+from berth.cli.command import berth_command
 from berth.cli.commands.flavors import find_flavor
 from berth.cli.connection import ApiConnection, Json, connected, rows
 from berth.cli.output import json_option, print_json, print_line, print_table
 
 
-@click.command("capacity")
+@berth_command("capacity")
 @click.option("--flavor", required=True, help="Id or name of the flavor.")
 @click.option("--az", help="Count only in this availability zone.")
 @click.option(

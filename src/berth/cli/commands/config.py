@@ -8,6 +8,7 @@ from typing import Final, cast
 
 import click
 
+from berth.cli.command import OneOf, berth_group
 from berth.cli.commands.serving import given_options, setting_options
 from berth.cli.failures import ExitCode, end_with
 from berth.cli.output import json_option, print_json, print_line, print_table
@@ -23,7 +24,7 @@ _URLS: Final = frozenset(
 )
 
 
-@click.group("config")
+@berth_group("config")
 def config() -> None:
     """Check and show settings."""
 
@@ -32,7 +33,7 @@ def config() -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--role",
-    type=click.Choice(["api", "scheduler", "agent", "all"]),
+    type=OneOf(["api", "scheduler", "agent", "all"]),
     default="all",
     help="Kind of process that is to read the file; by default all.",
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from berth.cli.command import berth_command
 from berth.cli.decision_output import (
     full_name,
     print_counterfactuals,
@@ -34,7 +35,7 @@ _HOSTS_SHOWN = 20
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command("decide")
+@berth_command("decide")
 @click.option("--state", "state_path", type=_FILE, required=True, help="State file.")
 @click.option("--request", "request_path", type=_FILE, required=True, help="Request file.")
 @click.option(

@@ -6,6 +6,7 @@ from urllib.parse import quote
 import click
 import msgspec
 
+from berth.cli.command import berth_command
 from berth.cli.connection import ApiConnection, Json, connected, rows, segment, texts
 from berth.cli.decision_output import print_decision
 from berth.cli.failures import CommandError, ExitCode, end_with
@@ -21,7 +22,7 @@ from berth.domain.uuids import is_uuid
 _PATH = "/berth/v1/decisions"
 
 
-@click.command("explain")
+@berth_command("explain")
 @click.argument("request")
 @click.option("--server", help="Uuid of the server that the request is about.")
 @json_option

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from berth.cli.command import berth_command
 from berth.cli.failures import ExitCode, end_with
 from berth.cli.output import json_option, print_json, print_line
 from berth.config.settings_reader import read_settings
@@ -14,7 +15,7 @@ from berth.config.settings_reader import read_settings
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
-@click.command("doctor")
+@berth_command("doctor")
 @click.option(
     "--config", type=click.Path(dir_okay=False, path_type=Path), help="TOML file with settings."
 )

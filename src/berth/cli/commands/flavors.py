@@ -2,6 +2,7 @@
 
 import click
 
+from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, Json, connected, part, segment
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import joined, json_option, print_fields, print_json, print_line, print_table
@@ -16,7 +17,7 @@ property_option = click.option(
 )
 
 
-@click.group("flavor")
+@berth_group("flavor")
 def flavors() -> None:
     """Manage flavors."""
 

@@ -2,6 +2,7 @@
 
 import click
 
+from berth.cli.command import berth_command
 from berth.cli.commands.server_actions import ask_for, evacuation_headers, force_option
 from berth.cli.connection import ApiConnection, Json, connected, rows
 from berth.cli.failures import CommandError, ExitCode, end_with
@@ -10,7 +11,7 @@ from berth.cli.server_finding import find_servers, timeout_option, wait_option
 from berth.cli.waiting import count_text, settled_text, until_settled, wait_for
 
 
-@click.command("evacuate")
+@berth_command("evacuate")
 @click.argument("host")
 @click.option("--to", help="Target host of all servers; by default the scheduler chooses.")
 @click.option("--stopped", is_flag=True, help="Do not start the servers on their new hosts.")

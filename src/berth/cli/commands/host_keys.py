@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import httpx
 
+from berth.cli.command import berth_command, berth_group
 from berth.cli.connection import ApiConnection, connected, rows, segment
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_json, print_line, print_table
@@ -17,7 +18,7 @@ _PATH = "/berth/v1/host-keys"
 _TIMEOUT_S = 30.0
 
 
-@click.command("enroll")
+@berth_command("enroll")
 @click.argument("name")
 @click.option(
     "--life",
@@ -42,7 +43,7 @@ def enroll(api: ApiConnection, *, name: str, life_s: float, as_json: bool) -> No
         print_line(str(found["token"]))
 
 
-@click.command("keys")
+@berth_command("keys")
 @json_option
 @connected
 def list_keys(api: ApiConnection, *, as_json: bool) -> None:
@@ -66,7 +67,7 @@ def list_keys(api: ApiConnection, *, as_json: bool) -> None:
         print_table(("Host", "State", "Key", "Since", "Token until"), table, wrap=("Key",))
 
 
-@click.command("rotate-key")
+@berth_command("rotate-key")
 @click.argument("name")
 @connected
 def rotate(api: ApiConnection, *, name: str) -> None:
@@ -75,7 +76,7 @@ def rotate(api: ApiConnection, *, name: str) -> None:
     print_line(f"the agent of {name} will replace its key; see `berth host keys`")
 
 
-@click.command("revoke-key")
+@berth_command("revoke-key")
 @click.argument("name")
 @connected
 def revoke(api: ApiConnection, *, name: str) -> None:
@@ -86,7 +87,7 @@ def revoke(api: ApiConnection, *, name: str) -> None:
     )
 
 
-@click.command("broker-permissions")
+@berth_command("broker-permissions")
 @click.argument("name")
 @click.option(
     "--prefix",
@@ -115,7 +116,7 @@ def broker_permissions(*, name: str, prefix: str, vhost: str | None) -> None:
         print_line(command)
 
 
-@click.group("control-keys")
+@berth_group("control-keys")
 def control_keys() -> None:
     """Manage the keys that prove the control plane to agents over a broker."""
 
@@ -147,7 +148,7 @@ def _time(at_s: object) -> str | None:
     return datetime.fromtimestamp(at_s, UTC).isoformat(" ", "seconds").removesuffix("+00:00")
 
 
-@click.command("agent-enroll")
+@berth_command("agent-enroll")
 @click.option("--host", required=True, envvar="BERTH_AGENT_HOST", help="Name of the host.")
 @click.option(
     "--gateway",

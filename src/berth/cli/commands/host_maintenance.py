@@ -4,6 +4,7 @@ import time
 
 import click
 
+from berth.cli.command import OneOf, berth_command
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment
 from berth.cli.drain_progress import follow, server_text, summary
 from berth.cli.failures import ExitCode, end_with
@@ -19,11 +20,11 @@ _INTERRUPTED = 130
 _reason_option = click.option("--reason", help="Reason, stored with the disabled service.")
 
 
-@click.command("drain")
+@berth_command("drain")
 @click.argument("host")
 @click.option(
     "--migrate",
-    type=click.Choice(["live", "cold", "shelve"]),
+    type=OneOf(["live", "cold", "shelve"]),
     default="live",
     show_default=True,
     help="How servers that run are moved. With live, servers that are off are moved cold.",
@@ -98,7 +99,7 @@ def _followed(api: ApiConnection, host: str, *, as_json: bool) -> Json:
         raise click.exceptions.Exit(_INTERRUPTED) from None
 
 
-@click.command("maintain")
+@berth_command("maintain")
 @click.argument("host")
 @click.option("--until", metavar="T", help=f"Enable the host again at T: {FORM}.")
 @_reason_option
@@ -117,7 +118,7 @@ def maintain(
     _print_outcome(api.put(f"{_PATH}/{segment(host)}/maintenance", body), as_json=as_json)
 
 
-@click.command("resume")
+@berth_command("resume")
 @click.argument("host")
 @connected
 def resume(api: ApiConnection, *, host: str) -> None:
@@ -129,7 +130,7 @@ def resume(api: ApiConnection, *, host: str) -> None:
     print_line(f"{host} is enabled")
 
 
-@click.command("maintenance")
+@berth_command("maintenance")
 @click.argument("host", required=False)
 @json_option
 @connected

@@ -2,6 +2,7 @@
 
 import click
 
+from berth.cli.command import berth_command
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import joined, json_option, print_json, print_line
@@ -9,7 +10,7 @@ from berth.cli.output import joined, json_option, print_json, print_line
 _PATH = "/berth/v1/hosts"
 
 
-@click.command("set")
+@berth_command("set")
 @click.argument("name")
 @click.option(
     "--ratio",
@@ -38,7 +39,7 @@ def set_host(api: ApiConnection, *, name: str, ratios: tuple[str, ...], as_json:
         print_line(f"{resource_class} ratio of {host['name']} is {ratio:g}, {origin}")
 
 
-@click.command("write-off")
+@berth_command("write-off")
 @click.argument("host")
 @click.option("--yes", is_flag=True, help="Write the host off; without it nothing changes.")
 @json_option

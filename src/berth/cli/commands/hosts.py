@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import click
 
+from berth.cli.command import berth_group
 from berth.cli.commands.host_evacuation import evacuate
 from berth.cli.commands.host_keys import broker_permissions, enroll, list_keys, revoke, rotate
 from berth.cli.commands.host_maintenance import drain, maintain, resume, show_maintenance
@@ -14,7 +15,7 @@ from berth.cli.output import json_option, print_fields, print_json, print_line, 
 _PATH = "/berth/v1/hosts"
 
 
-@click.group("host")
+@berth_group("host")
 def hosts() -> None:
     """List, show and maintain hosts."""
 

@@ -2,6 +2,7 @@
 
 import click
 
+from berth.cli.command import berth_command, berth_group
 from berth.cli.commands.server_actions import ask_for
 from berth.cli.connection import ApiConnection, Json, connected, segment
 from berth.cli.failures import CommandError, ExitCode
@@ -17,7 +18,7 @@ _property_option = click.option(
 )
 
 
-@click.group("image")
+@berth_group("image")
 def images() -> None:
     """Show images, and delete images of servers."""
 
@@ -63,7 +64,7 @@ def delete(api: ApiConnection, *, image: tuple[str, ...]) -> None:
         api.delete(f"{_PATH}/{segment(one['id'])}")
 
 
-@click.command("image")
+@berth_command("image")
 @click.argument("server")
 @click.argument("name")
 @_property_option
@@ -84,7 +85,7 @@ def server_image(
     _make(api, server, "createImage", args, timeout_s if wait else None)
 
 
-@click.command("backup")
+@berth_command("backup")
 @click.argument("server")
 @click.argument("name")
 @click.option("--type", "kind", default="daily", show_default=True, help="Type of the backup.")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from berth.cli.command import GlobalOption, OneOf, berth_command
 from berth.cli.failures import ExitCode
 from berth.cli.output import json_option
 
@@ -42,10 +43,16 @@ def _read_shape(_: click.Context, __: click.Parameter, text: str) -> tuple[int, 
     return shape
 
 
-@click.command("replay")
-@click.option("--url", envvar="BERTH_URL", default="http://127.0.0.1:8774", show_default=True)
-@click.option("--user", envvar="BERTH_USER", help="User, for http_basic.")
-@click.option("--password", envvar="BERTH_PASSWORD", help="Password of the user.")
+@berth_command("replay")
+@click.option(
+    "--url",
+    cls=GlobalOption,
+    envvar="BERTH_URL",
+    default="http://127.0.0.1:8774",
+    show_default=True,
+)
+@click.option("--user", cls=GlobalOption, envvar="BERTH_USER", help="User, for http_basic.")
+@click.option("--password", cls=GlobalOption, envvar="BERTH_PASSWORD", help="Password of the user.")
 @_TRACE
 @_VARIANT
 @click.option("--workload", type=_FILE, help="JSON file of a workload, instead of a trace.")
@@ -89,7 +96,7 @@ def replay(
     sys.exit(ExitCode.OK if report.is_clean else ExitCode.FAILED)
 
 
-@click.command("demo")
+@berth_command("demo")
 @_TRACE
 @_VARIANT
 @click.option("--hosts", type=click.IntRange(1), default=200, show_default=True)
@@ -123,7 +130,7 @@ def demo(
     sys.exit(ExitCode.OK if report.is_clean else ExitCode.FAILED)
 
 
-@click.command("demo-zones")
+@berth_command("demo-zones")
 @click.option(
     "--tree",
     "shape",
@@ -138,7 +145,7 @@ def demo(
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option(
     "--policy",
-    type=click.Choice(_COMPARABLE),
+    type=OneOf(_COMPARABLE),
     default="spread",
     show_default=True,
     help="Ready policy of all zones.",

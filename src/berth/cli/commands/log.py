@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from berth.cli.command import berth_command
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_json
 from berth.config.log_lines import console_line
@@ -19,7 +20,7 @@ from berth.domain.uuids import is_uuid
 _REQUEST: Final = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}[./\w-]*")
 
 
-@click.command("log")
+@berth_command("log")
 @click.argument("identifier", metavar="REQUEST-ID|SERVER")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 @click.option(

@@ -2,13 +2,15 @@
 
 import click
 
+from berth.cli.command import OneOf, berth_group
 from berth.cli.connection import ApiConnection, Json, connected
 from berth.cli.output import json_option, print_json, print_line, print_table
+from berth.domain.compute.migration import STATUSES_SHOWN
 
 _PATH = "/v2.1/os-migrations"
 
 
-@click.group("migration")
+@berth_group("migration")
 def migrations() -> None:
     """List migrations of servers."""
 
@@ -16,11 +18,16 @@ def migrations() -> None:
 @migrations.command("list")
 @click.option("--host", help="Only migrations from or to this host.")
 @click.option("--server", help="Only migrations of the server with this uuid.")
-@click.option("--status", help="Only migrations with this status, for example running.")
+@click.option(
+    "--status",
+    type=OneOf(STATUSES_SHOWN, case_sensitive=False),
+    metavar="STATUS",
+    help="Only migrations with this status, for example running.",
+)
 @click.option(
     "--type",
     "kind",
-    type=click.Choice(["resize", "migration", "live-migration", "evacuation"]),
+    type=OneOf(["resize", "migration", "live-migration", "evacuation"]),
     help="Only migrations of this type.",
 )
 @click.option("--since", help="Only migrations changed since this time (ISO 8601).")

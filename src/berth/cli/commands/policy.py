@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, Json, connected, part
 from berth.cli.failures import ExitCode
 from berth.cli.output import json_option, print_fields, print_json, print_line
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _PATH = "/berth/v1/policy"
 
 
-@click.group("policy")
+@berth_group("policy")
 def policy() -> None:
     """Show, check and reload the policy."""
 

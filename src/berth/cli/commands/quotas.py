@@ -2,6 +2,7 @@
 
 import click
 
+from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, Json, connected, part, segment
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_json, print_table
@@ -24,7 +25,7 @@ _LIMIT = click.IntRange(-1, 2**31 - 1)
 _METADATA = click.IntRange(-1, METADATA_ITEMS_MAX)
 
 
-@click.group("quota")
+@berth_group("quota")
 def quotas() -> None:
     """Show and set quotas of projects; ram is in MiB, and -1 means no limit."""
 

@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from berth.cli.command import OneOf, berth_command
 from berth.cli.commands.flavors import find_flavor
 from berth.cli.commands.migrations import print_migrations
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment
@@ -87,7 +88,7 @@ def _plain(
 ) -> click.Command:
     """Return a command for an action with fixed arguments."""
 
-    @click.command(name, help=text)
+    @berth_command(name, help=text)
     @click.argument("server", nargs=-1, required=True)
     @wait_option
     @timeout_option
@@ -103,7 +104,7 @@ def _plain(
     return command
 
 
-@click.command("reboot")
+@berth_command("reboot")
 @click.argument("server", nargs=-1, required=True)
 @click.option("--hard", is_flag=True, help="Reset without shutting the guest down.")
 @wait_option
@@ -120,7 +121,7 @@ def reboot(
     _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
 
 
-@click.command("resize")
+@berth_command("resize")
 @click.argument("server")
 @click.option("--flavor", required=True, help="Id or name of the flavor.")
 @wait_option
@@ -136,7 +137,7 @@ def resize(api: ApiConnection, *, server: str, flavor: str, wait: bool, timeout_
     _act_on(api, [server], act, wait=wait, timeout_s=timeout_s)
 
 
-@click.command("rebuild")
+@berth_command("rebuild")
 @click.argument("server")
 @click.option("--image", help="Id of the image; by default the server's own.")
 @wait_option
@@ -156,7 +157,7 @@ def rebuild(
     _act_on(api, [server], act, wait=wait, timeout_s=timeout_s)
 
 
-@click.command("rescue")
+@berth_command("rescue")
 @click.argument("server", nargs=-1, required=True)
 @click.option("--image", help="Id of the rescue image; by default the server's own.")
 @wait_option
@@ -173,7 +174,7 @@ def rescue(
     _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
 
 
-@click.command("migrate")
+@berth_command("migrate")
 @click.argument("server", nargs=-1, required=True)
 @click.option("--host", help="Target host; by default the scheduler chooses.")
 @wait_option
@@ -193,7 +194,7 @@ def migrate(
     _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
 
 
-@click.command("live-migrate")
+@berth_command("live-migrate")
 @click.argument("server", nargs=-1, required=True)
 @click.option("--host", help="Target host; by default the scheduler chooses.")
 @wait_option
@@ -212,7 +213,7 @@ def live_migrate(
     _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
 
 
-@click.command("evacuate")
+@berth_command("evacuate")
 @click.argument("server", nargs=-1, required=True)
 @click.option("--host", help="Target host; by default the scheduler chooses.")
 @click.option("--stopped", is_flag=True, help="Do not start the servers on their new hosts.")
@@ -240,7 +241,7 @@ def evacuate(
     _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
 
 
-@click.command("unshelve")
+@berth_command("unshelve")
 @click.argument("server", nargs=-1, required=True)
 @click.option("--az", help="Availability zone; empty for any.")
 @click.option("--host", help="Target host; by default the scheduler chooses.")
@@ -270,7 +271,7 @@ def unshelve(
     _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
 
 
-@click.command("lock")
+@berth_command("lock")
 @click.argument("server", nargs=-1, required=True)
 @click.option("--reason", help="Reason, shown to users.")
 @connected
@@ -283,9 +284,9 @@ def lock(api: ApiConnection, *, server: tuple[str, ...], reason: str | None) -> 
     _act_on(api, server, act, wait=False, timeout_s=0.0)
 
 
-@click.command("reset-state")
+@berth_command("reset-state")
 @click.argument("server", nargs=-1, required=True)
-@click.option("--state", type=click.Choice(["active", "error"]), default="error", show_default=True)
+@click.option("--state", type=OneOf(["active", "error"]), default="error", show_default=True)
 @connected
 def reset_state(api: ApiConnection, *, server: tuple[str, ...], state: str) -> None:
     """Set the state of servers, and abandon their tasks."""
@@ -296,7 +297,7 @@ def reset_state(api: ApiConnection, *, server: tuple[str, ...], state: str) -> N
     _act_on(api, server, act, wait=False, timeout_s=0.0)
 
 
-@click.command("zone")
+@berth_command("zone")
 @click.argument("server")
 @click.option("--set", "zone", metavar="AZ", help="Bind SERVER to this availability zone.")
 @click.option("--unset", is_flag=True, help="Bind SERVER to no availability zone.")
@@ -328,7 +329,7 @@ def zone(
     )
 
 
-@click.command("actions")
+@berth_command("actions")
 @click.argument("server")
 @json_option
 @connected
@@ -354,7 +355,7 @@ def actions(api: ApiConnection, *, server: str, as_json: bool) -> None:
     print_table(("Action", "Time", "By or on", "Result", "Request"), table, wrap=("Result",))
 
 
-@click.command("diagnostics")
+@berth_command("diagnostics")
 @click.argument("server")
 @json_option
 @connected
@@ -381,7 +382,7 @@ def diagnostics(api: ApiConnection, *, server: str, as_json: bool) -> None:
     print_fields(fields)
 
 
-@click.command("migrations")
+@berth_command("migrations")
 @click.argument("server")
 @json_option
 @connected

@@ -2,6 +2,7 @@
 
 import click
 
+from berth.cli.command import OneOf, berth_group
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
@@ -12,14 +13,14 @@ _PATH = "/v2.1/os-server-groups"
 _MAX = "max_server_per_host"
 
 
-@click.group("group")
+@berth_group("group")
 def groups() -> None:
     """Manage server groups."""
 
 
 @groups.command("create")
 @click.argument("name")
-@click.option("--policy", type=click.Choice([str(one) for one in GroupPolicy]), required=True)
+@click.option("--policy", type=OneOf([str(one) for one in GroupPolicy]), required=True)
 @click.option(
     "--max-per-host",
     type=click.IntRange(1),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from berth.cli.command import OneOf, berth_group
 from berth.cli.commands.decisions import try_out
 from berth.cli.commands.flavors import find_flavor
 from berth.cli.commands.images import server_backup, server_image
@@ -30,6 +31,7 @@ from berth.cli.waiting import (
     until_deleted,
     wait_for,
 )
+from berth.domain.compute.lifecycle import STATUSES_SHOWN
 from berth.domain.compute.quota import FILE_BYTES_MAX
 
 # The starts of fault messages that mean a lack of capacity. A server's fault contains no error code
@@ -41,7 +43,7 @@ _INJECTS = {"OpenStack-API-Version": "compute 2.56"}
 """Header for the newest microversion in which files can be injected into a server."""
 
 
-@click.group("server")
+@berth_group("server")
 def servers() -> None:
     """Create, list, show, change and delete servers."""
 
@@ -181,7 +183,12 @@ def _contents(name: str) -> str:
 
 @servers.command("list")
 @click.option("--host", help="Only servers on this host.")
-@click.option("--status", help="Only servers with this status, for example ACTIVE.")
+@click.option(
+    "--status",
+    type=OneOf((*STATUSES_SHOWN, "DELETED"), case_sensitive=False),
+    metavar="STATUS",
+    help="Only servers with this status, for example ACTIVE.",
+)
 @click.option("--reservation-id", help="Only servers of one request.")
 @click.option("--name", help="Only servers whose name matches this regular expression.")
 @click.option("--all", "all_projects", is_flag=True, help="List servers of all projects.")

@@ -2,6 +2,7 @@
 
 import click
 
+from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, Json, connected, rows, segment
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_json, print_line, print_table
@@ -11,7 +12,7 @@ _PATH = "/v2.1/os-services"
 _BINARY = "nova-compute"
 
 
-@click.group("service")
+@berth_group("service")
 def services() -> None:
     """List, change and delete compute services. HOST is the name of a service's host."""
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import click
 
+from berth.cli.command import OneOf, berth_command, berth_group
 from berth.config.api_settings import AuthMode
 from berth.config.settings import Settings
 from berth.config.settings_reader import read_settings
@@ -45,7 +46,7 @@ _AUTH = [
     click.option(
         "--auth",
         "auth__mode",
-        type=click.Choice([str(mode) for mode in AuthMode]),
+        type=OneOf([str(mode) for mode in AuthMode]),
         help="Authentication of callers.",
     ),
     click.option(
@@ -121,7 +122,7 @@ _HOST = [
     click.option(
         "--driver",
         "agent__driver",
-        type=click.Choice([str(driver) for driver in AgentDriver]),
+        type=OneOf([str(driver) for driver in AgentDriver]),
         help="Driver that runs the guests.",
     ),
     click.option(
@@ -197,7 +198,7 @@ def _quick_imports() -> Generator[None]:
         gc.enable()
 
 
-@click.command("up")
+@berth_command("up")
 @_options(_API, _LEDGER, _BUS, _POLICY, _FLEET, _SIZE, _CONFIG)
 def up(*, config: Path | None, **options: object) -> None:
     """Run everything in one process: API, scheduler, ledger and simulated hosts."""
@@ -209,7 +210,7 @@ def up(*, config: Path | None, **options: object) -> None:
     processes.run_up(settings)
 
 
-@click.command("api")
+@berth_command("api")
 @_options(_API, _LEDGER, _BUS, _POLICY, _CONFIG)
 def api(*, config: Path | None, **options: object) -> None:
     """Run the HTTP API; schedulers process the requests that it accepts."""
@@ -220,7 +221,7 @@ def api(*, config: Path | None, **options: object) -> None:
     processes.run_api(settings)
 
 
-@click.command("placement")
+@berth_command("placement")
 @_options(_PLACEMENT, _LEDGER, _CONFIG)
 def placement(*, config: Path | None, **options: object) -> None:
     """Run only the Placement API, at the root path."""
@@ -231,7 +232,7 @@ def placement(*, config: Path | None, **options: object) -> None:
     placement.run_placement(settings)
 
 
-@click.command("scheduler")
+@berth_command("scheduler")
 @_options(_LEDGER, _BUS, _POLICY, _CONFIG)
 def scheduler(*, config: Path | None, **options: object) -> None:
     """Run a scheduler; several schedulers may share a ledger."""
@@ -242,7 +243,7 @@ def scheduler(*, config: Path | None, **options: object) -> None:
     processes.run_scheduler(settings)
 
 
-@click.command("agent")
+@berth_command("agent")
 @_options(_HOST, _FLEET, _SIZE, _LEDGER, _CONFIG)
 def agent(*, config: Path | None, **options: object) -> None:
     """Run the agent of a compute host or of a simulated fleet."""
@@ -253,7 +254,7 @@ def agent(*, config: Path | None, **options: object) -> None:
     processes.run_agent(settings)
 
 
-@click.group("ledger")
+@berth_group("ledger")
 def ledger() -> None:
     """Manage the ledger's schema."""
 
@@ -290,7 +291,7 @@ def show(*, config: Path | None, **options: object) -> None:
     print_line(f"this Berth has schema {SCHEMA}")
 
 
-@click.group("db")
+@berth_group("db")
 def db() -> None:
     """Upgrade the ledger; an alias of `berth ledger` for users of OpenStack's `db` commands."""
 

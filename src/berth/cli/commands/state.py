@@ -5,13 +5,14 @@ from pathlib import Path
 
 import click
 
+from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, connected
 from berth.cli.failures import CommandError
 
 _PATH = "/berth/v1/state"
 
 
-@click.group("state")
+@berth_group("state")
 def state() -> None:
     """Export the state of the fleet."""
 

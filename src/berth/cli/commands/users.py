@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import bcrypt
 import click
 
+from berth.cli.command import berth_group
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_json, print_line, print_table
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from berth.api.auth.authentication import Account
 
 
-@click.group("token-keys")
+@berth_group("token-keys")
 def token_keys() -> None:
     """Manage the keys that seal tokens."""
 
@@ -56,7 +57,7 @@ _NAME = re.compile(r"(?!#)[^\s:]{1,255}")
 _PASSWORD_BYTES_MAX = 72
 
 
-@click.group("user")
+@berth_group("user")
 def users() -> None:
     """Manage users with passwords."""
 

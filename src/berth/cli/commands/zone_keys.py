@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from berth.cli.command import berth_group
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_json, print_line, print_table
 
@@ -30,7 +31,7 @@ _parents_file = click.option(
 )
 
 
-@click.group("keys")
+@berth_group("keys")
 def keys() -> None:
     """Manage the private keys of a zone."""
 
@@ -75,7 +76,7 @@ def public(*, path: Path) -> None:
     print_line(zone_keys.public_text(path))
 
 
-@click.group("parents")
+@berth_group("parents")
 def parents() -> None:
     """Manage the parents that a zone trusts."""
 

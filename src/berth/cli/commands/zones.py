@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import click
 
+from berth.cli.command import berth_group
 from berth.cli.commands.zone_account import account_options, password_of
 from berth.cli.commands.zone_keys import keys, parents
 from berth.cli.connection import ApiConnection, Json, connected, rows
@@ -41,7 +42,7 @@ def _weights(command: F) -> F:
     return offset(scale(command))
 
 
-@click.group("zone")
+@berth_group("zone")
 def zones() -> None:
     """Manage child zones, and keys between zones. ZONE is a name or an id."""
 

@@ -131,6 +131,8 @@ _STATUSES_OF_KIND: Final[Mapping[tuple[MoveKind, Stage], str]] = {
     (MoveKind.RESIZE, Stage.LEFT_BEHIND): "confirmed",
     (MoveKind.COLD, Stage.LEFT_BEHIND): "confirmed",
 }
+STATUSES_SHOWN: Final = tuple(sorted({*_STATUSES.values(), *_STATUSES_OF_KIND.values()}))
+"""All statuses of migrations that clients may see."""
 
 
 @dataclass(frozen=True, slots=True)
