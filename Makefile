@@ -67,7 +67,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages openb dist nova placement-peer clients keystone tempest rally differential differential-placement \
+.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages openb dist reference nova placement-peer clients keystone tempest rally differential differential-placement \
 	conformance-placement fuzz demo demo-zones bench lock fmt clean virt-packages stub-guest kernel-guest guests prometheus FORCE
 
 help: ## list the targets
@@ -183,6 +183,11 @@ dist: $(INSTALLED) ## build what a release consists of, in dist/: source, wheel,
 			|| echo "No wheel of the kernel, which needs a C compiler; see the error above." >&2; }; \
 		rm -rf $(DIST)/.kernel
 	@ls $(DIST)
+
+reference: $(INSTALLED) ## write the generated pages and files of docs/reference and the dashboards again
+	$(say) write "docs/reference, deploy/grafana"
+	@$(BIN)/python -m berth.cli.commands.reference_files docs/reference
+	@$(BIN)/python -m berth.cli.commands.monitoring_files .
 
 demo: $(INSTALLED) ## show Berth at work; TRACE=folder replays a trace
 	$(say) demo "berth demo$(if $(TRACE), --trace $(TRACE)) $(DEMO_ARGS)"

@@ -73,9 +73,14 @@ def citing(checkout: Checkout) -> list[Path]:
     return [path for path in checkout.files if path.suffix in CITING]
 
 
+def records(checkout: Checkout) -> list[Path]:
+    """Return the decision records, without the list of them."""
+    return [path for path in checkout.below("docs/adr", ".md") if path.name != "README.md"]
+
+
 def test_every_decision_record_cited_exists(checkout: Checkout) -> None:
     """A reader who follows `ADR 13` finds docs/adr/0013-*.md."""
-    there = {int(path.name[:4]) for path in checkout.below("docs/adr", ".md")}
+    there = {int(path.name[:4]) for path in records(checkout)}
     missing = [
         f"{path}: ADR {number}"
         for path in citing(checkout)
@@ -111,8 +116,8 @@ def test_every_document_cited_exists(checkout: Checkout) -> None:
 
 def test_each_decision_record_has_a_number_of_its_own(checkout: Checkout) -> None:
     """A citation by number is unambiguous: the name and the heading of a record agree."""
-    records = checkout.below("docs/adr", ".md")
-    numbers = [path.name.partition("-")[0] for path in records]
+    found = records(checkout)
+    numbers = [path.name.partition("-")[0] for path in found]
     assert len(numbers) == len(set(numbers)), sorted(numbers)
-    for path, number in zip(records, numbers, strict=True):
+    for path, number in zip(found, numbers, strict=True):
         assert checkout.text(path).startswith(f"# {int(number)}. "), path

@@ -52,29 +52,43 @@ class ApiSettings:
     """The HTTP server."""
 
     listen: Address = _API_LISTEN
+    """Address at which the API listens, as `HOST:PORT` or `[IPV6]:PORT`; port 0 takes any free
+    port."""
     insecure_listen: bool = False
     """Allow `noauth` and `noauth2` on an address that other machines can reach."""
     body_bytes_max: Annotated[int, Meta(ge=1024, le=2**30)] = 1024 * 1024
+    """Size of the largest request body, in bytes."""
     # Nova's `default_availability_zone` has the same default (nova-behaviour.md 2.6).
     default_availability_zone: Annotated[str, Meta(min_length=1, max_length=255)] = "nova"
-    """The availability zone of hosts to which no aggregate assigns one."""
+    """The availability zone of hosts to which no aggregate assigns one; it must equal the option of
+    `AvailabilityZoneFilter`, or of the driver `availability_zone`."""
     create: CreateMode = CreateMode.ALL_AT_ONCE
-    """The placement of the servers of one `POST /servers`."""
+    """The placement of the servers of one `POST /servers`. `all_at_once` places them together, all
+    or none. With `single_shot` the next free scheduler places each separately, which is faster for
+    many servers and worse for groups. `POST /zones/servers` is always all at once."""
     # Nova's `enable_instance_password` has the same default.
     enable_instance_password: bool = True
-    """Return `adminPass` from creates, rebuilds, rescues and evacuations; guests do not get it."""
+    """Return `adminPass` from creates, rebuilds, rescues and, before 2.14, evacuations, as Nova
+    does; no driver sets the password in guests."""
     refusals: RefusalDetail = RefusalDetail.RELAXATIONS
-    """What tenants read when no host is found; administrators read everything."""
+    """What tenants read when no host is found: `full` (numbers of hosts, names of rules, and the
+    changes that would help), `relaxations` (only the changes), or `nothing`, as in Nova.
+    Administrators read everything."""
     images: Path | None = None
-    """JSON list of images with the properties that rules read; by default any id is accepted."""
+    """JSON list of images with the properties that rules read (`image_id`, `name`, `properties`,
+    `min_memory_mb`, `min_disk_gb`); by default any image id is accepted, without properties."""
     tls_certificate: Path | None = None
-    """Certificate chain in PEM; with it the API is served over HTTPS."""
+    """Certificate chain in PEM, with which the API serves HTTPS; it needs `api.tls_key`."""
     tls_key: Path | None = None
     """Private key of the certificate, in PEM."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses and networks of proxies whose `X-Forwarded-For` names the client."""
+    """Addresses and networks of proxies whose `X-Forwarded-For` names the client, such as
+    `10.0.0.9` or `10.1.0.0/24`; the header of other clients is ignored."""
     connections_max: Annotated[int, Meta(ge=16, le=1_000_000)] = 4096
-    """Maximum number of open HTTP connections; at the limit, a new one replaces an idle one."""
+    """Maximum number of open HTTP connections, without those of agents; never more than half of the
+    files that the process may open. At the limit, a new connection replaces one that is idle or
+    still in its TLS handshake: of the address with the most of these, the oldest. If there is none,
+    the new connection is closed."""
 
     def __post_init__(self) -> None:
         """Reject a certificate without a key, a key without a certificate, and malformed proxies.
@@ -105,11 +119,11 @@ class ConsoleSettings:
 
     # Nova's `[consoleauth] token_ttl` has the same default.
     token_lifetime_s: Seconds = 600.0
-    """Seconds for which the URL of a console is valid; open consoles stay open."""
+    """Seconds for which the URL of a VNC console is valid; open consoles stay open."""
     novnc_url: str | None = field(default=None, repr=False)
-    """URL of noVNC's page, on a host that passes WebSocket requests on to the API."""
+    """URL of noVNC's page on another web server, which passes WebSocket requests on to the API."""
     novnc_dir: Path | None = None
-    """Folder with the files of noVNC, which the API serves under /novnc."""
+    """Folder with the files of noVNC, which the API serves under `/novnc`."""
     allowed_origins: tuple[str, ...] = ()
     """Further origins of pages that may open consoles, such as `https://dashboard.example`."""
 
@@ -140,7 +154,8 @@ class PlacementSettings:
     enforce_new_defaults: bool = False
     """Give administrators only the rights that the rules grant, which do not include reshaping."""
     cors_origins: tuple[str, ...] = ()
-    """Origins of web pages that may call the API, such as `https://dashboard.example`."""
+    """Origins of web pages that may call the API, such as `https://dashboard.example`; `*` for
+    all."""
     cors_headers: tuple[str, ...] = ("openstack-api-version", "x-auth-token", "x-roles")
     """Request headers that browsers may send besides those that CORS always allows."""
 
@@ -159,13 +174,18 @@ class AuthSettings:
     """Authentication of callers of the API."""
 
     mode: AuthMode = AuthMode.NOAUTH
+    """The method by which the API authenticates callers. `noauth` and `noauth2` trust every caller,
+    `http_basic` accepts passwords, `identity` passwords and Berth's own tokens, and `keystone` the
+    tokens of an external Keystone."""
     htpasswd: Path | None = None
-    """File of `user:bcrypt-hash` lines; `berth user add` writes it. Mode `keystone` reads only the
-    accounts of parent zones from it."""
+    """File of `user:bcrypt-hash` lines, which `berth user add` writes; required by `http_basic` and
+    `identity`. Mode `keystone` reads only the accounts of parent zones from it."""
     admins: tuple[str, ...] = ("admin",)
     """Users with all rights; other users see only their own project."""
     token_keys: Path | None = None
-    """File of the keys that seal tokens in mode `identity`; by default in `ledger.data_dir`."""
+    """File of the keys that seal tokens in mode `identity`; by default `token-keys` in
+    `ledger.data_dir`, which the first start creates."""
     token_lifetime_s: Seconds = 3600.0
+    """Seconds for which a token is valid."""
     region: Annotated[str, Meta(min_length=1, max_length=255)] = "RegionOne"
     """The name of this region in the service catalog."""

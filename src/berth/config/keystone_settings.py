@@ -25,17 +25,24 @@ class KeystoneSettings:
     www_authenticate_uri: str | None = field(default=None, repr=False)
     """URL of Keystone for clients, which responses name; by default `auth_url`."""
     username: _Name = "berth"
+    """Berth's account in Keystone."""
     user_domain_name: _Name = "Default"
+    """Domain of Berth's account."""
     password: str | None = field(default=None, repr=False)
+    """Password of Berth's account; `keystone.password_file` keeps it out of the settings."""
     password_file: Path | None = None
-    """File with the account's password, read again when Keystone refuses the password."""
+    """File with the password in one line, read again when Keystone refuses the password."""
     project_name: _Name = "service"
     """Project in which the account has a role that may validate tokens (`service` or `admin`)."""
     project_domain_name: _Name = "Default"
+    """Domain of that project."""
     application_credential_id: _Name | None = None
     """Application credential to log in with, in place of user, password and project."""
     application_credential_secret: str | None = field(default=None, repr=False)
+    """Secret of the application credential."""
     application_credential_secret_file: Path | None = None
+    """File with the secret of the application credential in one line, read again when Keystone
+    refuses it."""
     ca_file: Path | None = None
     """File of CA certificates that verify Keystone, which replace the system's."""
     admin_roles: tuple[_Name, ...] = ("admin",)
@@ -55,12 +62,12 @@ class KeystoneSettings:
     # requests to Keystone.
     cache_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
     """Seconds until a validated token is validated again; a revoked one works for up to as long.
-
-    While Keystone is overloaded or does not answer, it works for up to `grace_s` more.
-    """
+    While Keystone is overloaded or does not answer, it works for up to `grace_s` more. With 0, each
+    request causes a validation."""
     grace_s: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
     """Further seconds for which a validated token works while Keystone does not answer."""
     cache_tokens_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+    """Maximum number of tokens in the cache of each API process."""
     timeout_s: Annotated[float, Meta(gt=0, le=60)] = 5.0
     """Seconds that a validation may take."""
     retry_s: Annotated[float, Meta(gt=0, le=3_600)] = 5.0

@@ -53,9 +53,15 @@ class LedgerSettings:
     """The location of the ledger: a `url`, or by default a SQLite file in `data_dir`."""
 
     url: str | None = field(default=None, repr=False)  # the URL may contain a password
+    """URL of the ledger, which overrides `data_dir`: `sqlite:///PATH`,
+    `postgresql://USER@HOST:PORT/DATABASE`, or `memory:` for one that ends with its process.
+    `postgresql://USER@HOST:PORT,HOST:PORT/DATABASE` names a primary and its replicas; each
+    connection goes to the primary."""
     data_dir: Path = Path("berth-data")
+    """Folder of the SQLite ledger, and of the files of keys that no other setting names."""
     timeout_s: Seconds = 10.0
-    """Seconds that PostgreSQL may take to answer before it counts as unavailable."""
+    """Seconds that PostgreSQL may take to answer a statement before it counts as unavailable; large
+    reads may take six times as long, writes twice."""
 
     def __post_init__(self) -> None:
         """Reject a malformed URL; the error does not quote it, because it may contain a password.
@@ -72,20 +78,26 @@ class BusSettings:
     """The bus, a RabbitMQ server; without a URL, APIs and schedulers share only the ledger."""
 
     url: str | None = field(default=None, repr=False)  # the URL may contain a password
+    """`amqp://` or `amqps://USER:PASSWORD@HOST:PORT/VIRTUAL-HOST` of the RabbitMQ server through
+    which processes call each other. Other users of the machine can see options, so prefer the file
+    or the variable."""
     ca_file: Path | None = None
     """File of CA certificates for an amqps server, which replace the system's."""
     prefix: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")] = "berth"
-    """Prefix of the names of exchanges and queues; it must differ between ledgers."""
+    """Prefix of the names of exchanges and queues; each ledger on a virtual host needs its own."""
     # AMQP transports the prefetch count as 16 bits.
     prefetch: Annotated[int, Meta(ge=1, le=65_535)] = 256
     """Maximum number of commands that one process handles simultaneously."""
     body_bytes_max: Annotated[int, Meta(ge=65_536, le=2**29)] = 16 * 1024 * 1024
+    """Size of the largest message, in bytes; a larger order goes through the ledger."""
     notifications: bool = False
-    """Publish notifications of changes to an exchange."""
+    """Publish notifications of changes to an exchange; a scheduler or `berth up` does so."""
     key_file: Path | None = None
-    """File of the keys that sign messages; by default `bus-keys` in `ledger.data_dir`."""
+    """File of the keys that sign messages, the same for all processes on the broker; by default
+    `bus-keys` in `ledger.data_dir`, which the first start creates."""
     accepts_unsigned: bool = False
-    """Accept the unsigned messages of the previous version, while it still runs somewhere."""
+    """Accept the unsigned messages of the previous version. Use it only during an upgrade, because
+    it lets anyone who can publish on the broker command Berth."""
 
     def __post_init__(self) -> None:
         """Reject a malformed URL, and settings that the URL does not support.
@@ -113,7 +125,8 @@ class GatewaySettings:
     rabbitmq: bool = False
     """Serve agents over the broker of `bus.url` as well."""
     key_file: Path | None = None
-    """File of the keys that prove the control plane to agents; by default in `ledger.data_dir`."""
+    """File of the keys that prove the control plane to agents over the broker, the same for all
+    APIs; by default `control-keys` in `ledger.data_dir`, which the first start creates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +134,10 @@ class PolicySettings:
     """The policy file or the name of a ready policy; the default policy applies if it is unset."""
 
     path: Path | None = None
+    """The policy file, or the name of a ready policy; by default the policy `default`."""
     # Reading the status of a file every 2 s is cheap, and an edit must take effect soon.
     watch_interval_s: Seconds = 2.0
+    """Seconds between two checks of the file for changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +154,8 @@ class SchedulerSettings:
     """Seconds after which an unconfirmed resize or cold migration is confirmed; 0 means never."""
     # Nova's `reclaim_instance_interval` has the same default.
     reclaim_instance_interval_s: Expiration = 0.0
-    """Seconds for which deleted servers can be restored; 0 deletes them immediately."""
+    """Seconds for which deleted servers can be restored; 0 deletes them immediately. APIs and
+    schedulers must have the same value."""
     resize_in_place: bool = False
     """Let a resized instance stay on its host, where it holds both sizes until confirmation."""
 
@@ -149,24 +165,31 @@ class QuotaSettings:
     """The limits of projects that have no quota of their own; -1 means no limit."""
 
     instances: QuotaLimit = -1
+    """Limit on the number of servers of a project."""
     cores: QuotaLimit = -1
+    """Limit on the VCPUs of all servers of a project."""
     ram_mb: QuotaLimit = -1
+    """Limit on the memory of all servers of a project, in MiB."""
     server_groups: QuotaLimit = -1
+    """Limit on the number of server groups of a project."""
     server_group_members: QuotaLimit = -1
+    """Limit on the number of members of each server group."""
     key_pairs: QuotaLimit = KEY_PAIRS_DEFAULT
-    """Limit of key pairs for each user."""
+    """Limit on the number of key pairs of each user."""
     metadata_items: MetadataLimit = METADATA_ITEMS_MAX
-    """Limit of metadata items for each server."""
+    """Limit on the number of metadata items of each server; -1 is the maximum."""
     injected_files: FilesLimit = Limits().injected_files
-    """Limit on the number of files to inject into each server."""
+    """Limit on the number of files to inject into each server (`personality`); -1 is the
+    maximum."""
     injected_file_content_bytes: FileBytesLimit = Limits().injected_file_content_bytes
-    """Limit on the contents of each file to inject, in characters of base64."""
+    """Limit on the contents of each file to inject, in characters of base64; -1 is the maximum."""
     injected_file_path_bytes: PathBytesLimit = PATH_BYTES_MAX
-    """Limit on the path of each file to inject, in bytes of UTF-8."""
+    """Limit on the path of each file to inject, in bytes of UTF-8; -1 is the maximum."""
     images: QuotaLimit = IMAGES_DEFAULT
-    """Limit on the number of images of servers."""
+    """Limit on the number of images of servers of a project."""
     image_gb: QuotaLimit = IMAGE_GB_DEFAULT
-    """Limit on the size of all images of servers together, in GiB."""
+    """Limit on the size of all images of servers of a project together, in GiB; the last image may
+    exceed it."""
 
     @property
     def limits(self) -> Limits:
@@ -192,12 +215,17 @@ class AttestationSettings:
     """The attestation service that TrustedFilter queries about hosts; unused without a URL."""
 
     url: str | None = field(default=None, repr=False)  # the URL may contain a password
-    """The base URL; `/PollHosts` is appended to it."""
+    """`https` URL of an Open Attestation service, to which `/PollHosts` is appended; schedulers
+    then keep the trust levels of hosts for `TrustedFilter` fresh."""
     auth_blob: str = field(default="", repr=False)
+    """Secret that is sent as `x-auth-blob`."""
     ca_file: Path | None = None
+    """File of CA certificates that verify the service, which replace the system's."""
     timeout_s: Seconds = 10.0
+    """Seconds that the service may take to answer."""
     valid_s: Seconds = 60.0
-    """Seconds for which a trust level is valid after the service determined it."""
+    """Seconds for which a trust level is valid after the service determined it, as Nova's
+    `attestation_auth_timeout`; use a longer time than the service caches its own answers."""
 
     def __post_init__(self) -> None:
         """Reject a URL without TLS, whose responses could be forged.

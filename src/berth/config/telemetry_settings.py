@@ -36,17 +36,19 @@ class LogSettings:
     level: Annotated[str, Meta(pattern="^(debug|info|warning|error)$")] = "info"
     """The lowest level that is logged."""
     levels: tuple[LevelOfEvent, ...] = ()
-    """Lowest levels of single events, above `level`: `http_request=warning`, `task_started=off`.
-    """
+    """Lowest levels of single events, above `level`: `http_request=warning`, `task_started=off`."""
     format: LogFormat = LogFormat.CONSOLE
+    """The format of log lines."""
     file: Path | None = None
-    """File for the log; without it, lines go to standard error."""
+    """File for the log, which processes on one machine may share; without it, lines go to standard
+    error."""
     rotate_mb: Annotated[int, Meta(ge=0, le=1024 * 1024)] = 0
     """Size in MiB at which the file is renamed to `NAME.1`; 0 leaves that to other programs."""
     rotate_kept: Annotated[int, Meta(ge=0, le=1000)] = 5
     """Number of renamed files that are kept."""
     sample_reads: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    """Share of the successful GET and HEAD requests that are logged."""
+    """Share of the successful GET and HEAD requests that are logged; failures and all other methods
+    are always logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class AuditSettings:
     """The audit log in the ledger."""
 
     log: bool = True
-    """Record who changed what."""
+    """Record who changed what; the same for all processes with the ledger."""
     log_keep_days: Annotated[int, Meta(ge=0, le=36_500)] = 400
     """Days for which entries are kept; 0 keeps them for ever."""
 
@@ -99,10 +101,11 @@ class HealthSettings:
     """The conditions under which a process is ready, and silent hosts count as down."""
 
     lag_s_max: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
-    """Maximum time in seconds since the replica of a ready process last equalled the ledger."""
+    """Maximum time in seconds since the replica of a ready process last equalled the ledger;
+    `/readyz` is 503 after that."""
     silent_share_max: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    """Share of the hosts that may fall silent at once and count as down. If more do, requests that
-    find no host wait, and evacuations must be forced."""
+    """Share of the hosts that may fall silent at once and count as down, the same in all APIs and
+    schedulers. If more do, requests that find no host wait, and evacuations must be forced."""
     needs_broker: bool | None = None
     """Whether readiness requires the broker. By default schedulers require it, and agents that use
     the ledger; an API does not, because it can leave orders in the ledger."""

@@ -34,17 +34,20 @@ class VirtSettings:
     """The guests on an agent's host; fake hosts use only `stop_grace_s` and `fake_network_dir`."""
 
     type: Accelerator = Accelerator.AUTO
-    """The accelerator; `auto` is KVM if a test guest boots with it, and otherwise TCG."""
+    """How guests execute: `kvm`, `tcg`, or `auto`, which is KVM if a test guest boots with it in 3
+    s."""
     state_dir: Path = Path("berth-guests")
     """Folder with a subfolder for each guest and its disks; it must not be shared between hosts."""
     storage_dir: Path | None = None
     """Folder for the disks of shelved guests and the images of servers, shared by all hosts."""
     storage_reserved_gb: _Amount = 5
-    """GiB that must remain free in the storage when an image of a server is made."""
+    """GiB that must remain free in the storage when an image of a server is made; otherwise the
+    image fails before its copy begins."""
     images: Path | None = None
     """JSON list of images with their files on this host; by default `api.images`."""
     uri: _Text = field(default="qemu:///system", repr=False)
-    """URI of this host's libvirtd. This and the next four settings are for the libvirt driver."""
+    """URI of this host's libvirtd: `qemu:///system`, or `qemu+TRANSPORT://USER@HOST:PORT/system`
+    without a password. This and the next four settings are for the driver `libvirt`."""
     peer_uri: Annotated[str, Meta(max_length=255)] = field(default="", repr=False)
     """URI at which other hosts reach this libvirtd; `qemu+tls://MOVE_ADDRESS/system` if empty."""
     numa: bool = False
@@ -54,27 +57,36 @@ class VirtSettings:
     pci_devices: tuple[str, ...] = ()
     """Devices for guests as `vendor:product`, such as `10de:20f1`."""
     move_address: _Text = "127.0.0.1"
-    """Address at which other hosts reach this one for live migrations and disks."""
+    """Address at which other hosts reach this one for live migrations and disks, which are neither
+    encrypted nor authenticated."""
     move_networks: tuple[str, ...] = ()
-    """Networks of all hosts' `move_address`, as CIDR blocks; if empty, any address is allowed."""
+    """Networks of all hosts' `move_address`, as CIDR blocks such as `10.1.0.0/16`. The driver
+    connects to no address outside of them, whatever another host reports; if empty, it connects to
+    any."""
     binary: _Text = "qemu-system-x86_64"
+    """The QEMU program."""
     # This is the newest machine type of QEMU 7.2, which Debian 12 ships.
     machine: Annotated[str, Meta(pattern=r"^[a-z0-9.-]{1,64}$")] = "pc-q35-7.2"
     """The versioned machine type of guests; live migration requires the same on all hosts."""
     cpu_model: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.+=,-]{0,255}$")] = ""
     """The CPU model; if empty, `host` with KVM and `qemu64` without KVM."""
     vnc: bool = False
-    """Give guests a graphics card and a VNC server, which tenants use as a console."""
+    """Give guests a graphics card and a VNC server, which tenants use as a console, at their next
+    start; the same on all hosts."""
     reserved_vcpus: _Amount = 0
+    """CPUs reserved for the host itself."""
     # Nova's `reserved_host_memory_mb` has the same default (nova-behaviour.md 3).
     reserved_memory_mb: _Amount = 512
+    """MiB of memory reserved for the host itself."""
     reserved_disk_gb: _Amount = 0
+    """GiB of disk reserved for the host itself."""
     guest_overhead_mb: _Amount = 100
     """MiB of memory reserved for each guest's QEMU process in addition to the guest's memory."""
     stop_grace_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
     """Seconds that a guest may take to shut down before it is powered off."""
     fake_network_dir: Path | None = None
-    """Folder through which simulated hosts of several processes hand over guests and disks."""
+    """Folder through which simulated hosts of several processes hand over guests and disks, the
+    same for all of them; without it, servers move only within a process."""
 
     def __post_init__(self) -> None:
         """Reject a machine type without a version, and invalid addresses and hardware settings.

@@ -20,22 +20,29 @@ class ZoneSettings:
     """The role of this deployment in a tree of zones; see docs/adr/0025-zones.md."""
 
     name: Annotated[str, Meta(max_length=64)] = ""
-    """The name that parents and children use for this zone; empty if it is not in a tree."""
+    """The name that parents and children use for this zone, in `a-z`, `0-9`, `-`, `_` and `.`, the
+    same for all its schedulers and APIs; empty if it is not in a tree."""
     key_file: Path | None = None
-    """File of this zone's private keys; by default `zone-keys` in `ledger.data_dir`."""
+    """File of this zone's private keys, shared by all its schedulers and APIs; by default
+    `zone-keys` in `ledger.data_dir`, which the first start creates."""
     parents_file: Path | None = None
-    """File of the trusted parents; by default `zone-parents` in `ledger.data_dir`."""
+    """File of the trusted parents with their public keys; by default `zone-parents` in
+    `ledger.data_dir`. Without the file no parent is trusted."""
     ca_file: Path | None = None
-    """File of CA certificates for children; by default the system's."""
+    """File of CA certificates that verify children with `https` URLs, which replace the
+    system's."""
     capabilities: tuple[str, ...] = ()
-    """Capabilities of the zone as `NAME=VALUE;VALUE`, such as `hypervisor=kvm;qemu`."""
+    """What the zone publishes to its parents about itself, as `NAME=VALUE;VALUE`, such as
+    `hypervisor=kvm;qemu`."""
     told_capabilities: tuple[str, ...] = ()
-    """Host values whose range is reported to parents, such as `free.VCPU`."""
+    """Values of hosts whose minimum and maximum the zone publishes to its parents: `free.CLASS`,
+    `total.CLASS`, `metric.NAME` and `stat.NAME`."""
     # Three failed polls detect a child that is down within about 90 s. Until then, a select waits
     # for the child until its own deadline at most.
     poll_interval_s: _Seconds = 30.0
     """Seconds between two polls of a child."""
     poll_timeout_s: _Seconds = 5.0
+    """Seconds that a child may take to answer a poll."""
     failures_to_offline: _Count = 3
     """Consecutive failed polls after which a child is left out of plans until it answers."""
     poll_pause_max_s: _Seconds = 300.0
@@ -49,11 +56,13 @@ class ZoneSettings:
     held_share_max: Annotated[float, Meta(ge=0, le=1)] = 0.5
     """The share of the free capacity that may be held for one parent."""
     on_gone: LapsedHoldAction = LapsedHoldAction.TAKE
-    """The treatment of an offer whose hold has ended: `take`, `other` or `refuse`."""
+    """The treatment of an offer whose hold has ended: `take` the same host if it still has the
+    capacity, that one or any `other`, or `refuse`."""
     select_timeout_s: Annotated[float, Meta(gt=0, le=60)] = 2.0
     """Seconds that a select over the tree may take; children that answer later are left out."""
     levels_max: Annotated[int, Meta(ge=1, le=32)] = 4
-    """The number of levels of child zones that requests reach; it determines the size of offers."""
+    """The number of levels of child zones that this zone's own requests reach; each makes offers
+    105 bytes longer."""
     build_timeout_s: _Seconds = 30.0
     """Seconds that a child may take to answer a build or a release."""
     attempts_max: _Count = 3

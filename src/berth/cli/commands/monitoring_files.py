@@ -21,7 +21,7 @@ _HEAD: Final = """\
 
 All metrics that Berth serves to Prometheus, generated from `ports/measures.py`.
 [Monitoring](../guides/monitoring.md) explains how to scrape them, and
-[`deploy/grafana`](../../deploy/grafana) has dashboards of them.
+[`deploy/grafana`](../../deploy/grafana/berth-overview.json) has dashboards of them.
 
 | metric | kind | unit | labels | meaning |
 |---|---|---|---|---|

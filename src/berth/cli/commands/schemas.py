@@ -1,11 +1,6 @@
-"""JSON Schemas of the state file, the request file and notifications, generated from their types.
+"""JSON Schemas of state files, request files and notifications, generated from their types."""
 
-`python -m berth.cli.commands.schemas docs/reference` updates the files after a type has changed.
-"""
-
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -130,17 +125,8 @@ def _one_line(description: str) -> str:
     return " ".join(description.partition("\n\n")[0].split())
 
 
-def _files() -> Iterator[tuple[str, Schema]]:
+def schemas() -> Iterator[tuple[str, Schema]]:
+    """Yield the file name and the schema of each document."""
     yield "state.schema.json", state_schema()
     yield "request.schema.json", request_schema()
     yield "notification.schema.json", notification_schema()
-
-
-def write_schemas(folder: Path) -> None:
-    """Write all schemas to a folder."""
-    for name, schema in _files():
-        (folder / name).write_text(rendered(schema), "utf-8")
-
-
-if __name__ == "__main__":
-    write_schemas(Path(sys.argv[1]))
