@@ -117,7 +117,7 @@ class AuditLog(Group[K]):
             )
             return found.entries, found.marker
 
-        return Pages("entries", page)
+        return Pages("entries", page, lambda document: document.get("marker"))
 
     @operation
     def get(self, number: int) -> Plan[AuditEntry]:

@@ -74,7 +74,7 @@ def parsed_url(url: str) -> httpx.URL:
 def shown_address(url: httpx.URL) -> str:
     """Return an address with its account hidden, for errors."""
     account = "***@" if url.userinfo else ""
-    return f"{url.scheme}://{account}{url.netloc.decode('ascii')}{url.path}"
+    return f"{url.scheme}://{account}{url.netloc.decode('ascii')}{url.path.rstrip('/')}"
 
 
 def http_options(url: httpx.URL, auth: AsyncCredentials | None, options: Options) -> HttpOptions:

@@ -41,19 +41,22 @@ class ClientError(Exception):
         self.method = method
         self.path = path
 
-    def __str__(self) -> str:
-        if not self.method:
-            return self.message
-        where = f"{self.method} {self.path}"
-        if self.status is not None:
-            where = f"{where}: {self.status}"
+    @property
+    def where(self) -> str:
+        """The request with its status and its id, or an empty text if there is no request."""
+        parts = [f"{self.method} {self.path}"] if self.method else []
+        if parts and self.status is not None:
+            parts = [f"{parts[0]}: {self.status}"]
         if self.request_id is not None:
-            where = f"{where}, request {self.request_id}"
-        return f"{self.message} ({where})"
+            parts.append(f"request {self.request_id}")
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.where})" if self.where else self.message
 
 
 class BadRequestError(ClientError):
-    """The service refused the request as malformed (400, 413, 414, 415)."""
+    """The request is malformed; the service refuses it with 400, 413, 414 or 415."""
 
 
 class AuthError(ClientError):

@@ -143,16 +143,6 @@ class Exchange:
                     if seen is not None:
                         seen.request, seen.content = step, answer.content
 
-    def with_document(self, plan: Plan[R]) -> Acts[tuple[R, Json]]:
-        """Return the result of a plan, and its last response as the JSON object that it is.
-
-        Raises:
-            ClientError: a request failed, and the plan does not handle that.
-        """
-        seen = Seen()
-        result = yield from self.carry_out(plan, seen)
-        return result, read_document(seen.content, seen.request)
-
     def document(self, plan: Plan[Any]) -> Acts[Json]:
         """Return the last response of a plan as the JSON object that it is.
 

@@ -1,10 +1,10 @@
 """Hosts: their inventories, services, NUMA cells and PCI devices."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from berth.client.operations import Group, K, listing, operation
-from berth.client.requests import Pages, Plan, Route, Value
+from berth.client.requests import Json, Pages, Plan, Route, Value
 
 
 class Inventory(Value, frozen=True):
@@ -200,7 +200,11 @@ class Hosts(Group[K]):
             is_full = len(found.hosts) == page_size
             return found.hosts, found.hosts[-1].uuid if is_full else None
 
-        return Pages("hosts", page)
+        def marker_of(document: Json) -> object:
+            hosts: Sequence[Json] = document["hosts"]
+            return hosts[-1]["uuid"] if len(hosts) == page_size else None
+
+        return Pages("hosts", page, marker_of)
 
     @operation
     def get(self, name: str) -> Plan[Host]:

@@ -111,8 +111,14 @@ class Listing(Generic[P, T]):
         Raises:
             ClientError: a request failed.
         """
-        for items, _ in self._read(self._pages(*args, **kwargs)):
+        pages: Pages[T] = self._pages(*args, **kwargs)
+        marker: object = None
+        while True:
+            acts = self._sender.exchange.carry_out(pages.page(marker))
+            items, marker = self._sender.drive(acts)
             yield from items
+            if marker is None:
+                return
 
     def documents(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Json]:
         """Return an iterator over the items as the JSON objects that they are; see `Call`.
@@ -120,16 +126,12 @@ class Listing(Generic[P, T]):
         Raises:
             ClientError: a request failed.
         """
-        pages = self._pages(*args, **kwargs)
-        for _, document in self._read(pages):
-            yield from cast("list[Json]", document[pages.name])
-
-    def _read(self, pages: Pages[T]) -> Iterator[tuple[tuple[T, ...], Json]]:
+        pages: Pages[T] = self._pages(*args, **kwargs)
         marker: object = None
         while True:
-            acts = self._sender.exchange.with_document(pages.page(marker))
-            (items, marker), document = self._sender.drive(acts)
-            yield items, document
+            document = self._sender.drive(self._sender.exchange.document(pages.page(marker)))
+            yield from cast("list[Json]", document[pages.name])
+            marker = pages.marker_of(document)
             if marker is None:
                 return
 
@@ -148,9 +150,15 @@ class AsyncListing(Generic[P, T]):
         Raises:
             ClientError: a request failed.
         """
-        async for items, _ in self._read(self._pages(*args, **kwargs)):
+        pages: Pages[T] = self._pages(*args, **kwargs)
+        marker: object = None
+        while True:
+            acts = self._sender.exchange.carry_out(pages.page(marker))
+            items, marker = await self._sender.drive(acts)
             for item in items:
                 yield item
+            if marker is None:
+                return
 
     async def documents(self, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[Json]:
         """Return an iterator over the items as the JSON objects that they are; see `Call`.
@@ -158,17 +166,13 @@ class AsyncListing(Generic[P, T]):
         Raises:
             ClientError: a request failed.
         """
-        pages = self._pages(*args, **kwargs)
-        async for _, document in self._read(pages):
-            for item in cast("list[Json]", document[pages.name]):
-                yield item
-
-    async def _read(self, pages: Pages[T]) -> AsyncIterator[tuple[tuple[T, ...], Json]]:
+        pages: Pages[T] = self._pages(*args, **kwargs)
         marker: object = None
         while True:
-            acts = self._sender.exchange.with_document(pages.page(marker))
-            (items, marker), document = await self._sender.drive(acts)
-            yield items, document
+            document = await self._sender.drive(self._sender.exchange.document(pages.page(marker)))
+            for item in cast("list[Json]", document[pages.name]):
+                yield item
+            marker = pages.marker_of(document)
             if marker is None:
                 return
 

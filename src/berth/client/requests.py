@@ -13,7 +13,12 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from berth.client.errors import DeadlineError, UnavailableError, UnreadableAnswerError
+from berth.client.errors import (
+    BadRequestError,
+    DeadlineError,
+    UnavailableError,
+    UnreadableAnswerError,
+)
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -71,11 +76,12 @@ class Pages(Generic[T]):
 
     `page` is called with the marker of a page, None for the first one, and its plan returns the
     items and the marker of the next page, None for the last one. `name` is the name of the list in
-    the response.
+    the response, and `marker_of` returns the marker from a response as the JSON object that it is.
     """
 
     name: str
     page: "Callable[[object], Plan[tuple[tuple[T, ...], object]]]"
+    marker_of: Callable[[Json], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +135,7 @@ class Route(Generic[A]):
 
         Raises:
             TypeError: the route has no such parameter, field or header.
-            ValueError: a parameter of the path cannot be part of one.
+            BadRequestError: a parameter of the path cannot be part of one.
         """
         self._check("query parameter", self.query, {} if isinstance(query, str) else query)
         self._check("field", self.body, body or {})
@@ -146,7 +152,7 @@ class Route(Generic[A]):
         path = self.path
         for name, value in names.items():
             if value in {"", ".", ".."}:
-                raise ValueError(f"{name} must be a name or an id, not {value!r}")
+                raise BadRequestError(f"{name} must be a name or an id, not {value!r}")
             path = path.replace(f"{{{name}}}", quote(value, safe=""))
             # Slashes are sent as they are, because some proxies refuse paths with encoded ones.
             path = path.replace(f"{{{name}:path}}", quote(value, safe="/"))

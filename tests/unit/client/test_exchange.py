@@ -129,10 +129,16 @@ def test_an_error_of_another_form_has_the_text_of_its_body(
 
 
 def test_fields_of_a_newer_service_are_ignored_but_not_lost() -> None:
-    """The value lacks them, and the document has them."""
+    """The value lacks them, and the documents have them, also those of lists."""
     berth = client(Script(httpx.Response(200, json=POLICY)))
     assert berth.policy.get().name == "p"
     assert berth.policy.get.document() == POLICY
+    first = {"entries": [{"number": 2, "new": 1}], "marker": 2}
+    script = Script(
+        httpx.Response(200, json=first), httpx.Response(200, json={"entries": [], "marker": None})
+    )
+    assert list(client(script).audit_log.list.documents(user_id="ann")) == first["entries"]
+    assert [one.url.params.get("before") for one in script.asked] == [None, "2"]
 
 
 @pytest.mark.parametrize(
@@ -314,7 +320,7 @@ def test_an_account_in_the_address_is_not_shown() -> None:
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_a_name_that_would_lead_to_another_path_is_refused(name: str) -> None:
     """An empty name or a dot is no segment of a path."""
-    with pytest.raises(ValueError, match="must be a name or an id"):
+    with pytest.raises(BadRequestError, match="must be a name or an id"):
         client(Script(BUSY)).hosts.get(name)
 
 
