@@ -1,12 +1,10 @@
-"""HTTP client for a running Berth, which raises the API's errors as command errors."""
+"""The connection to a running Berth, whose errors are command errors."""
 
-import ipaddress
 import ssl
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from http import HTTPStatus
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from urllib.parse import quote
 
@@ -15,6 +13,17 @@ import httpx
 
 from berth.cli.command import connection_options
 from berth.cli.failures import CommandError, ExitCode
+from berth.client import (
+    NO_RETRIES,
+    AuthError,
+    Client,
+    ClientError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    UnavailableError,
+    UnreadableAnswerError,
+)
 from berth.domain.url_redaction import redact_url
 
 Json = dict[str, Any]
@@ -26,23 +35,19 @@ R = TypeVar("R")
 # The newest compute microversion whose responses the commands are written for. A fixed version
 # keeps the output stable when the service is upgraded.
 _VERSION = "compute 2.96"
-# The timeout of a request. It is longer than a large read of the ledger may take (60 s by default),
-# so that the service can report a slow ledger itself.
-_TIMEOUT_S = 90.0
-_TEXT_MAX = 300
 _DEFAULT_URL = "http://127.0.0.1:8774"
 
-# Exit codes by HTTP status; other statuses are FAILED. Scripts retry on UNREACHABLE, so it includes
-# the gateway errors of a proxy in front of a restarting Berth.
-_CODES: Mapping[int, ExitCode] = {
-    404: ExitCode.NOT_FOUND,
-    409: ExitCode.CONFLICT,
-    502: ExitCode.UNREACHABLE,
-    503: ExitCode.UNREACHABLE,
-    504: ExitCode.UNREACHABLE,
+# Exit codes by kind of error; others are FAILED. Scripts retry on UNREACHABLE, so it includes the
+# gateway errors of a proxy in front of a restarting Berth.
+_CODES: Mapping[type[ClientError], ExitCode] = {
+    NotFoundError: ExitCode.NOT_FOUND,
+    ConflictError: ExitCode.CONFLICT,
+    UnavailableError: ExitCode.UNREACHABLE,
 }
 # The word in all messages that refuse an operation because of the role of the caller.
 _ROLE = "administrator"
+_TRY_AGAIN = "try again"
+_START = "start Berth with `berth up`, or set another address with --url or BERTH_URL"
 _SIGN_IN = "sign in with --user and --password, or BERTH_USER and BERTH_PASSWORD"
 
 
@@ -50,11 +55,15 @@ class ApiConnection:
     """Sends requests to a running Berth.
 
     Args:
-        http: the HTTP client, configured with address and credentials.
+        berth: the client, configured with address and credentials.
+
+    Attributes:
+        berth: the client, for Berth's own API. Its errors are `ClientError`; `connected` translates
+            those that a command does not handle.
     """
 
-    def __init__(self, http: httpx.Client) -> None:
-        self._http = http
+    def __init__(self, berth: Client) -> None:
+        self.berth = berth
 
     def get(self, path: str, **params: object) -> Json:
         """Return a document; parameters that are None are omitted.
@@ -144,95 +153,36 @@ class ApiConnection:
             CommandError: the service is unreachable, or answers with an error or with anything
                 other than a JSON object.
         """
-        given = {key: str(value) for key, value in (params or {}).items() if value is not None}
-        with self._reaching():
-            answer = self._http.request(
-                method, path, params=given or None, json=body, headers=dict(headers or {})
-            )
-        _check(answer)
-        if not answer.content:
-            return {}
-        try:
-            document = cast("object", answer.json())
-        except ValueError as error:
-            raise CommandError(f"{self._what(answer)} is not JSON; check --url") from error
-        if not isinstance(document, dict):
-            raise CommandError(f"{self._what(answer)} is not a JSON object; check --url")
-        return cast("Json", document)
-
-    @contextmanager
-    def stream(self, path: str) -> Generator[Iterator[bytes]]:
-        """Yield an iterator over the pieces of a large document.
-
-        Raises:
-            CommandError: the service is unreachable or answers with an error.
-        """
-        with self._reaching(), self._http.stream("GET", path) as answer:
-            # A streamed response has no body until it is read, and `_check` needs the message.
-            if answer.is_error:
-                answer.read()
-            _check(answer)
-            yield answer.iter_bytes()
-
-    @contextmanager
-    def _reaching(self) -> Generator[None]:
-        try:
-            yield
-        except httpx.TimeoutException as error:
-            raise CommandError(
-                f"{self._address} did not answer within {_TIMEOUT_S:g} s; try again",
-                ExitCode.UNREACHABLE,
-            ) from error
-        except httpx.TransportError as error:
-            raise CommandError(
-                f"cannot reach {self._address} ({error}); start Berth with `berth up`, or set "
-                "another address with --url or BERTH_URL",
-                ExitCode.UNREACHABLE,
-            ) from error
-
-    @property
-    def _address(self) -> str:
-        """The address of the service, for errors."""
-        return redact_url(str(self._http.base_url))
-
-    def _what(self, answer: httpx.Response) -> str:
-        return f"the response from {redact_url(str(answer.request.url))}"
+        with command_errors():
+            return self.berth.request(method, path, query=params or {}, body=body, headers=headers)
 
 
-def _check(answer: httpx.Response) -> None:
-    if answer.is_success:
-        return
-    message = _message(answer)
-    # Another account helps only if the role of the caller is the reason, not if a quota is.
-    needs_role = answer.status_code == HTTPStatus.FORBIDDEN and _ROLE in message.lower()
-    if needs_role or answer.status_code == HTTPStatus.UNAUTHORIZED:
-        message = f"{message.rstrip('.')}; {_SIGN_IN}"
-    request = answer.request
-    where = f"{request.method} {request.url.path}: {answer.status_code}"
-    raise CommandError(f"{message} ({where})", _CODES.get(answer.status_code, ExitCode.FAILED))
+@contextmanager
+def command_errors() -> Generator[None]:
+    """Translate the errors of the client library.
 
-
-def _message(answer: httpx.Response) -> str:
-    """Return the message of an error response.
-
-    Nova's format is `{"itemNotFound": {"message": ...}}`, with a different key for each status.
-    Other responses, such as a proxy's, yield the start of their body or, without a body, the
-    reason phrase of the status.
+    Raises:
+        CommandError: a request in the block failed; the error says what to do.
     """
     try:
-        document = cast("object", answer.json())
-    except ValueError:
-        return answer.text[:_TEXT_MAX].strip() or answer.reason_phrase
-    faults: list[object] = []
-    if isinstance(document, dict):
-        faults = list(cast("Json", document).values())
-    for fault in faults:
-        match fault:
-            case {"message": str(message)}:
-                return message
-            case _:
-                pass
-    return answer.text[:_TEXT_MAX]
+        yield
+    except ClientError as error:
+        raise _translated(error) from error
+
+
+def _translated(error: ClientError) -> CommandError:
+    code = _CODES.get(type(error), ExitCode.FAILED)
+    message = error.message
+    if isinstance(error, UnreadableAnswerError):
+        message = f"{message}; check --url"
+    elif isinstance(error, UnavailableError) and error.status is None:
+        is_late = isinstance(error.__cause__, httpx.TimeoutException)
+        return CommandError(f"{message}; {_TRY_AGAIN if is_late else _START}", code)
+    # Another account helps only if the role of the caller is the reason, not if a quota is.
+    needs_role = isinstance(error, ForbiddenError) and _ROLE in message.lower()
+    if needs_role or isinstance(error, AuthError):
+        message = f"{message.rstrip('.')}; {_SIGN_IN}"
+    return CommandError(f"{message} ({error.where})" if error.where else message, code)
 
 
 def part(document: Json, key: str) -> Json:
@@ -273,8 +223,11 @@ def connected(
             cast("str | None", kwargs.pop(name)) for name in ("url", "user", "password", "token")
         )
         context = _tls_context(cast("str | None", kwargs.pop("ca_file")))
-        with _client(url or _DEFAULT_URL, user, password, token, context) as http:
-            return command(ApiConnection(http), *args, **kwargs)
+        with (
+            _client(url or _DEFAULT_URL, user, password, token, context) as berth,
+            command_errors(),
+        ):
+            return command(ApiConnection(berth), *args, **kwargs)
 
     return connection_options(cast("Callable[..., R]", run))
 
@@ -298,23 +251,16 @@ def _client(
     password: str | None,
     token: str | None,
     context: ssl.SSLContext | None,
-) -> httpx.Client:
-    parsed = check_url(url)
-    headers = {"OpenStack-API-Version": _VERSION, "Accept": "application/json"}
+) -> Client:
+    check_url(url)
+    headers = {"OpenStack-API-Version": _VERSION}
     if token:
         headers["X-Auth-Token"] = token
     auth = None
     if user:
-        auth = httpx.BasicAuth(user, _ask_password(user) if password is None else password)
-    return httpx.Client(
-        base_url=url,
-        auth=auth,
-        headers=headers,
-        timeout=_TIMEOUT_S,
-        verify=True if context is None else context,
-        # A proxy from the environment cannot reach this machine's loopback address.
-        trust_env=not _is_loopback(parsed.host),
-    )
+        auth = user, _ask_password(user) if password is None else password
+    # Repetitions would delay the report that the service is away by seconds.
+    return Client(url, auth=auth, headers=headers, tls=context, retries=NO_RETRIES)
 
 
 def check_url(url: str) -> httpx.URL:
@@ -345,10 +291,3 @@ def _ask_password(user: str) -> str:
             f"no password for {user}; give --password or BERTH_PASSWORD", ExitCode.USAGE
         )
     return click.prompt(f"Password of {user}", hide_input=True, err=True, type=str)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

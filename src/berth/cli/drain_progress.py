@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from berth.cli.connection import ApiConnection, Json, part, rows, segment
+from berth.cli.connection import ApiConnection, Json, command_errors, part, rows
 from berth.cli.progress import Item, Phase, progress
 from berth.cli.waiting import Patience
 
@@ -33,7 +33,7 @@ def follow(api: ApiConnection, host: str, *, quiet: bool = False) -> Json:
     Raises:
         CommandError: the maintenance has ended, or the service was unreachable for two minutes.
     """
-    read = partial(api.get, f"/berth/v1/hosts/{segment(host)}/maintenance")
+    read = command_errors()(partial(api.berth.maintenance.get.document, host))
     items: dict[str, Item] = {}
     with progress(f"draining {host}", quiet=quiet) as shown:
         patience = Patience(shown, items)

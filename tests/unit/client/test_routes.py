@@ -1,7 +1,8 @@
-"""Each operation of the OpenAPI document has a method in the client, with the same shapes."""
+"""Each operation of the OpenAPI document has a method in the client, which the commands use."""
 
 import importlib
 import pkgutil
+from pathlib import Path
 from types import NoneType
 from typing import Any
 
@@ -45,6 +46,14 @@ def test_the_client_has_every_operation() -> None:
     """An operation without a route is listed above with a reason, and no route is unknown."""
     assert DESCRIBED.keys() - ROUTES.keys() == EXEMPT.keys()
     assert ROUTES.keys() - DESCRIBED.keys() == set()
+
+
+def test_commands_leave_paths_to_the_client() -> None:
+    """No command has a path of Berth's own API."""
+    folder = Path(berth.client.__path__[0]).parent / "cli"
+    modules = {path: path.read_text("utf-8") for path in folder.rglob("*.py")}
+    assert len(modules) > 1
+    assert [path.name for path, text in modules.items() if "/berth/v1" in text] == []
 
 
 @pytest.mark.parametrize("name", sorted(DESCRIBED.keys() - EXEMPT.keys()))

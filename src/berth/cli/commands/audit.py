@@ -10,7 +10,6 @@ from berth.cli.connection import ApiConnection, Json, connected, part, rows
 from berth.cli.failures import end_with
 from berth.cli.output import joined, json_option, print_json, print_line
 
-_PATH = "/berth/v1/audit"
 # Exit codes of this command only. They are those of `nova-manage placement audit`, so that
 # scripts written for it keep working.
 _FOUND = 3
@@ -53,8 +52,8 @@ def audit(
     Exits with 3 when discrepancies remain, and with 4 when all that were found were repaired.
     """
     # The service uses its defaults for ages that are not given.
-    asked = {"host": host, "grace_s": grace, "task_s": task_age, "request_s": request_age}
-    report = api.ask("POST" if fix else "GET", _PATH, params=asked)
+    audited = api.berth.audit.mend if fix else api.berth.audit.report
+    report = audited.document(host=host, grace_s=grace, task_s=task_age, request_s=request_age)
     if as_json:
         print_json(report)
     else:

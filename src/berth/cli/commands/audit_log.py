@@ -2,26 +2,26 @@
 
 import re
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import Final, TextIO, TypeVar, cast
+from typing import Final, TextIO, TypedDict, TypeVar
 
 import click
 import msgspec
 
 from berth.cli.command import berth_group
-from berth.cli.connection import ApiConnection, Json, connected, rows
+from berth.cli.connection import ApiConnection, Json, connected
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import joined, json_option, print_fields, print_json, print_line, print_table
+from berth.client.audit_log import PAGE_MAX
 from berth.domain.errors import InvalidInputError
 from berth.domain.ledger.audit_trail import ChainCheck, Link
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_PATH: Final = "/berth/v1/audit-log"
-_PAGE: Final = 1_000
 _HEAD: Final = re.compile(r"([0-9]{1,15}):([0-9a-f]{64})")
 _CHAIN: Final = frozenset({"number", "previous", "hash"})
 _FAULTS_MAX: Final = 100
@@ -65,11 +65,10 @@ def list_entries(
     api: ApiConnection, /, *, limit: int, as_json: bool, **conditions: str | None
 ) -> None:
     """List changes, the newest first. TIME is in ISO 8601, such as 2027-01-31T12:00+01:00."""
-    found: list[Json] = []
-    for page in _pages(api, _params_of(conditions), "before", limit):
-        found += page[: limit - len(found)]
-        if len(found) >= limit:
-            break
+    entries = api.berth.audit_log.list.documents(
+        **_conditions_of(conditions), page_size=min(limit, PAGE_MAX)
+    )
+    found = list(islice(entries, limit))
     if as_json:
         print_json({"entries": found})
         return
@@ -93,7 +92,7 @@ def list_entries(
 @connected
 def show(api: ApiConnection, *, number: int, as_json: bool) -> None:
     """Show one entry with all its fields."""
-    entry = api.get(f"{_PATH}/{number}")
+    entry = api.berth.audit_log.get.document(number)
     if as_json:
         print_json(entry)
         return
@@ -121,10 +120,10 @@ def export(
     """
     with _written(output) as file:
         count = 0
-        for page in _pages(api, {**_params_of(conditions), "after": after}, "after"):
-            for one in page:
-                file.write(f"{msgspec.json.encode(one).decode()}\n")
-            count += len(page)
+        entries = api.berth.audit_log.list.documents(**_conditions_of(conditions), after=after)
+        for one in entries:
+            file.write(f"{msgspec.json.encode(one).decode()}\n")
+            count += 1
     if output is not None:
         print_line(f"exported {count:,} entries to {output}")
 
@@ -176,8 +175,7 @@ def _parse_head(text: str) -> tuple[int, str]:
 
 
 def _from_service(api: ApiConnection) -> Iterator[Link]:
-    for page in _pages(api, {"after": 0}, "after"):
-        yield from map(_link_of, page)
+    yield from map(_link_of, api.berth.audit_log.list.documents(after=0))
 
 
 def _from_file(path: Path) -> Iterator[Link]:
@@ -204,35 +202,32 @@ def _link_of(one: Json) -> Link:
     return Link(int(one["number"]), str(one["previous"]), str(one["hash"]), content)
 
 
-def _pages(
-    api: ApiConnection, params: dict[str, object], by: str, limit: int = _PAGE
-) -> Iterable[list[Json]]:
-    """Yield the pages of the audit log.
+class _Conditions(TypedDict, total=False):
+    """Conditions on entries, as the client library takes them."""
 
-    Args:
-        api: the service.
-        params: the query parameters of the first page.
-        by: the parameter that takes the marker of the next page, `before` or `after`.
-        limit: maximum number of entries on a page.
-    """
-    asked = {**params, "limit": min(limit, _PAGE)}
-    while True:
-        answer = api.get(_PATH, **asked)
-        yield rows(answer, "entries")
-        if answer.get("marker") is None:
-            return
-        asked[by] = answer["marker"]
+    user_id: str | None
+    project_id: str | None
+    target: str | None
+    operation: str | None
+    request_id: str | None
+    since_ms: int
+    until_ms: int
 
 
-def _params_of(conditions: dict[str, str | None]) -> dict[str, object]:
-    """Return the query parameters of the options that select entries."""
-    params = cast("dict[str, object]", dict(conditions))
-    for option in ("since", "until"):
-        text = conditions.get(option)
-        del params[option]
-        if text is not None:
-            params[f"{option}_ms"] = _milliseconds(text, f"--{option}")
-    return params
+def _conditions_of(given: dict[str, str | None]) -> _Conditions:
+    """Return the conditions of the options that select entries."""
+    found: _Conditions = {
+        "user_id": given["user_id"],
+        "project_id": given["project_id"],
+        "target": given["target"],
+        "operation": given["operation"],
+        "request_id": given["request_id"],
+    }
+    if (since := given["since"]) is not None:
+        found["since_ms"] = _milliseconds(since, "--since")
+    if (until := given["until"]) is not None:
+        found["until_ms"] = _milliseconds(until, "--until")
+    return found
 
 
 def _milliseconds(text: str, option: str) -> int:

@@ -6,8 +6,6 @@ from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, Json, connected, part, rows
 from berth.cli.output import json_option, print_json, print_line, print_table
 
-_PATH = "/berth/v1/candidates/explain"
-
 
 @berth_group("candidates")
 def candidates() -> None:
@@ -26,7 +24,7 @@ def explain(api: ApiConnection, *, query: str, as_json: bool) -> None:
     """
     # The query is appended verbatim, since it may repeat parameters, and their order decides which
     # error is reported.
-    answer = api.get(f"{_PATH}?{query.removeprefix('?')}")
+    answer = api.berth.candidates.explain.document(query)
     if as_json:
         print_json(answer)
         return

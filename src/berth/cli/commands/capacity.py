@@ -28,7 +28,7 @@ def capacity(
     found = find_flavor(api, flavor)
     # At least one host is requested; with --hosts 0, its row is not printed.
     limit = None if as_json else max(hosts_max, 1)
-    answer = api.get("/berth/v1/capacity", flavor=found["id"], availability_zone=az, limit=limit)
+    answer = api.berth.capacity.document(found["id"], availability_zone=az, limit=limit)
     if as_json:
         print_json(answer)
         return

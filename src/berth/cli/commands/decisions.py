@@ -1,7 +1,8 @@
 """`berth explain`, and the dry run for `berth server create`."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from urllib.parse import quote
+from functools import partial
 
 import click
 import msgspec
@@ -12,14 +13,13 @@ from berth.cli.decision_output import print_decision
 from berth.cli.failures import CommandError, ExitCode, end_with
 from berth.cli.output import json_option, print_json, print_line, print_table
 from berth.cli.server_finding import PATH
+from berth.client import NotFoundError
 from berth.domain.compute.decision import (
     Decision,
     TriedDecision,
     Verdict,
 )
 from berth.domain.uuids import is_uuid
-
-_PATH = "/berth/v1/decisions"
 
 
 @berth_command("explain")
@@ -41,16 +41,16 @@ def explain(api: ApiConnection, *, request: str, server: str | None, as_json: bo
         raise CommandError(reason, ExitCode.NOT_FOUND)
     _print_answer(answer, Decision, as_json=as_json)
     if is_uuid(request) and not as_json:
-        found = api.find(f"{_PATH}?server={segment(request)}")
+        found = _found(partial(api.berth.decisions.list.document, server=request))
         _print_earlier(rows(found or {}, "decisions"), str(answer["request_id"]))
 
 
-def try_out(api: ApiConnection, body: Json, headers: dict[str, str], *, as_json: bool) -> None:
+def try_out(api: ApiConnection, body: Json, key: str | None, *, as_json: bool) -> None:
     """Send the body of a create as a dry run, and print the decision.
 
     Exits with 3 when the request is refused.
     """
-    answer = api.ask("POST", "/berth/v1/decide", body=body, headers=headers)
+    answer = api.berth.decisions.decide_create.document(body, idempotency_key=key)
     _print_answer(answer, TriedDecision, as_json=as_json)
     if answer.get("is_partial") and not as_json:
         which = _names(texts(answer, "zones_missing"))
@@ -80,15 +80,22 @@ def _find(api: ApiConnection, request: str, server: str | None) -> Json | None:
 
     A service of an earlier version does not accept uuids, so the history of the server is read.
     """
-    query = f"?server={segment(server)}" if server else ""
-    # Slashes in ids are sent as they are, because some proxies refuse paths with encoded ones.
-    answer = api.find(f"{_PATH}/{quote(request, safe='/')}{query}")
+    explained = api.berth.decisions.explain.document
+    answer = _found(partial(explained, request, server=server))
     if answer is not None or not is_uuid(request):
         return answer
     history = api.find(f"{PATH}/{segment(request)}/os-instance-actions") or {}
     asked = (one for one in rows(history, "instanceActions") if one.get("action") == "create")
     created = next((str(one["request_id"]) for one in asked), None)
-    return None if created is None else api.find(f"{_PATH}/{segment(created)}")
+    return None if created is None else _found(partial(explained, created))
+
+
+def _found(read: Callable[[], Json]) -> Json | None:
+    """Return what a request reads, or None if it does not exist."""
+    try:
+        return read()
+    except NotFoundError:
+        return None
 
 
 def _print_earlier(found: list[Json], newest: str) -> None:

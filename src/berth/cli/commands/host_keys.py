@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-import httpx
 
 from berth.cli.command import berth_command, berth_group
-from berth.cli.connection import ApiConnection, connected, rows, segment
+from berth.cli.connection import ApiConnection, connected, rows
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import json_option, print_json, print_line, print_table
+from berth.client import NO_RETRIES, Client, ClientError
 
-_PATH = "/berth/v1/host-keys"
 _TIMEOUT_S = 30.0
 
 
@@ -36,7 +35,7 @@ def enroll(api: ApiConnection, *, name: str, life_s: float, as_json: bool) -> No
     On the host, `berth agent-enroll` registers a new key with the token. A key that the host
     already has stays valid until then.
     """
-    found = api.post(f"{_PATH}/{segment(name)}/token", {"life_s": life_s})
+    found = api.berth.host_keys.enroll.document(name, life_s=life_s)
     if as_json:
         print_json(found)
     else:
@@ -48,7 +47,7 @@ def enroll(api: ApiConnection, *, name: str, life_s: float, as_json: bool) -> No
 @connected
 def list_keys(api: ApiConnection, *, as_json: bool) -> None:
     """List the hosts that are enrolled, with the state of their keys."""
-    found = rows(api.get(_PATH), "host_keys")
+    found = rows(api.berth.host_keys.list.document(), "host_keys")
     if as_json:
         print_json({"host_keys": found})
     elif not found:
@@ -72,7 +71,7 @@ def list_keys(api: ApiConnection, *, as_json: bool) -> None:
 @connected
 def rotate(api: ApiConnection, *, name: str) -> None:
     """Ask the agent of host NAME to replace its key, now or at its next connection."""
-    api.ask("POST", f"{_PATH}/{segment(name)}/rotate")
+    api.berth.host_keys.rotate(name)
     print_line(f"the agent of {name} will replace its key; see `berth host keys`")
 
 
@@ -81,7 +80,7 @@ def rotate(api: ApiConnection, *, name: str) -> None:
 @connected
 def revoke(api: ApiConnection, *, name: str) -> None:
     """Revoke the key of host NAME and disconnect its agent; its guests keep running."""
-    api.delete(f"{_PATH}/{segment(name)}")
+    api.berth.host_keys.revoke(name)
     print_line(
         f"the key of {name} is revoked; enroll the host again with `berth host enroll {name}`"
     )
@@ -199,9 +198,8 @@ def agent_enroll(
     token = _ask_token(host) if token is None else token
     context = tls_context(url, ca_file)
     key = HostKeyFile.enrolling(path)
-    address = f"{url.rstrip('/')}{_PATH}/{segment(host)}"
     try:
-        control_keys = _redeem(address, token.strip(), key.public_key, context)
+        control_keys = _redeem(url, host, token.strip(), key.public_key, context)
     except CommandError:
         key.discard()
         raise
@@ -226,31 +224,24 @@ def _ask_token(host: str) -> str:
 
 
 def _redeem(
-    address: str, token: str, public_key: str, context: ssl.SSLContext | None
+    url: str, host: str, token: str, public_key: str, context: ssl.SSLContext | None
 ) -> list[bytes]:
     """Register a key with a one-time token, and return the control plane's public keys.
 
     Raises:
         CommandError: the control plane refuses the token, or cannot be reached.
     """
-    # The agent uses no proxy either, so an enrolment that succeeds shows that it can connect.
-    try:
-        with httpx.Client(verify=context or True, timeout=_TIMEOUT_S, trust_env=False) as http:
-            answer = http.put(address, json={"token": token, "public_key": public_key})
-    except httpx.HTTPError as error:
-        reason = f"cannot reach {address}: {error}; check --gateway and --gateway-ca"
-        raise CommandError(reason, ExitCode.UNREACHABLE) from error
-    if answer.is_error:
-        raise CommandError(_message_of(answer), ExitCode.FAILED)
     from berth.domain.compute.host_identity import public_key_bytes  # noqa: PLC0415 - as above
 
-    return [public_key_bytes(key) for key in answer.json()["control_keys"]]
-
-
-def _message_of(answer: httpx.Response) -> str:
-    """Return the message of an error response."""
+    # The agent uses no proxy either, so an enrolment that succeeds shows that it can connect.
     try:
-        (fault,) = answer.json().values()
-        return str(fault["message"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return f"{answer.url} responded with HTTP {answer.status_code}; check --gateway"
+        with Client(
+            url, tls=context, timeout_s=_TIMEOUT_S, retries=NO_RETRIES, trust_env=False
+        ) as berth:
+            keys = berth.host_keys.redeem(host, token, public_key)
+    except ClientError as error:
+        if error.status is None:
+            reason = f"{error.message}; check --gateway and --gateway-ca"
+            raise CommandError(reason, ExitCode.UNREACHABLE) from error
+        raise CommandError(error.message, ExitCode.FAILED) from error
+    return [public_key_bytes(key) for key in keys]

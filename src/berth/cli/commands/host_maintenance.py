@@ -5,14 +5,13 @@ import time
 import click
 
 from berth.cli.command import OneOf, berth_command
-from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment
+from berth.cli.connection import ApiConnection, Json, connected, part, rows
 from berth.cli.drain_progress import follow, server_text, summary
 from berth.cli.failures import ExitCode, end_with
 from berth.cli.moments import FORM, moment_s, moment_text
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
 from berth.domain.compute.maintenance import PARALLEL_MAX
 
-_PATH = "/berth/v1/hosts"
 _LEFT = ("blocked", "failed", "waiting")
 # The exit code of a command that Ctrl-C ended, as in shells.
 _INTERRUPTED = 130
@@ -64,19 +63,22 @@ def drain(
     the display. A stopped or ended drain continues when the command is repeated. Exits with 1 if
     servers are left.
     """
-    path = f"{_PATH}/{segment(host)}/drain"
+    drains = api.berth.drains
     if dry_run:
-        query = {"migrate": migrate, "moves_locked": str(include_locked).lower()}
-        _print_plan(api.get(path, **query), as_json=as_json)
+        plan = drains.plan.document(host, migrate=migrate, moves_locked=include_locked)
+        _print_plan(plan, as_json=as_json)
         return
     if stop:
-        _print_outcome(api.ask("DELETE", path), as_json=as_json)
+        _print_outcome(drains.stop.document(host), as_json=as_json)
         return
-    body: Json = {"migrate": migrate, "parallel": parallel, "moves_locked": include_locked}
-    body["reason"] = reason
-    if deadline is not None:
-        body["deadline_s"] = moment_s(deadline, "--deadline", time.time())
-    begun = api.post(path, body)
+    begun = drains.start.document(
+        host,
+        migrate=migrate,
+        parallel=parallel,
+        deadline_s=None if deadline is None else moment_s(deadline, "--deadline", time.time()),
+        moves_locked=include_locked,
+        reason=reason,
+    )
     if not wait:
         _print_outcome(begun, as_json=as_json)
         return
@@ -114,8 +116,8 @@ def maintain(
     affected, but ends with the maintenance.
     """
     until_s = None if until is None else moment_s(until, "--until", time.time())
-    body = {"until_s": until_s, "reason": reason}
-    _print_outcome(api.put(f"{_PATH}/{segment(host)}/maintenance", body), as_json=as_json)
+    begun = api.berth.maintenance.begin.document(host, until_s=until_s, reason=reason)
+    _print_outcome(begun, as_json=as_json)
 
 
 @berth_command("resume")
@@ -126,7 +128,7 @@ def resume(api: ApiConnection, *, host: str) -> None:
 
     Moves in progress end as they would have. Servers that have moved stay where they are.
     """
-    api.delete(f"{_PATH}/{segment(host)}/maintenance")
+    api.berth.maintenance.end(host)
     print_line(f"{host} is enabled")
 
 
@@ -137,13 +139,13 @@ def resume(api: ApiConnection, *, host: str) -> None:
 def show_maintenance(api: ApiConnection, *, host: str | None, as_json: bool) -> None:
     """Show the maintenance of HOST with its drain, or list all hosts in maintenance."""
     if host is not None:
-        found = api.get(f"{_PATH}/{segment(host)}/maintenance")
+        found = api.berth.maintenance.get.document(host)
         if as_json:
             print_json(found)
             return
         _print_one(found)
         return
-    listed = api.get("/berth/v1/maintenances")
+    listed = api.berth.maintenance.list.document()
     if as_json:
         print_json(listed)
         return

@@ -3,11 +3,9 @@
 import click
 
 from berth.cli.command import berth_command
-from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
+from berth.cli.connection import ApiConnection, Json, connected, part, rows, texts
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.output import joined, json_option, print_json, print_line
-
-_PATH = "/berth/v1/hosts"
 
 
 @berth_command("set")
@@ -27,13 +25,13 @@ def set_host(api: ApiConnection, *, name: str, ratios: tuple[str, ...], as_json:
 
     Ratios from an aggregate or from the agent's settings take precedence.
     """
-    body = {"ratios": dict(map(_ratio, ratios))}
-    host = api.ask("PUT", f"{_PATH}/{segment(name)}/ratios", body=body)
+    asked = dict(map(_ratio, ratios))
+    host = api.berth.hosts.set_ratios.document(name, asked)
     if as_json:
         print_json(host)
         return
     inventories = part(host, "inventories")
-    for resource_class in sorted(body["ratios"]):
+    for resource_class in sorted(asked):
         inventory = part(inventories, resource_class)
         ratio, origin = inventory["allocation_ratio"], inventory["allocation_ratio_origin"]
         print_line(f"{resource_class} ratio of {host['name']} is {ratio:g}, {origin}")
@@ -50,9 +48,9 @@ def write_off(api: ApiConnection, *, host: str, yes: bool, as_json: bool) -> Non
     Without --yes, only shows what would end and be freed. Servers on the host are never touched.
     The host's service must be forced down, and its agent must have stopped sending heartbeats.
     """
-    # GET is the dry run of POST at the same path, so both print the same report.
-    path = f"{_PATH}/{segment(host)}/write-off"
-    found = api.ask("POST" if yes else "GET", path)
+    # The plan is the dry run of the write-off, so both print the same report.
+    write_off_host = api.berth.hosts.write_off if yes else api.berth.hosts.plan_write_off
+    found = write_off_host.document(host)
     if as_json:
         print_json(found)
     else:

@@ -9,10 +9,8 @@ from berth.cli.commands.host_evacuation import evacuate
 from berth.cli.commands.host_keys import broker_permissions, enroll, list_keys, revoke, rotate
 from berth.cli.commands.host_maintenance import drain, maintain, resume, show_maintenance
 from berth.cli.commands.host_upkeep import set_host, write_off
-from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
+from berth.cli.connection import ApiConnection, Json, connected, part, rows, texts
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
-
-_PATH = "/berth/v1/hosts"
 
 
 @berth_group("host")
@@ -45,7 +43,7 @@ def list_hosts(api: ApiConnection, *, hypervisors: bool, as_json: bool) -> None:
     if hypervisors:
         _print_hypervisors(api, as_json=as_json)
         return
-    found = rows(api.get(_PATH), "hosts")
+    found = list(api.berth.hosts.list.documents())
     if as_json:
         print_json({"hosts": found})
     elif not found:
@@ -73,7 +71,7 @@ def list_hosts(api: ApiConnection, *, hypervisors: bool, as_json: bool) -> None:
 @connected
 def show(api: ApiConnection, *, name: str, as_json: bool) -> None:
     """Show a host, by name or uuid."""
-    host = api.get(f"{_PATH}/{segment(name)}")
+    host = api.berth.hosts.get.document(name)
     if as_json:
         print_json(host)
         return

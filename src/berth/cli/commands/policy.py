@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from berth.scheduling.evaluation.policy import Policy
     from berth.scheduling.lint.lint_warning import LintWarning
 
-_PATH = "/berth/v1/policy"
-
 
 @berth_group("policy")
 def policy() -> None:
@@ -29,7 +27,7 @@ def policy() -> None:
 @connected
 def show(api: ApiConnection, *, as_json: bool) -> None:
     """Show the policy in force."""
-    _print_policy(api.get(_PATH), as_json=as_json)
+    _print_policy(api.berth.policy.get.document(), as_json=as_json)
 
 
 @policy.command("reload")
@@ -37,7 +35,7 @@ def show(api: ApiConnection, *, as_json: bool) -> None:
 @connected
 def reload(api: ApiConnection, *, as_json: bool) -> None:
     """Reload the policy file now; if it is invalid, exit with 1 and change nothing."""
-    answer = api.ask("POST", f"{_PATH}/reload")
+    answer = api.berth.policy.reload.document()
     if as_json:
         print_json(answer)
         return

@@ -310,12 +310,11 @@ def zone(
     """Show or change the availability zone that moves of SERVER must obey."""
     if unset and zone is not None:
         raise click.UsageError("--set and --unset exclude each other")
-    path = f"/berth/v1/instances/{segment(find_server(api, server)['id'])}/zone"
+    uuid, instances = find_server(api, server)["id"], api.berth.instances
     if unset or zone is not None:
-        body = {"availability_zone": zone}
-        found = api.ask("PUT", path, body=body, headers=FORCES if force else None)
+        found = instances.bind_zone.document(uuid, zone, force=force)
     else:
-        found = api.get(path)
+        found = instances.zone.document(uuid)
     if as_json:
         print_json(found)
         return

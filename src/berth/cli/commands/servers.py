@@ -118,7 +118,7 @@ def create(
         server["personality"] = _files(files)
         headers |= _INJECTS
     if dry_run:
-        try_out(api, body, headers, as_json=as_json)
+        try_out(api, body, key, as_json=as_json)
         return
     answer = api.ask("POST", PATH, body=body, headers=headers)
     _show_created(api, _made(api, answer), timeout_s if wait else None, as_json=as_json)

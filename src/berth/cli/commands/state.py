@@ -9,8 +9,6 @@ from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, connected
 from berth.cli.failures import CommandError
 
-_PATH = "/berth/v1/state"
-
 
 @berth_group("state")
 def state() -> None:
@@ -27,7 +25,7 @@ def state() -> None:
 def export(api: ApiConnection, *, output: Path | None) -> None:
     """Export everything that decisions depend on as JSON, for `berth decide --state`."""
     # The document is streamed without parsing, since that of a large fleet may not fit in memory.
-    with api.stream(_PATH) as pieces:
+    with api.berth.state.stream() as pieces:
         if output is None:
             for piece in pieces:
                 sys.stdout.buffer.write(piece)

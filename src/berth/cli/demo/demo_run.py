@@ -8,17 +8,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
 import msgspec
 from rich.console import Console
 
 from berth.adapters.virt.fake import FakeHost
 from berth.cli.demo.replay_view import progress_bar, save_picture, show_report
 from berth.cli.output import print_json
+from berth.client import NO_RETRIES, Client, ClientError
 from berth.domain.errors import InvalidInputError, UnavailableError
 from berth.domain.inventory.resources import Inventory
 from berth.lab.generator import GeneratorSettings, generate
@@ -211,18 +211,14 @@ def _service(
 
 def _wait_until_ready(process: subprocess.Popen[bytes], url: str, hosts: int, log: Path) -> None:
     deadline_s = time.monotonic() + _START_S
-    while time.monotonic() < deadline_s:
-        if process.poll() is not None:
-            break
-        try:
-            answer = httpx.get(f"{url}/berth/v1/status", timeout=5.0, trust_env=False)
-            # An API that answers is not enough: requests before the last host has registered
-            # would be refused, and the results would depend on timing.
-            if answer.is_success and answer.json()["hosts"]["total"] >= hosts:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.1)
+    with Client(url, timeout_s=5.0, retries=NO_RETRIES) as berth:
+        while time.monotonic() < deadline_s and process.poll() is None:
+            # An API that answers is not enough: requests before the last host has registered would
+            # be refused, and the results would depend on timing.
+            with suppress(ClientError):
+                if berth.status().hosts.total >= hosts:
+                    return
+            time.sleep(0.1)
     tail = log.read_text("utf-8", "replace")[-2000:]
     raise UnavailableError(
         f"the service ended, or did not register all hosts in time; its log ends with:\n{tail}"
