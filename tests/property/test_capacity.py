@@ -152,7 +152,6 @@ def test_capacity_in_slices_is_that_of_the_table_at_the_end(seed: int, slice_wor
     world.policy = replace(world.policy, filters=tuple(filters))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(capacity, "_SLICE_WORK", slice_work)
-        patch.setattr(capacity, "_CHUNK", world.random.choice((1, 2, 64)))
         hosts = world.hosts
         slices = capacity_in_slices(
             hosts, world.request, world.policy, now_s=NOW_S, trials_max=TRIALS_MAX

@@ -7,8 +7,8 @@ instance that is placed on trial, once for all hosts in equal states, up to thei
 """
 
 from collections import Counter
-from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from berth.scheduling.plan.group_policies import plan_with_group_policy, unsuppo
 from berth.scheduling.plan.planning import seed_of
 from berth.scheduling.rules.reduction import reduce_hosts
 from berth.scheduling.rules.rule import UNCOUNTED, UNLIMITED, Filter, Query
-from berth.tables.columnar.bitsets import Mask, Rows
+from berth.tables.columnar.bitsets import Rows
 from berth.tables.columnar.class_columns import Ints
 from berth.tables.columnar.journal import GROUPS, VOLATILE
 from berth.tables.host.hosts import HostTable
@@ -36,9 +36,6 @@ _TRIAL: Final = "capacity"
 # That is about 20 ms.
 _SLICE_WORK: Final = 800
 _TRIAL_WORK: Final = 10
-# So many rows are counted together, and begin again if one of them changes between two slices.
-_CHUNK: Final = 64
-_RESTARTS_MAX: Final = 3
 # Rows that change meanwhile are counted again in so many rounds, the last one without slices.
 _ROUNDS_MAX: Final = 4
 
@@ -114,7 +111,7 @@ def capacity_in_slices(
         InvalidInputError: the flavor, the image or a hint is invalid, or the policy lacks a filter
             that the request requires.
     """
-    known, group, is_partial = _KnownCounts(hosts), None, False
+    trials = _TrialCounts(hosts)
     rounds = 0
     while True:
         rounds += 1
@@ -124,24 +121,21 @@ def capacity_in_slices(
         if rows.size and not _are_hosts_independent(filters):
             planned = yield from _by_planning(hosts, request, policy, now_s, trials_max)
             return planned.capacity(_survey(hosts, request, policy, now_s).rows)
-        if query.group != group:
-            known, group = _KnownCounts(hosts), query.group
-        counts, uncounted, trial = _counts_by_rules(hosts, query, filters, rows)
-        left = known.take(rows, counts, trial)
-        trials = _TrialCounts(hosts, query, uncounted, Assigner(filters), trials_max)
-        slices = trials.count(rows[left], counts[left])
-        if rounds == _ROUNDS_MAX:
-            counts[left] = _in_one_go(slices)
+        counts, uncounted, open_ = _counts_by_rules(hosts, query, filters, rows)
+        trials.begin(query, uncounted, Assigner(filters), trials_max)
+        slices = trials.count(rows[open_], counts[open_])
+        if rounds < _ROUNDS_MAX:
+            is_final = yield from slices
         else:
-            counts[left] = yield from slices
-        is_partial |= trials.is_stopped
-        known.add(trials.counted)
-        if not trials.has_yielded or rounds == _ROUNDS_MAX:
+            is_final = _in_one_go(slices)
+        if is_final or rounds == _ROUNDS_MAX:
             break
+    for index in open_.tolist():
+        counts[index] = trials.counts[int(rows[index])]
     # The host of the first member binds the others; a present member has left only its own hosts.
-    together = group is not None and group.policy is GroupPolicy.AFFINITY
+    together = query.group is not None and query.group.policy is GroupPolicy.AFFINITY
     on_one_host = together and not hosts.occupants.groups.rows(request.group_uuid or "")
-    return Capacity(rows, counts, on_one_host, is_partial)
+    return Capacity(rows, counts, on_one_host, trials.is_stopped)
 
 
 def _in_one_go(slices: Slices[_T]) -> _T:
@@ -241,211 +235,187 @@ def _changed_since(hosts: HostTable, at: Positions) -> frozenset[int] | None:
     return frozenset(found)
 
 
-class _KnownCounts:
-    """The numbers that earlier rounds found on rows that have not changed since."""
+class _Remaining(NamedTuple):
+    """The number of instances that pass in turn from a state on.
 
-    def __init__(self, hosts: HostTable) -> None:
-        self._hosts = hosts
-        self._counted: list[tuple[dict[int, int], Positions]] = []
-
-    def add(self, counted: Iterable[tuple[dict[int, int], Positions]]) -> None:
-        """Keep numbers by row, with the positions in the journal at which they were right."""
-        self._counted.extend(counted)
-
-    def take(self, rows: Rows, counts: Ints, indices: Rows) -> Rows:
-        """Write the known numbers into `counts`; return the other ones of these indices."""
-        known: dict[int, int] = {}
-        for numbers, at in self._counted:
-            changed = _changed_since(self._hosts, at)
-            if changed is not None:
-                known |= {row: n for row, n in numbers.items() if row not in changed}
-        left: list[int] = []
-        for index, row in zip(indices.tolist(), rows[indices].tolist(), strict=True):
-            if row in known:
-                counts[index] = known[row]
-            else:
-                left.append(index)
-        return np.array(left, dtype=np.intp)
-
-
-class _Chunk:
-    """A few rows, by their indices, that are counted together.
-
-    Attributes:
-        indices: all of them.
-        active: those where one more instance passes.
-        placed: the instances on trial, by index.
-        followed: (index, leader, more): the index has `more` instances than its leader.
+    It is a lower bound unless `is_exact`, because the count ended at the bound of its row.
     """
 
-    def __init__(self, indices: Rows) -> None:
-        self.indices = self.active = indices
-        self.placed: dict[int, list[Resident]] = {index: [] for index in indices.tolist()}
-        self.followed: list[tuple[int, int, int]] = []
+    number: int
+    is_exact: bool
 
 
 class _TrialCounts:
-    """Counts instances that pass on rows in turn, by placing them on trial.
+    """Counts the instances that pass on a row in turn, by placing them on trial.
 
-    Rows that reach equal states share one count, although they may have begun with different ones.
+    Rows that reach equal states share one count. While the work is suspended the table may change:
+    the counts of rows that change are forgotten, and so are the states.
 
     Attributes:
-        is_stopped: whether `trials_max` has ended a count before its last placement.
-        has_yielded: whether the table may have changed while it counted.
-        counted: the numbers by row, with the positions in the journal at which they were right.
+        counts: the numbers, by row.
+        is_stopped: whether a count of the latest round has ended at `trials_max`. Its number is a
+            lower bound: the instances that are known to pass.
     """
 
-    def __init__(
+    def __init__(self, hosts: HostTable) -> None:
+        self.counts: dict[int, int] = {}
+        self.is_stopped = False
+        self._hosts = hosts
+        self._query: Query | None = None
+        self._states: dict[Hashable, _Remaining] = {}
+        self._work = 0
+
+    def begin(
         self,
-        hosts: HostTable,
         query: Query,
         filters: Sequence[Filter],
         assigner: Assigner,
         trials_max: int | None,
     ) -> None:
-        self.is_stopped = self.has_yielded = False
-        self.counted: list[tuple[dict[int, int], Positions]] = []
-        self._trials_max = trials_max
-        self._hosts = hosts
+        """Begin a round; numbers that are known from the previous ones stay."""
         # No instance of the table has this UUID, as for the next instance of a request.
-        self._query = query._replace(instance_uuid=_TRIAL)
+        query = query._replace(instance_uuid=_TRIAL)
+        if self._query is not None and query.group != self._query.group:
+            self.counts.clear()
+            self.is_stopped = False
+        self._query = query
         self._filters = filters
         self._assigner = assigner
         self._readers = tuple(dict.fromkeys(rule.state_of for rule in filters))
-        self._seen: dict[Hashable, tuple[int, int]] = {}
-        # The rows that have changed since the count began; None if they are not known.
-        self._stale: frozenset[int] | None = frozenset()
+        self._states.clear()
+        self._trials_max = trials_max
         self._number = 0
-        self._work = 0
 
-    def count(self, rows: Rows, most: Ints) -> Slices[Ints]:
-        """Count, for each row, the instances that pass one after another; yield after each slice.
+    def count(self, rows: Rows, most: Ints) -> Slices[bool]:
+        """Count rows whose number is not known; return whether the table cannot have changed.
 
-        If `trials_max` ends the count, the number of each unfinished row is a lower bound: the
-        instances that are known to pass.
+        If it may have changed, some rows may still be without a number.
 
         Args:
             rows: K rows that pass the filters for one instance.
             most: (K,) upper bounds, at least 1.
         """
+        query, is_same = self._query, True
+        stale: set[int] = set()  # the rows that have changed since their bounds were computed
         # Rows with large bounds come first, so that others can share their counts.
-        order = np.argsort(-most, kind="stable")
-        counts = np.zeros(rows.size, dtype=np.int64)
-        for start in range(0, rows.size, _CHUNK):
-            chunk = yield from self._count_chunk(order[start : start + _CHUNK], rows, counts, most)
-            numbers = dict(zip(rows[chunk].tolist(), counts[chunk].tolist(), strict=True))
-            self.counted.append((numbers, _positions(self._hosts)))
-            if self._is_due() and start + _CHUNK < rows.size:
-                yield from self._pause()
-        return counts
+        for index in np.argsort(-most, kind="stable").tolist():
+            row = int(rows[index])
+            if row in self.counts or row in stale or query is None:
+                continue
+            counting = _RowCount(row, int(most[index]))
+            while not self._advance(counting, query):
+                is_same = False
+                changed = yield from self._pause()
+                if changed is None:
+                    return False
+                stale |= changed
+                if row in stale:
+                    break
+            else:
+                self._keep(counting)
+        return is_same
 
-    def _pause(self) -> Slices[None]:
-        self.has_yielded = True
+    def _pause(self) -> Slices[frozenset[int] | None]:
+        """Let others change the table; return the rows that they have changed, None for any."""
         at = _positions(self._hosts)
         yield
         self._work = 0
         changed = _changed_since(self._hosts, at)
-        if changed is None or self._stale is None:
-            self._stale = None
+        if changed != frozenset():
+            self._states.clear()
+        for row in list(self.counts) if changed is None else changed:
+            self.counts.pop(row, None)
+        return changed
+
+    def _advance(self, one: "_RowCount", query: Query) -> bool:
+        """Go on counting a row; return whether that is done, as opposed to the slice."""
+        with Trial(self._hosts, query.needs) as trial:
+            for resident in one.placed:
+                trial.place(one.row, resident, query.attributes)
+            while not one.is_done:
+                if self._work >= _SLICE_WORK:
+                    return False
+                self._step(trial, one, query)
+        return True
+
+    def _step(self, trial: Trial, one: "_RowCount", query: Query) -> None:
+        """Count one more instance on a row, or all further ones if their number is known."""
+        self._work += 1
+        state = self._state(one.row, query)
+        known = None if state is None else self._states.get(state)
+        may_place = self._trials_max is None or self._number < self._trials_max
+        if one.states and state is not None and state == one.states[-1]:
+            # The row is in the same state as before its last instance, so nothing limits it.
+            one.end(one.most, is_exact=False)
+        elif known is not None and (
+            known.is_exact or one.number + known.number >= one.most or not may_place
+        ):
+            one.end(one.number + known.number, is_exact=known.is_exact)
         else:
-            self._stale |= changed
-
-    def _fresh(self, indices: Rows, rows: Rows) -> Rows:
-        """Return the indices of rows that have not changed since their bounds were computed."""
-        if self._stale is None:
-            return indices[:0]
-        return indices[[row not in self._stale for row in rows[indices].tolist()]]
-
-    def _count_chunk(self, indices: Rows, rows: Rows, counts: Ints, most: Ints) -> Slices[Rows]:
-        """Count some rows, and return the indices of those that have not changed meanwhile."""
-        seen, number, restarts = dict(self._seen), self._number, 0
-        chunk = _Chunk(self._fresh(indices, rows))
-        while True:
-            with Trial(self._hosts, self._query.needs) as trial:
-                for index in chunk.active.tolist():
-                    for resident in chunk.placed[index]:
-                        trial.place(int(rows[index]), resident, self._query.attributes)
-                while chunk.active.size and not (self._is_due() and restarts < _RESTARTS_MAX):
-                    self._step(trial, chunk, rows, counts, most)
-            if not chunk.active.size:
-                break
-            yield from self._pause()
-            fresh = self._fresh(chunk.indices, rows)
-            if fresh.size < chunk.indices.size:
-                # Others may follow a row that has changed, so the rest begins again.
-                restarts += 1
-                chunk, self._seen, self._number = _Chunk(fresh), dict(seen), number
-                counts[indices] = 0
-        # A row that is followed may itself follow another one, but only from a later step on.
-        for index, leader, more in reversed(chunk.followed):
-            counts[index] = min(counts[leader] + more, most[index])
-        return chunk.indices
-
-    def _step(self, trial: Trial, chunk: "_Chunk", rows: Rows, counts: Ints, most: Ints) -> None:
-        """Count one more instance on each active row, and find those where a further one passes."""
-        self._work += chunk.active.size
-        active = self._leading(chunk, rows, counts, most)
-        counts[active] += 1
-        active = active[counts[active] < most[active]]
-        placed = self._within_limit(active)
-        for index in placed.tolist():
-            chunk.placed[index].append(self._place(trial, int(rows[index])))
-        self._work += _TRIAL_WORK * placed.size
-        if placed.size < active.size:
-            self.is_stopped = True
-            active = active[:0]
-        chunk.active = active[self._passes(rows[active])]
-
-    def _is_due(self) -> bool:
-        return self._work >= _SLICE_WORK
-
-    def _within_limit(self, active: Rows) -> Rows:
-        """Return the first active indices, at most as many as `trials_max` still permits."""
-        if self._trials_max is None:
-            return active
-        return active[: max(self._trials_max - self._number, 0)]
-
-    def _leading(self, chunk: "_Chunk", rows: Rows, counts: Ints, most: Ints) -> Rows:
-        """Return the active indices without those that follow another row with an equal state."""
-        leading: list[int] = []
-        for index in chunk.active.tolist():
-            state = self._state(int(rows[index]))
-            here = int(counts[index])
-            leader, there = self._seen.get(state, (-1, 0)) if state is not None else (-1, 0)
-            if leader == index:
-                # The row is in the same state as before its last instance, so nothing limits it.
-                counts[index] = most[index]
-            elif leader >= 0 and most[leader] - there >= most[index] - here:
-                chunk.followed.append((index, leader, here - there))
+            one.states.append(state)
+            one.number += 1
+            if one.number == one.most or not may_place:
+                one.end(one.number, is_exact=False)
             else:
-                leading.append(index)
-                if state is not None:
-                    self._seen[state] = (index, here)
-        return np.array(leading, dtype=np.intp)
+                one.placed.append(self._place(trial, one.row, query))
+                if not self._passes(one.row, query):
+                    one.end(one.number, is_exact=True)
+        self.is_stopped |= one.is_done and not one.is_exact and one.number < one.most
 
-    def _state(self, row: int) -> Hashable | None:
+    def _keep(self, one: "_RowCount") -> None:
+        self.counts[one.row] = min(one.number, one.most)
+        for number, state in enumerate(one.states):
+            if state is not None:
+                self._states[state] = _Remaining(one.number - number, one.is_exact)
+
+    def _state(self, row: int, query: Query) -> Hashable | None:
         """Return the state of a row; None if a filter does not say what its verdicts depend on."""
         found: list[Hashable] = []
         for read in self._readers:
             if read is None:
                 return None
-            found.append(read(self._hosts, self._query, row))
+            found.append(read(self._hosts, query, row))
         return tuple(found)
 
-    def _place(self, trial: Trial, row: int) -> Resident:
+    def _place(self, trial: Trial, row: int, query: Query) -> Resident:
         self._number += 1
-        one = self._query._replace(instance_uuid=f"{_TRIAL}-{self._number}")
+        self._work += _TRIAL_WORK
+        one = query._replace(instance_uuid=f"{_TRIAL}-{self._number}")
         resident = one.resident_with(self._assigner(self._hosts, one, row))
         trial.place(row, resident, one.attributes)
         return resident
 
-    def _passes(self, rows: Rows) -> Mask:
-        mask = np.ones(rows.size, dtype=np.bool_)
-        for rule in self._filters if rows.size else ():
-            verdict = rule.keep(self._hosts, self._query, rows)
-            if verdict is not None:
-                mask &= verdict
-        return mask
+    def _passes(self, row: int, query: Query) -> bool:
+        rows = np.array((row,), dtype=np.intp)
+        verdicts = (rule.keep(self._hosts, query, rows) for rule in self._filters)
+        return all(verdict is None or bool(verdict[0]) for verdict in verdicts)
+
+
+@dataclass(slots=True)
+class _RowCount:
+    """The count of one row, which may take several slices.
+
+    Attributes:
+        row: the row.
+        most: the bound of the number, at least 1.
+        number: the instances that pass so far; it may exceed the bound once the count is done.
+        placed: those that are on trial.
+        states: the state of the row before each of them; None if it is not known.
+        is_done: whether the count has ended.
+        is_exact: whether it ended with an instance that does not pass.
+    """
+
+    row: int
+    most: int
+    number: int = 0
+    placed: list[Resident] = field(default_factory=list[Resident])
+    states: list[Hashable | None] = field(default_factory=list[Hashable | None])
+    is_done: bool = False
+    is_exact: bool = False
+
+    def end(self, number: int, *, is_exact: bool) -> None:
+        """End the count with a number of instances."""
+        self.number, self.is_done, self.is_exact = number, True, is_exact
 
 
 def _by_planning(

@@ -254,7 +254,6 @@ def sliced(
     Return the capacity, that of the table afterwards, and the number of slices.
     """
     monkeypatch.setattr(capacity, "_SLICE_WORK", 1)
-    monkeypatch.setattr(capacity, "_CHUNK", 2)
     hosts, policy = table_of(snapshot_of(boxes)), policy_of(filters=(*all_filters(), *others))
     asked = asking(Flavor("1", "f", 1, 1))
     slices, number = capacity_in_slices(hosts, asked, policy, now_s=NOW_S), 0
@@ -303,10 +302,16 @@ def never_rest(hosts: HostTable, number: int) -> None:
         change(row, {"VCPU": 1})
 
 
+def take_last(hosts: HostTable, number: int) -> None:
+    """Take all CPUs but one of the host that is counted last, before it is counted."""
+    if number == 1:
+        hosts.hold(0, {"VCPU": 3})
+
+
 MANY = tuple(Box(name, inventories=sized(4 + n)) for n, name in enumerate("abcde"))
 
 
-@pytest.mark.parametrize("change", [leave, take_one, take_all, grow, never_rest])
+@pytest.mark.parametrize("change", [leave, take_one, take_all, take_last, grow, never_rest])
 @pytest.mark.parametrize("is_local", [True, False])
 def test_slices_give_the_capacity_of_one_view(
     monkeypatch: pytest.MonkeyPatch, change: Callable[[HostTable, int], None], *, is_local: bool
