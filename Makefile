@@ -15,6 +15,7 @@ CLIENTS := .venv-clients
 KEYSTONE := .venv-keystone
 TEMPEST := .venv-tempest
 RALLY := .venv-rally
+SITE := .venv-site
 DIST := dist
 KERNEL_GUEST := .cache/kernel-guest
 PROMETHEUS := .cache/prometheus
@@ -37,7 +38,7 @@ SLOW := $(wildcard tests/integration tests/conformance tests/differential tests/
 SLOW_WORKERS ?= $(if $(filter auto,$(WORKERS)),$(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2))),$(WORKERS))
 
 # What the slow tests need; whatever cannot be had is said, and they do without.
-PREPARED := kernel nova placement-peer clients keystone tempest rally prometheus guests
+PREPARED := kernel nova placement-peer clients keystone tempest rally site-tools prometheus guests
 
 # The nightly form of the differential tests: how many cases or queries, and which.
 CASES ?= 5000
@@ -67,7 +68,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages openb dist reference nova placement-peer clients keystone tempest rally differential differential-placement \
+.PHONY: help venv kernel check lint types mypy pyright layers fast affected affected-types test slow slow-alone outages openb dist reference site site-tools nova placement-peer clients keystone tempest rally differential differential-placement \
 	conformance-placement fuzz demo demo-zones bench lock fmt clean virt-packages stub-guest kernel-guest guests prometheus FORCE
 
 help: ## list the targets
@@ -281,6 +282,22 @@ rally: ## make .venv-rally, with OpenStack's load generator; tests do without wh
 	@$(MAKE) -s $(RALLY)/.dependencies \
 		|| echo "No $(RALLY), so Berth does not run Rally's scenarios; see the error above." >&2
 
+$(SITE)/.dependencies: requirements/site.lock
+	$(require_python)
+	$(say) venv "$(SITE), with what $< names"
+	@$(PYTHON) -m venv --clear $(SITE)
+	@$(SITE)/bin/python $(INSTALL) --require-hashes --no-deps -r $< \
+		|| { rm -rf $(SITE); exit 1; }
+	@touch $@
+
+site-tools: ## make .venv-site, with the generator of the site; tests do without where that fails
+	@$(MAKE) -s $(SITE)/.dependencies \
+		|| echo "No $(SITE), so the site is not built; see the error above." >&2
+
+site: $(SITE)/.dependencies ## build the documentation as a site, in build/site; a warning is an error
+	$(say) site "build/site"
+	@$(SITE)/bin/sphinx-build -q -W --keep-going -j auto -b html -c docs -d build/site-cache . build/site
+
 # What the QEMU driver and its tests start; Debian and Ubuntu call these packages so.
 VIRT_PACKAGES := qemu-system-x86 qemu-utils iproute2
 VIRT_PROGRAMS := qemu-system-x86_64 qemu-img qemu-io qemu-storage-daemon ip
@@ -391,6 +408,8 @@ lock: ## write requirements/*.lock again from pyproject.toml; UPGRADE=1 takes th
 	@$(COMPILE) --extra keystone --extra rabbitmq --extra telemetry -c requirements/runtime.lock pyproject.toml -o requirements/extras.lock
 	$(say) lock "requirements/libvirt.lock"
 	@$(COMPILE) requirements/libvirt.in -o requirements/libvirt.lock
+	$(say) lock "requirements/site.lock"
+	@$(COMPILE) requirements/site.in -o requirements/site.lock
 
 fmt: $(INSTALLED) ## format, and repair what ruff can repair
 	$(say) format "ruff check --fix, ruff format"
@@ -399,6 +418,6 @@ fmt: $(INSTALLED) ## format, and repair what ruff can repair
 
 clean: ## remove virtualenvs, caches and builds
 	$(say) clean "virtualenvs, caches, builds"
-	@rm -rf $(VENV) $(NOVA) $(PLACEMENT) $(CLIENTS) $(KEYSTONE) $(TEMPEST) $(RALLY) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
+	@rm -rf $(VENV) $(NOVA) $(PLACEMENT) $(CLIENTS) $(KEYSTONE) $(TEMPEST) $(RALLY) $(SITE) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
 		.ruff_cache .schemathesis .cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
