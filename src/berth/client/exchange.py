@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from random import Random
 from typing import Any, Final, TypeAlias, TypeVar
 
 import httpx
+import msgspec
 
 from berth.client.errors import (
     ClientError,
@@ -27,8 +27,7 @@ _BUSY: Final = frozenset({429, 502, 503, 504})
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """A request to send; `is_stream` leaves the body of a success unread."""
 
     request: Request
@@ -36,16 +35,14 @@ class Send:
     is_stream: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Renew:
+class Renew(msgspec.Struct, frozen=True):
     """The call of the function that returns a new token."""
 
 
-@dataclass(slots=True)
-class Seen:
+class Seen(msgspec.Struct):
     """The last request of a plan that succeeded, and the body of its response."""
 
-    request: Request = field(default_factory=lambda: Request("GET", ""))
+    request: Request = msgspec.field(default_factory=lambda: Request("GET", ""))
     content: bytes = b""
 
 
@@ -54,8 +51,7 @@ Act: TypeAlias = Send | Pause | Renew
 Acts: TypeAlias = Generator[Act, Any, R]
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(msgspec.Struct, frozen=True):
     """How often a failed request is repeated, and after which pauses.
 
     GET requests and requests with an idempotency key are repeated when the service does not answer

@@ -5,7 +5,6 @@ one plan serves the blocking and the asynchronous client.
 """
 
 from collections.abc import Callable, Generator, Hashable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from types import NoneType
 from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
@@ -37,15 +36,14 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
     """A value in a response. Fields that this version of the library does not know are ignored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One HTTP request: path, encoded query, JSON body (None for no body), additional headers."""
 
     method: str
     path: str
     query: str = ""
     body: object = None
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
 
     @property
     def is_repeatable(self) -> bool:
@@ -53,15 +51,13 @@ class Request:
         return self.method == "GET" or KEY_HEADER in self.headers
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(msgspec.Struct, frozen=True):
     """A pause of a number of seconds."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Now:
+class Now(msgspec.Struct, frozen=True):
     """The question for the monotonic time in seconds."""
 
 
@@ -70,8 +66,7 @@ Plan: TypeAlias = Generator[Step, Any, R]
 """A generator of steps that returns the result. A request is answered with the body, as bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pages(Generic[T]):
+class Pages(msgspec.Struct, Generic[T], frozen=True):
     """A list that is read page by page.
 
     `page` is called with the marker of a page, None for the first one, and its plan returns the
@@ -84,8 +79,7 @@ class Pages(Generic[T]):
     marker_of: Callable[[Json], object]
 
 
-@dataclass(frozen=True, slots=True)
-class Route(Generic[A]):
+class Route(msgspec.Struct, Generic[A], frozen=True):
     """One operation of the API: method, path, and the type of the response.
 
     `query`, `body` and `headers` name all that may be sent. The names are those of the OpenAPI

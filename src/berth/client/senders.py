@@ -1,6 +1,5 @@
 """The two ways to send requests: blocking, and asynchronous on asyncio."""
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -141,6 +140,9 @@ class Awaiting:
                     await answer.aread()
                 return answer
             case Pause():
+                # Programs that use only the blocking client need not load asyncio.
+                import asyncio  # noqa: PLC0415
+
                 await asyncio.sleep(act.seconds)
                 return None
             case Renew():
