@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import field
 
 from berth.client.operations import Group, K, operation
-from berth.client.requests import Plan, Route, Value
+from berth.client.requests import Route, Steps, Value
 
 
 class RepairOutcome(Value, frozen=True):
@@ -21,7 +21,7 @@ class Discrepancy(Value, frozen=True):
 
     `since_s` is Unix seconds. `lost` are the amounts that nothing can use because of it, by class;
     `held` and `needed` are amounts by provider and class. `mend` is the repair that an audit can
-    make, `free` or `claim`, and `outcome` what came of it.
+    make, `free` or `claim`, and `outcome` is its result.
     """
 
     code: str
@@ -124,7 +124,7 @@ class Audit(Group[K]):
         grace_s: float | None = None,
         task_s: float | None = None,
         request_s: float | None = None,
-    ) -> Plan[AuditReport]:
+    ) -> Steps[AuditReport]:
         """Return the discrepancies in the ledger, or only those of one host."""
         query = {"host": host, "grace_s": grace_s, "task_s": task_s, "request_s": request_s}
         return _SHOW.ask(query=query)
@@ -137,7 +137,7 @@ class Audit(Group[K]):
         grace_s: float | None = None,
         task_s: float | None = None,
         request_s: float | None = None,
-    ) -> Plan[AuditReport]:
-        """Make the safe repairs, and return the discrepancies with what came of each repair."""
+    ) -> Steps[AuditReport]:
+        """Make the safe repairs, and return the discrepancies with the outcomes."""
         query = {"host": host, "grace_s": grace_s, "task_s": task_s, "request_s": request_s}
         return _MEND.ask(query=query)

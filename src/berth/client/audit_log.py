@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from berth.client.operations import Group, K, listing, operation
-from berth.client.requests import Pages, Plan, Route, Value
+from berth.client.requests import Pages, Route, Steps, Value
 
 PAGE_MAX: Final = 1_000
 """The maximum number of entries on a page."""
@@ -111,7 +111,7 @@ class AuditLog(Group[K]):
         }
         continues = "before" if after is None else "after"
 
-        def page(marker: object) -> Plan[tuple[tuple[AuditEntry, ...], object]]:
+        def page(marker: object) -> Steps[tuple[tuple[AuditEntry, ...], object]]:
             found = yield from _LIST.ask(
                 query={**query, continues: after if marker is None else marker}
             )
@@ -120,12 +120,12 @@ class AuditLog(Group[K]):
         return Pages("entries", page, lambda document: document.get("marker"))
 
     @operation
-    def get(self, number: int) -> Plan[AuditEntry]:
+    def get(self, number: int) -> Steps[AuditEntry]:
         """Return one entry."""
         return _SHOW.ask(number=str(number))
 
     @operation
-    def head(self) -> Plan[AuditHead]:
+    def head(self) -> Steps[AuditHead]:
         """Return the number and the hash of the newest entry, to note in another place."""
         found = yield from _LIST.ask(query={"limit": 1})
         return found.head

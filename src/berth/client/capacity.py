@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from berth.client.operations import Group, K, operation
-from berth.client.requests import Plan, Route, Value, query_string
+from berth.client.requests import Route, Steps, Value, query_string
 
 
 class HostCapacity(Value, frozen=True):
@@ -94,7 +94,7 @@ class Candidates(Group[K]):
     """Allocation candidates of the Placement API."""
 
     @operation
-    def explain(self, query: str | Mapping[str, str]) -> Plan[CandidatesExplanation]:
+    def explain(self, query: str | Mapping[str, str]) -> Steps[CandidatesExplanation]:
         """Return how many providers and trees each constraint of a query leaves.
 
         Args:

@@ -16,7 +16,7 @@ from berth.client.endpoint import (
     parsed_url,
 )
 from berth.client.operations import Group, K, operation
-from berth.client.requests import Json, Plan, Request, query_string, read_document
+from berth.client.requests import Json, Request, Steps, query_string, read_document
 from berth.client.senders import Awaiting, Blocking
 
 # A program pays only for the groups that it uses: a group is imported with its types at first use.
@@ -36,7 +36,7 @@ class Service(Group[K]):
     """Berth's own API, `/berth/v1`: groups of operations by noun, and those that have no group."""
 
     @operation
-    def status(self) -> "Plan[Status]":
+    def status(self) -> "Steps[Status]":
         """Return versions, counts, and how far the process that answers is behind the ledger."""
         from berth.client.status import STATUS  # noqa: PLC0415 - see above
 
@@ -50,7 +50,7 @@ class Service(Group[K]):
         availability_zone: str | None = None,
         image: str | None = None,
         limit: int | None = None,
-    ) -> "Plan[Capacity]":
+    ) -> "Steps[Capacity]":
         """Return how many more servers of a flavor the scheduler would place.
 
         Args:
@@ -78,7 +78,7 @@ class Service(Group[K]):
         query: Mapping[str, object] | str = "",
         body: object = None,
         headers: Mapping[str, str] | None = None,
-    ) -> Plan[Json]:
+    ) -> Steps[Json]:
         """Send a request that has no method here, and return the JSON object in the response.
 
         For the compute API, OpenStack's SDK is more convenient.

@@ -7,7 +7,7 @@ from msgspec import field
 
 from berth.client.operations import Group, K, operation
 from berth.client.refusals import FilterCount, NoValidHostError, Refusal
-from berth.client.requests import KEY_HEADER, Plan, Route, Value
+from berth.client.requests import KEY_HEADER, Route, Steps, Value
 
 PLACED: Final = "placed"
 REFUSED: Final = "refused"
@@ -170,7 +170,7 @@ class Decisions(Group[K]):
     @operation
     def list(
         self, *, limit: int | None = None, verdict: str | None = None, server: str | None = None
-    ) -> Plan[tuple[Decision, ...]]:
+    ) -> Steps[tuple[Decision, ...]]:
         """Return the newest decisions, the newest first.
 
         Args:
@@ -183,7 +183,7 @@ class Decisions(Group[K]):
         return found.decisions
 
     @operation
-    def explain(self, request_id: str, *, server: str | None = None) -> Plan[Decision]:
+    def explain(self, request_id: str, *, server: str | None = None) -> Steps[Decision]:
         """Return the decision on a request, with its reasons.
 
         Args:
@@ -203,7 +203,7 @@ class Decisions(Group[K]):
         hints: Mapping[str, object] | None = None,
         server: Mapping[str, object] | None = None,
         idempotency_key: str | None = None,
-    ) -> Plan[TriedDecision]:
+    ) -> Steps[TriedDecision]:
         """Return the decision that a create would get; nothing is claimed or stored.
 
         A refusal is a result, not an error; `raise_for_refusal` makes one of it.
@@ -229,7 +229,7 @@ class Decisions(Group[K]):
     @operation
     def decide_create(
         self, body: Mapping[str, object], *, idempotency_key: str | None = None
-    ) -> Plan[TriedDecision]:
+    ) -> Steps[TriedDecision]:
         """Return the decision on the body of a create, `POST /v2.1/servers` in any version.
 
         Args:

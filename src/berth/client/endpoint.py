@@ -102,7 +102,7 @@ def http_options(url: httpx.URL, auth: AsyncCredentials | None, options: Options
 
 
 def exchange_for(url: httpx.URL, auth: AsyncCredentials | None, options: Options) -> Exchange:
-    """Return what carries out plans for a client; see `http_options` for the arguments."""
+    """Return the exchange of a client; see `http_options` for the arguments."""
     return Exchange(
         address=shown_address(url),
         retries=options.get("retries", Retries()),

@@ -88,7 +88,7 @@ class UnreadableAnswerError(ClientError):
 
 
 class DeadlineError(ClientError):
-    """What a wait was for has not happened within its time."""
+    """The awaited state was not reached within the time."""
 
 
 _KINDS: Final[Mapping[int, type[ClientError]]] = {

@@ -1,4 +1,4 @@
-"""Carries out plans: credentials, repetitions, and errors, independent of how requests are sent."""
+"""Carries out steps: credentials, repetitions, and errors, independent of how requests are sent."""
 
 from collections.abc import Callable, Generator
 from contextlib import suppress
@@ -15,7 +15,7 @@ from berth.client.errors import (
     UnreadableAnswerError,
     error_of,
 )
-from berth.client.requests import Json, Now, Pause, Plan, Request, read_document
+from berth.client.requests import Json, Now, Pause, Request, Steps, read_document
 
 R = TypeVar("R")
 
@@ -40,15 +40,15 @@ class Renew(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct):
-    """The last request of a plan that succeeded, and the body of its response."""
+    """The last request that succeeded, and the body of its response."""
 
     request: Request = msgspec.field(default_factory=lambda: Request("GET", ""))
     content: bytes = b""
 
 
-Act: TypeAlias = Send | Pause | Renew
+Effect: TypeAlias = Send | Pause | Renew
 """What a sender can do: it returns a response, nothing, or a token."""
-Acts: TypeAlias = Generator[Act, Any, R]
+Effects: TypeAlias = Generator[Effect, Any, R]
 
 
 class Retries(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ NO_RETRIES: Final = Retries(attempts=1)
 
 
 class Exchange:
-    """Turns the steps of plans into what a sender can do.
+    """Turns steps into effects, which a sender can perform.
 
     Args:
         address: the address of the service without credentials, for errors.
@@ -105,21 +105,21 @@ class Exchange:
         self._timeout_s = timeout_s
         self._random = Random()  # noqa: S311 - it spreads pauses, and hides nothing
 
-    def carry_out(self, plan: Plan[R], seen: Seen | None = None) -> Acts[R]:
-        """Return the result of a plan.
+    def carry_out(self, steps: Steps[R], seen: Seen | None = None) -> Effects[R]:
+        """Return the result of steps.
 
         Args:
-            plan: the plan.
+            steps: the steps.
             seen: receives the last request and the body of its response.
 
         Raises:
-            ClientError: a request failed, and the plan does not handle that.
+            ClientError: a request failed, and the steps do not handle that.
         """
         result: object = None
         failure: ClientError | None = None
         while True:
             try:
-                step = plan.send(result) if failure is None else plan.throw(failure)
+                step = steps.send(result) if failure is None else steps.throw(failure)
             except StopIteration as end:
                 found: R = end.value
                 return found
@@ -139,20 +139,20 @@ class Exchange:
                     if seen is not None:
                         seen.request, seen.content = step, answer.content
 
-    def document(self, plan: Plan[Any]) -> Acts[Json]:
-        """Return the last response of a plan as the JSON object that it is.
+    def document(self, steps: Steps[Any]) -> Effects[Json]:
+        """Return the last response to steps as the JSON object that it is.
 
         Raises:
-            ClientError: a request failed, and the plan does not handle that.
+            ClientError: a request failed, and the steps do not handle that.
         """
         seen = Seen()
         # The caller wants the response of a service of any version, so all that is checked is that
         # it is a JSON object.
         with suppress(UnreadableAnswerError):
-            yield from self.carry_out(plan, seen)
+            yield from self.carry_out(steps, seen)
         return read_document(seen.content, seen.request)
 
-    def answer(self, request: Request, *, is_stream: bool = False) -> Acts[httpx.Response]:
+    def answer(self, request: Request, *, is_stream: bool = False) -> Effects[httpx.Response]:
         """Return the successful response to a request, which may be sent several times.
 
         Raises:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from berth.client.operations import Group, K, operation
-from berth.client.requests import Plan, Route, Value
+from berth.client.requests import Route, Steps, Value
 
 
 class HostKey(Value, frozen=True):
@@ -52,13 +52,13 @@ class HostKeys(Group[K]):
     """Keys of hosts, for administrators except for `redeem`."""
 
     @operation
-    def list(self) -> Plan[tuple[HostKey, ...]]:
+    def list(self) -> Steps[tuple[HostKey, ...]]:
         """Return the identities of all hosts, ordered by host."""
         found = yield from _LIST.ask()
         return found.host_keys
 
     @operation
-    def enroll(self, host: str, *, life_s: float = 3600.0) -> Plan[EnrollToken]:
+    def enroll(self, host: str, *, life_s: float = 3600.0) -> Steps[EnrollToken]:
         """Return a one-time token for a host, which replaces an unused one.
 
         Args:
@@ -68,7 +68,7 @@ class HostKeys(Group[K]):
         return _ENROLL.ask(body={"life_s": life_s}, host=host)
 
     @operation
-    def redeem(self, host: str, token: str, public_key: str) -> Plan[tuple[str, ...]]:
+    def redeem(self, host: str, token: str, public_key: str) -> Steps[tuple[str, ...]]:
         """Exchange a token for the acceptance of a key; return the control plane's public keys.
 
         The token is the credential, so the client needs no other.
@@ -83,11 +83,11 @@ class HostKeys(Group[K]):
         return found.control_keys
 
     @operation
-    def rotate(self, host: str) -> Plan[None]:
+    def rotate(self, host: str) -> Steps[None]:
         """Have the agent of a host replace its key, now or at its next connection."""
         return _ROTATE.ask(host=host)
 
     @operation
-    def revoke(self, host: str) -> Plan[None]:
+    def revoke(self, host: str) -> Steps[None]:
         """Revoke the keys and the token of a host, and end the session of its agent."""
         return _REVOKE.ask(host=host)

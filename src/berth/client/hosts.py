@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from berth.client.operations import Group, K, listing, operation
-from berth.client.requests import Json, Pages, Plan, Route, Value
+from berth.client.requests import Json, Pages, Route, Steps, Value
 
 
 class Inventory(Value, frozen=True):
@@ -195,7 +195,7 @@ class Hosts(Group[K]):
             page_size: the maximum number of hosts in one response, at least 1.
         """
 
-        def page(marker: object) -> Plan[tuple[tuple[Host, ...], object]]:
+        def page(marker: object) -> Steps[tuple[tuple[Host, ...], object]]:
             found = yield from _LIST.ask(query={"limit": page_size, "marker": marker})
             is_full = len(found.hosts) == page_size
             return found.hosts, found.hosts[-1].uuid if is_full else None
@@ -207,12 +207,12 @@ class Hosts(Group[K]):
         return Pages("hosts", page, marker_of)
 
     @operation
-    def get(self, name: str) -> Plan[Host]:
+    def get(self, name: str) -> Steps[Host]:
         """Return a host by its name or uuid."""
         return _SHOW.ask(name=name)
 
     @operation
-    def set_ratios(self, name: str, ratios: Mapping[str, float]) -> Plan[Host]:
+    def set_ratios(self, name: str, ratios: Mapping[str, float]) -> Steps[Host]:
         """Set allocation ratios of a host while it runs, and return the host.
 
         Args:
@@ -222,11 +222,11 @@ class Hosts(Group[K]):
         return _RATIOS.ask(body={"ratios": dict(ratios)}, name=name)
 
     @operation
-    def plan_write_off(self, name: str) -> Plan[WriteOff]:
+    def plan_write_off(self, name: str) -> Steps[WriteOff]:
         """Return what a write-off of a host that never comes back would end and free."""
         return _PLAN_WRITE_OFF.ask(name=name)
 
     @operation
-    def write_off(self, name: str) -> Plan[WriteOff]:
+    def write_off(self, name: str) -> Steps[WriteOff]:
         """Write a host off: end its moves with leftovers, and free what they hold."""
         return _WRITE_OFF.ask(name=name)

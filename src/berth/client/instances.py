@@ -7,7 +7,7 @@ from msgspec import field
 
 from berth.client.decisions import Assignment
 from berth.client.operations import Group, K, operation
-from berth.client.requests import FORCE_HEADER, Plan, Route, Value, wait_until
+from berth.client.requests import FORCE_HEADER, Route, Steps, Value, wait_until
 
 
 class Flavor(Value, frozen=True):
@@ -136,19 +136,19 @@ class Instances(Group[K]):
     """Records of servers. To create, list and change servers, use OpenStack's SDK."""
 
     @operation
-    def get(self, instance_uuid: str) -> Plan[Instance]:
+    def get(self, instance_uuid: str) -> Steps[Instance]:
         """Return the record of a server, even of a deleted one."""
         return _SHOW.ask(instance_uuid=instance_uuid)
 
     @operation
-    def zone(self, instance_uuid: str) -> Plan[BoundZone]:
+    def zone(self, instance_uuid: str) -> Steps[BoundZone]:
         """Return the availability zone that moves of a server obey; for administrators."""
         return _ZONE.ask(instance_uuid=instance_uuid)
 
     @operation
     def bind_zone(
         self, instance_uuid: str, availability_zone: str | None, *, force: bool = False
-    ) -> Plan[BoundZone]:
+    ) -> Steps[BoundZone]:
         """Bind a server to an availability zone, or to none; for administrators.
 
         Args:
@@ -161,7 +161,7 @@ class Instances(Group[K]):
         return _BIND.ask(body=body, headers=headers, instance_uuid=instance_uuid)
 
     @operation
-    def wait(self, instance_uuid: str, *, timeout_s: float, poll_s: float = 0.5) -> Plan[Instance]:
+    def wait(self, instance_uuid: str, *, timeout_s: float, poll_s: float = 0.5) -> Steps[Instance]:
         """Wait until a server has no task in progress, and return its record.
 
         The `status` tells whether the last operation succeeded, and `fault` why it did not.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from berth.client.operations import Group, K, operation
-from berth.client.requests import Plan, Route, Value, wait_until
+from berth.client.requests import Route, Steps, Value, wait_until
 
 RUNNING: Final = "running"
 DRAINED: Final = "drained"
@@ -104,20 +104,20 @@ class Maintenance(Group[K]):
     """Hosts in maintenance, for administrators."""
 
     @operation
-    def list(self) -> Plan[tuple[HostMaintenance, ...]]:
+    def list(self) -> Steps[tuple[HostMaintenance, ...]]:
         """Return the maintenance of every host that has one, ordered by host."""
         found = yield from _LIST.ask()
         return found.maintenances
 
     @operation
-    def get(self, host: str) -> Plan[HostMaintenance]:
+    def get(self, host: str) -> Steps[HostMaintenance]:
         """Return the maintenance of a host with the progress of its drain."""
         return _SHOW.ask(name=host)
 
     @operation
     def begin(
         self, host: str, *, until_s: float | None = None, reason: str | None = None
-    ) -> Plan[HostMaintenance]:
+    ) -> Steps[HostMaintenance]:
         """Keep a host disabled; its servers stay.
 
         Args:
@@ -128,7 +128,7 @@ class Maintenance(Group[K]):
         return _BEGIN.ask(body={"until_s": until_s, "reason": reason}, name=host)
 
     @operation
-    def end(self, host: str) -> Plan[None]:
+    def end(self, host: str) -> Steps[None]:
         """Enable a host again, and end its maintenance and its drain."""
         return _END.ask(name=host)
 
@@ -139,7 +139,7 @@ class Drains(Group[K]):
     @operation
     def plan(
         self, host: str, *, migrate: str = "live", moves_locked: bool = False
-    ) -> Plan[DrainPlan]:
+    ) -> Steps[DrainPlan]:
         """Return what a drain would do now with each server on a host; nothing changes.
 
         Args:
@@ -159,7 +159,7 @@ class Drains(Group[K]):
         deadline_s: float | None = None,
         moves_locked: bool = False,
         reason: str | None = None,
-    ) -> Plan[HostMaintenance]:
+    ) -> Steps[HostMaintenance]:
         """Disable a host and have its servers moved; a stopped or ended drain continues.
 
         Args:
@@ -180,12 +180,12 @@ class Drains(Group[K]):
         return _DRAIN.ask(body=body, name=host)
 
     @operation
-    def stop(self, host: str) -> Plan[HostMaintenance]:
+    def stop(self, host: str) -> Steps[HostMaintenance]:
         """Stop a drain: moves in progress end, no further ones begin, the host stays disabled."""
         return _STOP.ask(name=host)
 
     @operation
-    def wait(self, host: str, *, timeout_s: float, poll_s: float = 1.0) -> Plan[HostMaintenance]:
+    def wait(self, host: str, *, timeout_s: float, poll_s: float = 1.0) -> Steps[HostMaintenance]:
         """Wait until no move of a drain is in progress and none will begin.
 
         The `state` of its drain tells whether the host is empty: `drained`.

@@ -1,7 +1,7 @@
-"""Turns methods that return plans into methods of both clients.
+"""Turns methods that return steps into methods of both clients.
 
-A group of operations, such as `Hosts`, is written once. Its methods return plans; the decorators
-below make them calls that carry out the plan. On a group of the blocking client a call returns the
+A group of operations, such as `Hosts`, is written once. Its methods return steps; the decorators
+below make them calls that carry out the steps. On a group of the blocking client a call returns the
 result, on one of the asynchronous client it returns a coroutine, and type checkers know which.
 """
 
@@ -11,7 +11,7 @@ from functools import update_wrapper
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
-from berth.client.requests import Json, Pages, Plan, Request
+from berth.client.requests import Json, Pages, Request, Steps
 from berth.client.senders import Awaiting, Blocking
 
 K = TypeVar("K", Blocking, Awaiting)
@@ -35,14 +35,14 @@ class Call(Generic[P, R]):
     """An operation of the blocking client.
 
     Args:
-        plan: returns the plan of the operation.
+        steps: returns the steps of the operation.
         sender: what carries it out.
     """
 
-    def __init__(self, plan: Callable[P, Plan[R]], sender: Blocking) -> None:
-        self._plan = plan
+    def __init__(self, steps: Callable[P, Steps[R]], sender: Blocking) -> None:
+        self._steps = steps
         self._sender = sender
-        update_wrapper(self, plan)
+        update_wrapper(self, steps)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Carry out the operation and return its result.
@@ -50,7 +50,7 @@ class Call(Generic[P, R]):
         Raises:
             ClientError: a request failed.
         """
-        return self._sender.drive(self._sender.exchange.carry_out(self._plan(*args, **kwargs)))
+        return self._sender.drive(self._sender.exchange.carry_out(self._steps(*args, **kwargs)))
 
     def document(self, *args: P.args, **kwargs: P.kwargs) -> Json:
         """Carry out the operation; return the last response as the JSON object that it is.
@@ -60,16 +60,16 @@ class Call(Generic[P, R]):
         Raises:
             ClientError: a request failed.
         """
-        return self._sender.drive(self._sender.exchange.document(self._plan(*args, **kwargs)))
+        return self._sender.drive(self._sender.exchange.document(self._steps(*args, **kwargs)))
 
 
 class AsyncCall(Generic[P, R]):
     """An operation of the asynchronous client; see `Call`."""
 
-    def __init__(self, plan: Callable[P, Plan[R]], sender: Awaiting) -> None:
-        self._plan = plan
+    def __init__(self, steps: Callable[P, Steps[R]], sender: Awaiting) -> None:
+        self._steps = steps
         self._sender = sender
-        update_wrapper(self, plan)
+        update_wrapper(self, steps)
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Carry out the operation and return its result.
@@ -77,8 +77,8 @@ class AsyncCall(Generic[P, R]):
         Raises:
             ClientError: a request failed.
         """
-        plan = self._plan(*args, **kwargs)
-        return await self._sender.drive(self._sender.exchange.carry_out(plan))
+        steps = self._steps(*args, **kwargs)
+        return await self._sender.drive(self._sender.exchange.carry_out(steps))
 
     async def document(self, *args: P.args, **kwargs: P.kwargs) -> Json:
         """Carry out the operation; return the last response as the JSON object that it is.
@@ -88,8 +88,8 @@ class AsyncCall(Generic[P, R]):
         Raises:
             ClientError: a request failed.
         """
-        plan = self._plan(*args, **kwargs)
-        return await self._sender.drive(self._sender.exchange.document(plan))
+        steps = self._steps(*args, **kwargs)
+        return await self._sender.drive(self._sender.exchange.document(steps))
 
 
 class Listing(Generic[P, T]):
@@ -114,8 +114,8 @@ class Listing(Generic[P, T]):
         pages: Pages[T] = self._pages(*args, **kwargs)
         marker: object = None
         while True:
-            acts = self._sender.exchange.carry_out(pages.page(marker))
-            items, marker = self._sender.drive(acts)
+            effects = self._sender.exchange.carry_out(pages.page(marker))
+            items, marker = self._sender.drive(effects)
             yield from items
             if marker is None:
                 return
@@ -153,8 +153,8 @@ class AsyncListing(Generic[P, T]):
         pages: Pages[T] = self._pages(*args, **kwargs)
         marker: object = None
         while True:
-            acts = self._sender.exchange.carry_out(pages.page(marker))
-            items, marker = await self._sender.drive(acts)
+            effects = self._sender.exchange.carry_out(pages.page(marker))
+            items, marker = await self._sender.drive(effects)
             for item in items:
                 yield item
             if marker is None:
@@ -178,11 +178,11 @@ class AsyncListing(Generic[P, T]):
 
 
 class operation(Generic[P, R]):  # noqa: N801 - a decorator, like `property`
-    """Makes an operation of a method that returns a plan."""
+    """Makes an operation of a method that returns steps."""
 
-    def __init__(self, plan: Callable[Concatenate[Any, P], Plan[R]]) -> None:
-        self._plan = plan
-        self.__doc__ = plan.__doc__
+    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[R]]) -> None:
+        self._steps = steps
+        self.__doc__ = steps.__doc__
 
     @overload
     def __get__(self, group: None, owner: object) -> Self: ...
@@ -196,9 +196,9 @@ class operation(Generic[P, R]):  # noqa: N801 - a decorator, like `property`
         """Return the call of a group's client, or the decorator itself for a class."""
         if group is None:
             return self
-        plan = cast("Callable[P, Plan[R]]", MethodType(self._plan, group))
+        steps = cast("Callable[P, Steps[R]]", MethodType(self._steps, group))
         sender = group.sender
-        return Call(plan, sender) if isinstance(sender, Blocking) else AsyncCall(plan, sender)
+        return Call(steps, sender) if isinstance(sender, Blocking) else AsyncCall(steps, sender)
 
 
 class listing(Generic[P, T]):  # noqa: N801 - a decorator, like `property`

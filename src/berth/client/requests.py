@@ -1,7 +1,7 @@
-"""Requests as values: the routes of the API, and plans made of requests, pauses and time.
+"""Requests as values: the routes of the API, and steps: requests, pauses and looks at the clock.
 
-A plan is a generator that yields what is to be done and receives the result. It does no I/O, so
-one plan serves the blocking and the asynchronous client.
+The steps of an operation are a generator, which yields what is to be done and receives the result.
+It does no I/O, so it serves the blocking and the asynchronous client.
 """
 
 from collections.abc import Callable, Generator, Hashable, Mapping
@@ -62,20 +62,20 @@ class Now(msgspec.Struct, frozen=True):
 
 
 Step: TypeAlias = Request | Pause | Now
-Plan: TypeAlias = Generator[Step, Any, R]
+Steps: TypeAlias = Generator[Step, Any, R]
 """A generator of steps that returns the result. A request is answered with the body, as bytes."""
 
 
 class Pages(msgspec.Struct, Generic[T], frozen=True):
     """A list that is read page by page.
 
-    `page` is called with the marker of a page, None for the first one, and its plan returns the
+    `page` is called with the marker of a page, None for the first one, and its steps return the
     items and the marker of the next page, None for the last one. `name` is the name of the list in
     the response, and `marker_of` returns the marker from a response as the JSON object that it is.
     """
 
     name: str
-    page: "Callable[[object], Plan[tuple[tuple[T, ...], object]]]"
+    page: "Callable[[object], Steps[tuple[tuple[T, ...], object]]]"
     marker_of: Callable[[Json], object]
 
 
@@ -101,7 +101,7 @@ class Route(msgspec.Struct, Generic[A], frozen=True):
         body: Mapping[str, object] | None = None,
         headers: Mapping[str, str | None] = _NOTHING,
         **names: str,
-    ) -> Plan[A]:
+    ) -> Steps[A]:
         """Send the request, and return the response.
 
         Args:
@@ -217,23 +217,23 @@ def _decoder(kind: Hashable) -> msgspec.json.Decoder[Any]:
 
 
 def wait_until(
-    read: Callable[[], Plan[T]],
+    read: Callable[[], Steps[T]],
     is_over: Callable[[T], bool],
     *,
     timeout_s: float,
     poll_s: float,
     what: str,
-) -> Plan[T]:
+) -> Steps[T]:
     """Read a resource until a condition holds, and return it.
 
     The service may be unavailable meanwhile, for example while it restarts.
 
     Args:
-        read: returns the plan that reads the resource.
+        read: returns the steps that read the resource.
         is_over: the condition.
         timeout_s: the longest time to wait, in seconds.
         poll_s: the pause between two reads, in seconds.
-        what: what is waited for, for the error.
+        what: the subject of the error message, such as `the drain of h1`.
 
     Raises:
         DeadlineError: the condition did not hold in time.

@@ -9,7 +9,7 @@ from typing import TypeVar
 import httpx
 
 from berth.client.endpoint import AsyncTokenSource, TokenSource
-from berth.client.exchange import TOKEN_HEADER, Act, Acts, Exchange, Renew, Send
+from berth.client.exchange import TOKEN_HEADER, Effect, Effects, Exchange, Renew, Send
 from berth.client.requests import Pause, Request
 
 R = TypeVar("R")
@@ -20,7 +20,7 @@ class Blocking:
 
     Args:
         http: the HTTP client, configured with address and credentials.
-        exchange: what carries out plans.
+        exchange: turns steps into effects.
         renew: returns a new token; None if the credentials do not expire.
     """
 
@@ -46,8 +46,8 @@ class Blocking:
         finally:
             answer.close()
 
-    def drive(self, acts: Acts[R]) -> R:
-        """Return the result of acts that an exchange has made of a plan.
+    def drive(self, effects: Effects[R]) -> R:
+        """Perform effects and return their result.
 
         Raises:
             ClientError: a request failed.
@@ -56,26 +56,26 @@ class Blocking:
         failure: Exception | None = None
         while True:
             try:
-                act = acts.send(result) if failure is None else acts.throw(failure)
+                effect = effects.send(result) if failure is None else effects.throw(failure)
             except StopIteration as end:
                 found: R = end.value
                 return found
             result = failure = None
             try:
-                result = self._act(act)
+                result = self._perform(effect)
             except httpx.RequestError as error:
                 failure = error
 
-    def _act(self, act: Act) -> object:
-        match act:
+    def _perform(self, effect: Effect) -> object:
+        match effect:
             case Send():
-                answer = self.http.send(built(self.http, act), stream=act.is_stream)
+                answer = self.http.send(built(self.http, effect), stream=effect.is_stream)
                 # A streamed response has no body until it is read, and errors need the message.
-                if act.is_stream and not answer.is_success:
+                if effect.is_stream and not answer.is_success:
                     answer.read()
                 return answer
             case Pause():
-                time.sleep(act.seconds)
+                time.sleep(effect.seconds)
                 return None
             case Renew():
                 return self._renew() if self._renew is not None else None
@@ -86,7 +86,7 @@ class Awaiting:
 
     Args:
         http: the HTTP client, configured with address and credentials.
-        exchange: what carries out plans.
+        exchange: turns steps into effects.
         renew: returns a new token, or a coroutine that does; None if the credentials do not expire.
     """
 
@@ -112,8 +112,8 @@ class Awaiting:
         finally:
             await answer.aclose()
 
-    async def drive(self, acts: Acts[R]) -> R:
-        """Return the result of acts that an exchange has made of a plan.
+    async def drive(self, effects: Effects[R]) -> R:
+        """Perform effects and return their result.
 
         Raises:
             ClientError: a request failed.
@@ -122,40 +122,40 @@ class Awaiting:
         failure: Exception | None = None
         while True:
             try:
-                act = acts.send(result) if failure is None else acts.throw(failure)
+                effect = effects.send(result) if failure is None else effects.throw(failure)
             except StopIteration as end:
                 found: R = end.value
                 return found
             result = failure = None
             try:
-                result = await self._act(act)
+                result = await self._perform(effect)
             except httpx.RequestError as error:
                 failure = error
 
-    async def _act(self, act: Act) -> object:
-        match act:
+    async def _perform(self, effect: Effect) -> object:
+        match effect:
             case Send():
-                answer = await self.http.send(built(self.http, act), stream=act.is_stream)
-                if act.is_stream and not answer.is_success:
+                answer = await self.http.send(built(self.http, effect), stream=effect.is_stream)
+                if effect.is_stream and not answer.is_success:
                     await answer.aread()
                 return answer
             case Pause():
                 # Programs that use only the blocking client need not load asyncio.
                 import asyncio  # noqa: PLC0415
 
-                await asyncio.sleep(act.seconds)
+                await asyncio.sleep(effect.seconds)
                 return None
             case Renew():
                 token = self._renew() if self._renew is not None else None
                 return await token if isawaitable(token) else token
 
 
-def built(http: httpx.Client | httpx.AsyncClient, act: Send) -> httpx.Request:
+def built(http: httpx.Client | httpx.AsyncClient, effect: Send) -> httpx.Request:
     """Return the request of the HTTP library."""
-    request = act.request
+    request = effect.request
     headers = dict(request.headers)
-    if act.token is not None:
-        headers[TOKEN_HEADER] = act.token
+    if effect.token is not None:
+        headers[TOKEN_HEADER] = effect.token
     return http.build_request(
         request.method,
         f"{request.path}?{request.query}" if request.query else request.path,

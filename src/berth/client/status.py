@@ -1,10 +1,10 @@
-"""The service as it is: the status of a process, the policy in force, the state of the fleet."""
+"""The status of a process, the policy in force, and the state of the fleet."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from berth.client.operations import Group, K, operation, streaming
-from berth.client.requests import Plan, Request, Route, Value
+from berth.client.requests import Request, Route, Steps, Value
 
 
 class HostCounts(Value, frozen=True):
@@ -114,12 +114,12 @@ class Policy(Group[K]):
     """The policy of decisions, for administrators."""
 
     @operation
-    def get(self) -> Plan[PolicyInForce]:
+    def get(self) -> Steps[PolicyInForce]:
         """Return the policy in force."""
         return _SHOW.ask()
 
     @operation
-    def reload(self) -> Plan[PolicyReload]:
+    def reload(self) -> Steps[PolicyReload]:
         """Reload the policy file now.
 
         Raises:
@@ -132,7 +132,7 @@ class FleetState(Group[K]):
     """The state of the fleet, for administrators."""
 
     @operation
-    def get(self) -> Plan[State]:
+    def get(self) -> Steps[State]:
         """Return the state; that of a large fleet has hundreds of megabytes, see `stream`."""
         return _STATE.ask()
 

@@ -287,6 +287,41 @@ def test_a_wait_ends_at_its_deadline() -> None:
         client(script).drains.wait("h1", timeout_s=0.05)
 
 
+def maintenance(state: str, moving: int) -> httpx.Response:
+    """Return the maintenance of a host with a drain."""
+    drain = {
+        "state": state,
+        "message": "",
+        "migrate": "live",
+        "parallel": 1,
+        "deadline_s": None,
+        "moves_locked": False,
+        "started_at_s": 1.0,
+        "ended_at_s": None,
+        "counts": {"moving": moving},
+        "servers": [],
+    }
+    found = {"host": "h1", "reason": "", "until_s": None, "started_at_s": 1.0, "is_ending": False}
+    return httpx.Response(200, json=found | {"drain": drain})
+
+
+async def test_a_wait_polls_until_the_end() -> None:
+    """A stopped drain whose moves are in progress is not over, nor is one that cannot be read."""
+    course = (
+        maintenance("running", 1),
+        httpx.Response(502),
+        maintenance("stopped", 1),
+        maintenance("stopped", 0),
+    )
+    script = Script(*course)
+    found = client(script, retries=NO_RETRIES).drains.wait("h1", timeout_s=10, poll_s=0.001)
+    assert found.drain is not None
+    assert (found.drain.state, len(script.asked)) == ("stopped", 4)
+    transport = httpx.MockTransport(Script(*course))
+    async with AsyncClient(URL, transport=transport, retries=NO_RETRIES) as berth:
+        assert await berth.drains.wait("h1", timeout_s=10, poll_s=0.001) == found
+
+
 def test_an_operation_without_a_method_is_requested_by_its_path() -> None:
     """Its query, body and headers are sent, and the JSON object is returned."""
     script = Script(httpx.Response(200, json={"flavors": []}))
