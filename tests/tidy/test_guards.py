@@ -10,10 +10,12 @@ SERVICES = "src/berth/services"
 GUARD = "provider_guard"
 OF_OTHER_NOUNS = {
     "hosts.set_service": "puts a service",
+    "import_units.removal_units": "puts a server that is deleted",
     "registration._is_stored": "compares a write with what is stored",
     "resource_names.ensure_trait": "puts a trait",
 }
 GUARDED_ELSEWHERE = {
+    "import_units._put": "import_units.tree_units, the only caller with providers, guards them",
     "provider_trees.retire": "registration.tree_writes, its only caller, guards all that is gone",
 }
 

@@ -65,6 +65,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "ledger": LazyCommand("serving:ledger", "Manage the ledger's schema.", _RUN),
     "db": LazyCommand("serving:db", "Upgrade the ledger.", _RUN),
     "log": LazyCommand("log:log", "Show all log lines of one request.", _RUN),
+    "import": LazyCommand("nova_import:import_", "Take over what Nova knows, and verify it.", _RUN),
     "user": LazyCommand("users:users", "Manage users with passwords.", _RUN),
     "token-keys": LazyCommand("users:token_keys", "Manage the keys that seal tokens.", _RUN),
     "bus-keys": LazyCommand(

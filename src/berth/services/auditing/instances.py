@@ -9,6 +9,7 @@ from berth.domain.compute.instance import Instance, Task
 from berth.domain.compute.lifecycle import EVACUATE, HOST_TASKS
 from berth.domain.compute.migration import Migration, Place, Stage
 from berth.domain.compute.needs import needs_of, with_hardware
+from berth.domain.compute.observed import is_observed
 from berth.domain.errors import InvalidInputError
 from berth.domain.hardware.assignment import allocations_by_provider
 from berth.domain.ledger.discrepancy import Discrepancy, DiscrepancyCode, Repair
@@ -54,6 +55,8 @@ def suspect_instance(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Di
 def suspect_shelved(snapshot: AuditSnapshot, instance: Instance) -> Iterator[Discrepancy]:
     """Yield the suspicion about a shelved instance without a host, if there is one."""
     since_s = instance.updated_at_s
+    if is_observed(instance):
+        return  # the other cloud has its disks
     if instance.disks is None and snapshot.is_older(since_s, snapshot.ages.grace_s):
         yield Discrepancy(
             code=DiscrepancyCode.DISKS_UNKNOWN,

@@ -23,6 +23,7 @@ from berth.services.fleet.allocation_ratios import AllocationRatios
 from berth.services.fleet.report_checks import (
     NODES_MAX,
     check_node,
+    check_not_imported,
     check_provider_is_free,
     check_report,
     check_uuid,
@@ -169,6 +170,7 @@ class Registration:
             name, uuid = report.host.name, report.host.uuid
             host = known.hosts.get(uuid)
             check_uuid(report, host)
+            check_not_imported(name, host or self._named(name))
             if host is None:
                 check_provider_is_free(report, known.stored.by_uuid.get(uuid))
                 new[name] += 1
@@ -177,6 +179,12 @@ class Registration:
                         f"cannot register another node of host {name}: it has {NODES_MAX} already; "
                         "remove the host to start anew"
                     )
+
+    def _named(self, name: str) -> Host | None:
+        """Return a registered host with a name; of several nodes, any."""
+        hosts = self._replica.hosts
+        row = next(iter(hosts.host_names.of_name(name)), None)
+        return None if row is None else hosts.host(row)
 
     def _plan(self, known: KnownFleet, new: set[str]) -> list[tuple[HostReport, Unit]]:
         """Return each report with the writes that it requires; none if nothing has changed."""

@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from berth.domain.compute.host import Host, Service
 from berth.domain.compute.host_identity import HostIdentity
+from berth.domain.compute.observed import observer_of
 from berth.domain.errors import ConflictError, InvalidInputError
 from berth.domain.inventory.provider import Provider
 from berth.domain.inventory.resources import check_name
@@ -70,6 +71,28 @@ def check_uuid(report: HostReport, known: Host | None) -> None:
         raise ConflictError(
             f"cannot register host {name}: the UUID {uuid} in its report belongs to another host; "
             "remove that host first if this is the same machine under a new name"
+        )
+
+
+def check_not_imported(name: str, known: Host | None) -> None:
+    """Reject an agent under the name of a host that was imported from another cloud.
+
+    The servers there are that cloud's. An agent would take their guests for orphans, or start
+    guests of the same servers.
+
+    Args:
+        name: the name of the host in the report.
+        known: a registered host with that name, or None if there is none.
+
+    Raises:
+        ConflictError: the host was imported.
+    """
+    cloud = None if known is None else observer_of(known)
+    if cloud is not None:
+        raise ConflictError(
+            f"cannot register host {name}: it was imported from {cloud}, which runs its servers; "
+            f"empty the host and delete its compute service there, then run `berth import {cloud} "
+            "--prune`"
         )
 
 

@@ -7,6 +7,7 @@ from berth.domain.compute import lifecycle
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.lifecycle import Transition
 from berth.domain.compute.maintenance import Drain, DrainMode
+from berth.domain.compute.observed import observer_of
 from berth.domain.compute.request import Operation
 from berth.services.requests.permissions import LOCKED
 
@@ -52,6 +53,8 @@ _REASONS: Final[Mapping[Status, str]] = {
 
 def method_of(instance: Instance, drain: Drain) -> Method | Hindrance:
     """Return the method for a server on the drained host, or why it cannot be moved now."""
+    if (cloud := observer_of(instance)) is not None:
+        return Hindrance(f"is run by {cloud}; migrate it there, then import again")
     if instance.task is not None:
         return Hindrance(f"its task {instance.task} is in progress", passes=True)
     if LOCKED in instance.extra and not drain.moves_locked:

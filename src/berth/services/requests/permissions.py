@@ -9,6 +9,7 @@ from berth.domain.compute.flavor import Flavor, Image
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.instance_action import Caller
 from berth.domain.compute.lifecycle import Transition
+from berth.domain.compute.observed import check_not_observed
 from berth.domain.errors import (
     ConflictError,
     InstanceLockedError,
@@ -38,11 +39,13 @@ def vm_state(status: Status) -> str:
 
 
 def check_lock(instance: Instance, caller: Caller) -> None:
-    """Reject callers other than administrators while an instance is locked.
+    """Reject changes of observed instances, and of locked ones by others than administrators.
 
     Raises:
+        ObservedServerError: another cloud runs the instance.
         InstanceLockedError: the instance is locked, and the caller is not an administrator.
     """
+    check_not_observed(instance)
     if LOCKED in instance.extra and not caller.is_admin:
         raise InstanceLockedError(instance.uuid)
 
@@ -82,10 +85,12 @@ def check_state(
         any_task: whether the action may interrupt any task other than a delete.
 
     Raises:
+        ObservedServerError: another cloud runs the instance.
         InstanceLockedError: the instance is locked, and the caller is not an administrator.
         InstanceStateError: the status or the task of the instance does not allow the action.
         ConflictError: the instance has no host, whose agent would have to carry out the action.
     """
+    check_not_observed(instance)
     if step not in lifecycle.IGNORING_LOCKS:
         check_lock(instance, caller)
     if instance.status not in step.begins:

@@ -10,6 +10,7 @@ from berth.domain.compute.host import Service
 from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.instance_action import Caller
 from berth.domain.compute.migration import Migration
+from berth.domain.compute.observed import check_not_observed
 from berth.domain.compute.quota import QuotaExceededError
 from berth.domain.compute.request import (
     COUNT_MAX,
@@ -226,8 +227,8 @@ class Instances:
 
         Raises:
             NotFoundError: there is no such instance, or it is already deleted.
-            ConflictError: the instance keeps changing, or this version of Berth does not know its
-                move.
+            ConflictError: the instance keeps changing, another cloud runs it, or this version of
+                Berth does not know its move.
             UnavailableError: the ledger cannot be reached.
         """
         for _ in range(_DELETE_TRIES):
@@ -236,6 +237,7 @@ class Instances:
                 raise NotFoundError("instance", uuid)
             if not may_delete(instance):
                 return False
+            check_not_observed(instance)
             host = instance.host
             is_local = host is None or await self._is_down(host, service_down_time_s)
             if instance.task is Task.DELETING and (host is None or not is_local):
@@ -252,9 +254,11 @@ class Instances:
         """Store an instance with changed attributes.
 
         Raises:
-            ConflictError: the stored instance has changed since it was read.
+            ConflictError: the stored instance has changed since it was read, or another cloud runs
+                it.
             UnavailableError: the ledger cannot be reached.
         """
+        check_not_observed(instance)
         now_s = self._clock.now_s()
         (outcome,) = await self._ledger.commit([(Put(replace(instance, updated_at_s=now_s)),)])
         if not isinstance(outcome, Committed):

@@ -13,6 +13,7 @@ from berth.domain.compute.instance import Instance, Status, Task
 from berth.domain.compute.instance_action import Action, Caller
 from berth.domain.compute.lifecycle import Transition
 from berth.domain.compute.migration import Migration, Stage
+from berth.domain.compute.observed import check_not_observed
 from berth.domain.compute.request import Operation
 from berth.domain.compute.rescue import with_rescue_image
 from berth.domain.compute.server_image import ServerImage, of_instance, with_image_in_progress
@@ -75,8 +76,8 @@ class Operations:
 
     Methods that return an instance return its record from before the operation, and raise the
     errors of `begin` in addition to their own. All others raise NotFoundError for an unknown
-    instance, ConflictError if the instance keeps changing, and UnavailableError if the ledger
-    cannot be reached.
+    instance, ConflictError if the instance keeps changing or another cloud runs it, and
+    UnavailableError if the ledger cannot be reached.
 
     Args:
         ledger: records the tasks.
@@ -536,16 +537,12 @@ class Operations:
 
         await self._at_once(uuid, "bindZone", caller, bind)
 
-    async def _at_once(
-        self,
-        uuid: str,
-        name: str,
-        caller: Caller,
-        change: _Change,
-    ) -> None:
+    async def _at_once(self, uuid: str, name: str, caller: Caller, change: _Change) -> None:
         """Commit a change that needs no agent, with its action; without writes, commit nothing."""
         for _ in range(_TRIES):
-            writes = await change(await self._get(uuid))
+            instance = await self._get(uuid)
+            check_not_observed(instance)
+            writes = await change(instance)
             if not writes:
                 return
             now_s = self._clock.now_s()

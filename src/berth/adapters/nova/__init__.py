@@ -1,0 +1,1 @@
+"""Readers of a Nova cloud: through its API and Placement's, or from their databases."""

@@ -1,0 +1,1 @@
+"""Imports what another cloud knows into the ledger."""
