@@ -25,7 +25,24 @@ class Session:
 
 
 class GlobalOption(click.Option):
-    """An option that may also precede the name of the command: `berth --json server list`."""
+    """An option that may also precede the name of the command: `berth --json server list`.
+
+    Args:
+        names: as for `click.Option`.
+        variable: the environment variable with the same meaning, for the documentation. The option
+            does not read it, since sources of other precedence lie between the two.
+        settings: further arguments of `click.Option`.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        variable: str | None = None,
+        **settings: Any,  # noqa: ANN401 - click checks its own
+    ) -> None:
+        super().__init__(names, **settings)
+        self.variable = variable
 
 
 class OneOf(click.Choice[str]):
@@ -45,13 +62,21 @@ GLOBAL_FLAGS: Final = {
 """Options without a value that hold for every command, with their help."""
 
 CONNECTION_OPTIONS: Final = {
-    "--url": "URL of the Berth API; http://127.0.0.1:8774 by default.",
-    "--user": "User, for services that require a password.",
-    "--password": "Password; prompted for if needed.",
-    "--token": "Token to send as X-Auth-Token.",
-    "--ca-file": "File of CA certificates for https, which replace the system's.",
+    "--url": ("BERTH_URL", "URL of the Berth API; http://127.0.0.1:8774 by default."),
+    "--user": ("BERTH_USER", "User, for services that require a password."),
+    "--password": ("BERTH_PASSWORD", "Password; prompted for if needed."),
+    "--token": ("BERTH_TOKEN", "Token to send as X-Auth-Token."),
+    "--ca-file": (
+        "BERTH_CA_FILE",
+        "File of CA certificates for https, which replace the system's.",
+    ),
+    "--context": ("BERTH_CONTEXT", "Context to use; see `berth context`."),
+    "--os-cloud": ("OS_CLOUD", "Cloud of clouds.yaml to use."),
 }
-"""Options of every command that uses a running Berth, with their help. All take a text."""
+"""Options of every command that uses a running Berth, with their variables and help.
+
+All take a text.
+"""
 
 
 class BerthCommand(click.Command):
@@ -133,12 +158,11 @@ def berth_group(name: str, **settings: Any) -> Callable[[Callable[..., Any]], Be
 def connection_options(function: F) -> F:
     """Add the options of `CONNECTION_OPTIONS` to a command.
 
-    The variables are BERTH_URL and so on.
+    They have no default and no variable: `berth.cli.access` knows all sources of their values.
     """
     # Decorators apply from the bottom up, so the last option is added first.
-    for name, text in reversed(CONNECTION_OPTIONS.items()):
-        variable = f"BERTH_{name[2:].replace('-', '_').upper()}"
-        function = click.option(name, cls=GlobalOption, envvar=variable, help=text)(function)
+    for name, (variable, text) in reversed(CONNECTION_OPTIONS.items()):
+        function = click.option(name, cls=GlobalOption, variable=variable, help=text)(function)
     return function
 
 
@@ -151,7 +175,7 @@ def _group_options(*, hidden: bool) -> Sequence[click.Option]:
     ]
     return flags + [
         click.Option([name], hidden=hidden, expose_value=False, callback=_note, help=text)
-        for name, text in CONNECTION_OPTIONS.items()
+        for name, (_, text) in CONNECTION_OPTIONS.items()
     ]
 
 

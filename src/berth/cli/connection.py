@@ -1,17 +1,17 @@
 """The connection to a running Berth, whose errors are command errors."""
 
-import ssl
-import sys
+import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from urllib.parse import quote
 
-import click
 import httpx
 
-from berth.cli.command import connection_options
+from berth.cli.access.access import access_of
+from berth.cli.access.login import Login, log_in
+from berth.cli.command import CONNECTION_OPTIONS, connection_options
 from berth.cli.failures import CommandError, ExitCode
 from berth.client import (
     NO_RETRIES,
@@ -24,7 +24,6 @@ from berth.client import (
     UnavailableError,
     UnreadableAnswerError,
 )
-from berth.domain.url_redaction import redact_url
 
 Json = dict[str, Any]
 """A JSON object as the API sent it."""
@@ -35,7 +34,6 @@ R = TypeVar("R")
 # The newest compute microversion whose responses the commands are written for. A fixed version
 # keeps the output stable when the service is upgraded.
 _VERSION = "compute 2.96"
-_DEFAULT_URL = "http://127.0.0.1:8774"
 
 # Exit codes by kind of error; others are FAILED. Scripts retry on UNREACHABLE, so it includes the
 # gateway errors of a proxy in front of a restarting Berth.
@@ -47,8 +45,11 @@ _CODES: Mapping[type[ClientError], ExitCode] = {
 # The word in all messages that refuse an operation because of the role of the caller.
 _ROLE = "administrator"
 _TRY_AGAIN = "try again"
-_START = "start Berth with `berth up`, or set another address with --url or BERTH_URL"
-_SIGN_IN = "sign in with --user and --password, or BERTH_USER and BERTH_PASSWORD"
+_START = "start Berth with `berth up`, or set another address with --url, BERTH_URL or a context"
+_SIGN_IN = (
+    "sign in with --user and --password, BERTH_USER and BERTH_PASSWORD, or a context "
+    "(`berth context add`)"
+)
 
 
 class ApiConnection:
@@ -214,80 +215,29 @@ def connected(
     """Add the connection options to a command and pass it a connection as its first argument.
 
     Raises:
-        CommandError: the URL is invalid, or no password is given.
+        CommandError: the URL is invalid, a context or cloud cannot be used, no password is given,
+            or the sign-in fails.
     """
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        url, user, password, token = (
-            cast("str | None", kwargs.pop(name)) for name in ("url", "user", "password", "token")
-        )
-        context = _tls_context(cast("str | None", kwargs.pop("ca_file")))
-        with (
-            _client(url or _DEFAULT_URL, user, password, token, context) as berth,
-            command_errors(),
-        ):
+        login = log_in(access_of(popped_options(kwargs), os.environ))
+        with _client(login) as berth, command_errors():
             return command(ApiConnection(berth), *args, **kwargs)
 
     return connection_options(cast("Callable[..., R]", run))
 
 
-def _tls_context(ca_file: str | None) -> ssl.SSLContext | None:
-    """Return the TLS context with the certificates of a file, or None to use the system's."""
-    if ca_file is None:
-        return None
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except OSError as error:
-        reason = (
-            f"--ca-file {ca_file!r} cannot be used ({error.strerror or error}); name a PEM file"
-        )
-        raise CommandError(reason, ExitCode.USAGE) from error
+def popped_options(values: dict[str, Any]) -> dict[str, str | None]:
+    """Remove the values of `connection_options` from the parameters of a command; return them."""
+    names = [name[2:].replace("-", "_") for name in CONNECTION_OPTIONS]
+    return {name: values.pop(name) for name in names}
 
 
-def _client(
-    url: str,
-    user: str | None,
-    password: str | None,
-    token: str | None,
-    context: ssl.SSLContext | None,
-) -> Client:
-    check_url(url)
+def _client(login: Login) -> Client:
     headers = {"OpenStack-API-Version": _VERSION}
-    if token:
-        headers["X-Auth-Token"] = token
-    auth = None
-    if user:
-        auth = user, _ask_password(user) if password is None else password
+    if login.token:
+        headers["X-Auth-Token"] = login.token
+    auth = (login.user, login.password) if login.user else None
     # Repetitions would delay the report that the service is away by seconds.
-    return Client(url, auth=auth, headers=headers, tls=context, retries=NO_RETRIES)
-
-
-def check_url(url: str) -> httpx.URL:
-    """Return the parsed URL of `--url`.
-
-    Raises:
-        CommandError: the URL is not an HTTP URL with a host. The error shows no password.
-    """
-    try:
-        parsed = httpx.URL(url)
-    except httpx.InvalidURL:
-        parsed = httpx.URL("")
-    if parsed.scheme not in ("http", "https") or not parsed.host:
-        # The original error is dropped, because it may quote a part of the password as the port.
-        raise CommandError(
-            f"--url {redact_url(url)[:80]!r} must be an HTTP URL with a host, such as "
-            "http://127.0.0.1:8774",
-            ExitCode.USAGE,
-        )
-    return parsed
-
-
-def _ask_password(user: str) -> str:
-    # Without a terminal, a script would hang at the prompt. The prompt goes to standard error, so
-    # that redirected output contains only the result.
-    if not sys.stdin.isatty():
-        raise CommandError(
-            f"no password for {user}; give --password or BERTH_PASSWORD", ExitCode.USAGE
-        )
-    return click.prompt(f"Password of {user}", hide_input=True, err=True, type=str)
+    return Client(login.url, auth=auth, headers=headers, tls=login.tls, retries=NO_RETRIES)

@@ -35,6 +35,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "capacity": LazyCommand(
         "capacity:capacity", "Count how many more instances of a flavor would fit.", _CLOUD
     ),
+    "context": LazyCommand(
+        "contexts:contexts", "Name addresses and accounts, and choose one.", _CLOUD
+    ),
     "candidates": LazyCommand("candidates:candidates", "Explain allocation candidates.", _CLOUD),
     "audit": LazyCommand(
         "audit:audit",

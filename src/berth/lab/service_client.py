@@ -1,6 +1,7 @@
 """The HTTP client with which replays use a running Berth, through the public API alone."""
 
 import asyncio
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -32,11 +33,16 @@ class ServiceError(BerthError):
 
 @dataclass(frozen=True, slots=True)
 class ServiceConnection:
-    """The service's URL, and the account that its authentication mode `http_basic` requires."""
+    """The service's URL, and the account or the token that its authentication mode requires.
+
+    `tls` says how certificates are verified; None by the system's authorities.
+    """
 
     url: str
     user: str | None = None
     password: str | None = None
+    token: str | None = None
+    tls: ssl.SSLContext | None = None
 
 
 class ServiceClient:
@@ -61,7 +67,9 @@ class ServiceClient:
             base_url=connection.url,
             auth=auth,
             timeout=httpx.Timeout(60.0),
-            headers={"OpenStack-API-Version": _VERSION},
+            headers={"OpenStack-API-Version": _VERSION}
+            | ({"X-Auth-Token": connection.token} if connection.token else {}),
+            verify=connection.tls or True,
             limits=httpx.Limits(max_connections=connections_max),
             trust_env=False,  # a proxy from the environment would distort the measured times
         )

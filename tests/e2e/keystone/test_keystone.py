@@ -1,5 +1,6 @@
 """Berth and a real Keystone: OpenStack's clients, rights, revocation and outages."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from tests.e2e.keystone.rig import (
     running_keystone,
     wait_past_the_cache,
 )
+from tests.forks import run_berth
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -72,6 +74,20 @@ def test_clients_need_only_the_url_of_keystone(cloud: Cloud) -> None:
         refused = programs.call("openstack hypervisor list", alice)
         assert refused.code != 0
         assert "Only administrators" in refused.err
+
+
+def test_the_berth_command_signs_in_at_keystone(cloud: Cloud) -> None:
+    """It needs only the variables of OpenStack's clients, and says why Keystone refuses."""
+    done = run_berth("host", "list", "--json", environment=cloud.environment("admin", "admin"))
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["hosts"]) == 2
+    alice = cloud.environment("alice", "web")
+    done = run_berth("host", "list", environment=alice)
+    assert done.returncode == 1
+    assert "administrators" in done.stderr
+    done = run_berth("host", "list", environment={**alice, "OS_PASSWORD": "wrong"})
+    assert done.returncode == 1
+    assert "HTTP 401" in done.stderr
 
 
 def test_roles_and_projects_are_those_of_keystone(cloud: Cloud) -> None:

@@ -1,7 +1,9 @@
 """A simulated cloud for the client, and a runner of commands in this process."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
@@ -25,11 +27,12 @@ OpenTerminal = Callable[..., PseudoTerminal]
 
 
 @pytest.fixture(autouse=True)
-def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give tables enough width, and remove the variables that the developer's shell may set."""
+def _wide(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Give tables enough width, and hide the variables and contexts of the developer."""
     monkeypatch.setenv("COLUMNS", "240")
-    for name in ("BERTH_URL", "BERTH_USER", "BERTH_PASSWORD", "BERTH_TOKEN", "BERTH_CA_FILE"):
-        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith(("BERTH_", "OS_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
 @pytest.fixture

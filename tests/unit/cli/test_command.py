@@ -80,6 +80,13 @@ def test_an_option_that_a_command_does_not_take_is_refused() -> None:
             assert f"berth {' '.join(path)} does not take {name}" in error.value.format_message()
 
 
+def test_every_command_for_a_running_berth_takes_all_connection_options() -> None:
+    """No command takes only some of them."""
+    for path, command in LEAVES:
+        some = set(CONNECTION_OPTIONS) & set(taken(command))
+        assert some in (set(), set(CONNECTION_OPTIONS)), path
+
+
 def test_the_words_after_the_command_count(run: Run, cloud: Cloud) -> None:
     """An option after the command overrides the same option before it."""
     run("--url", "http://before:1", "server", "--json", "list", "--url", "http://after:2")

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from berth.cli.command import connection_options
+from berth.cli.command import GlobalOption, connection_options
 from berth.cli.main import berth
 
 _HEAD: Final = """\
@@ -102,6 +102,8 @@ def _row(option: click.Option, context: click.Context) -> str:
     names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
     value = "" if option.is_flag else f" {_value_of(option, context)}"
     variables = [option.envvar] if isinstance(option.envvar, str) else option.envvar or ()
+    if isinstance(option, GlobalOption) and option.variable is not None:
+        variables = [option.variable]
     meaning = _BLANKS.sub(" ", option.help or "").strip()
     if option.required:
         meaning = f"{meaning} Required.".strip()

@@ -2,12 +2,13 @@
 
 import asyncio
 import math
+import os
 import sys
 from pathlib import Path
 
 import click
 
-from berth.cli.command import GlobalOption, OneOf, berth_command
+from berth.cli.command import OneOf, berth_command, connection_options
 from berth.cli.failures import ExitCode
 from berth.cli.output import json_option
 
@@ -44,15 +45,6 @@ def _read_shape(_: click.Context, __: click.Parameter, text: str) -> tuple[int, 
 
 
 @berth_command("replay")
-@click.option(
-    "--url",
-    cls=GlobalOption,
-    envvar="BERTH_URL",
-    default="http://127.0.0.1:8774",
-    show_default=True,
-)
-@click.option("--user", cls=GlobalOption, envvar="BERTH_USER", help="User, for http_basic.")
-@click.option("--password", cls=GlobalOption, envvar="BERTH_PASSWORD", help="Password of the user.")
 @_TRACE
 @_VARIANT
 @click.option("--workload", type=_FILE, help="JSON file of a workload, instead of a trace.")
@@ -60,11 +52,9 @@ def _read_shape(_: click.Context, __: click.Parameter, text: str) -> tuple[int, 
 @click.option("--key", default="replay", show_default=True, help="Prefix of idempotency keys.")
 @_LIMIT
 @json_option
+@connection_options
 def replay(
     *,
-    url: str,
-    user: str | None,
-    password: str | None,
     trace: Path | None,
     variant: str,
     workload: Path | None,
@@ -72,6 +62,7 @@ def replay(
     key: str,
     limit: int | None,
     as_json: bool,
+    **connection: str | None,
 ) -> None:
     """Replay a trace or a workload against a running Berth, and check every response.
 
@@ -81,17 +72,18 @@ def replay(
     # Wrong usage is reported before the imports, which take a second.
     if (trace is None) == (workload is None):
         raise click.UsageError("give exactly one of --trace and --workload")
-    from berth.cli.connection import check_url  # noqa: PLC0415 - keeps `berth --help` fast
+    from berth.cli.access.access import access_of  # noqa: PLC0415 - keeps `berth --help` fast
+    from berth.cli.access.login import log_in  # noqa: PLC0415 - as above
     from berth.cli.demo import demo_run  # noqa: PLC0415 - as above
     from berth.lab.service_client import ServiceConnection  # noqa: PLC0415 - as above
 
-    check_url(url)
+    login = log_in(access_of(connection, os.environ))
     from berth.lab.workload_replay import ReplayOptions  # noqa: PLC0415 - as above
 
     options = ReplayOptions(concurrency=concurrency, key=key, limit=limit)
     what = demo_run.read_workload(trace, variant, workload)
-    connection = ServiceConnection(url, user, password)
-    report = asyncio.run(demo_run.watched_replay(what, connection, options, as_json=as_json))
+    service = ServiceConnection(login.url, login.user, login.password, login.token, login.tls)
+    report = asyncio.run(demo_run.watched_replay(what, service, options, as_json=as_json))
     demo_run.print_report(report, as_json=as_json)
     sys.exit(ExitCode.OK if report.is_clean else ExitCode.FAILED)
 
