@@ -38,6 +38,17 @@ def print_json(value: object) -> None:
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
+def print_deleted(things: Iterable[Mapping[str, object]], *, as_json: bool) -> None:
+    """Print what a command has deleted as JSON, or nothing without `--json`.
+
+    Args:
+        things: what identifies each deleted thing: its id and name, for example.
+        as_json: whether `--json` was given.
+    """
+    if as_json:
+        print_json({"deleted": [dict(one) for one in things]})
+
+
 def plain(value: object) -> str:
     """Return the text of a table cell, with control characters replaced.
 

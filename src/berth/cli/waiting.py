@@ -173,6 +173,19 @@ def end_with_errors(outcomes: Sequence[Outcome]) -> None:
         end_with(ExitCode.FAILED)
 
 
+def outcome_documents(before: Sequence[Json], outcomes: Sequence[Outcome]) -> list[Json]:
+    """Return the servers at the end of a wait for `--json`; a failed one also has an `error`.
+
+    Args:
+        before: the servers before the wait; those that are gone are taken from here.
+        outcomes: their outcomes, in the same order.
+    """
+    return [
+        (outcome.server or server) | ({"error": str(outcome.error)} if outcome.error else {})
+        for server, outcome in zip(before, outcomes, strict=True)
+    ]
+
+
 def count_text(count: int) -> str:
     """Return a number of servers as text: `1 server`, `1,000 servers`."""
     return f"{count:,} server{'' if count == 1 else 's'}"

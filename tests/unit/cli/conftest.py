@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import httpx
@@ -50,6 +51,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Cloud:
     """Return a cloud that answers the requests of the client."""
+    # The client's annotations name the class that is replaced below, so it must be loaded before.
+    import_module("berth.client")
     made = Cloud()
     transport = httpx.MockTransport(made.answer)
 

@@ -6,7 +6,15 @@ from berth.cli.command import berth_group
 from berth.cli.commands.server_actions import FORCES
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
 from berth.cli.failures import CommandError, ExitCode
-from berth.cli.output import joined, json_option, print_fields, print_json, print_line, print_table
+from berth.cli.output import (
+    joined,
+    json_option,
+    print_deleted,
+    print_fields,
+    print_json,
+    print_line,
+    print_table,
+)
 from berth.cli.pairs import last_values, read_pairs
 
 _PATH = "/v2.1/os-aggregates"
@@ -129,10 +137,13 @@ def remove_host(
 
 @aggregates.command("delete")
 @click.argument("aggregate")
+@json_option
 @connected
-def delete(api: ApiConnection, *, aggregate: str) -> None:
+def delete(api: ApiConnection, *, aggregate: str, as_json: bool) -> None:
     """Delete an aggregate, which must have no hosts."""
-    api.delete(f"{_PATH}/{_find(api, aggregate)['id']}")
+    found = _find(api, aggregate)
+    api.delete(f"{_PATH}/{found['id']}")
+    print_deleted([{"id": found["id"], "name": found["name"]}], as_json=as_json)
 
 
 def _act_on_host(

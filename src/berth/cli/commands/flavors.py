@@ -5,7 +5,15 @@ import click
 from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, Json, connected, part, segment
 from berth.cli.failures import CommandError, ExitCode
-from berth.cli.output import joined, json_option, print_fields, print_json, print_line, print_table
+from berth.cli.output import (
+    joined,
+    json_option,
+    print_deleted,
+    print_fields,
+    print_json,
+    print_line,
+    print_table,
+)
 from berth.cli.pairs import last_values, read_pairs
 
 _PATH = "/v2.1/flavors"
@@ -98,10 +106,13 @@ def show(api: ApiConnection, *, flavor: str, as_json: bool) -> None:
 
 @flavors.command("delete")
 @click.argument("flavor")
+@json_option
 @connected
-def delete(api: ApiConnection, *, flavor: str) -> None:
+def delete(api: ApiConnection, *, flavor: str, as_json: bool) -> None:
     """Delete a flavor, by id or name; existing servers keep it."""
-    api.delete(f"{_PATH}/{segment(find_flavor(api, flavor)['id'])}")
+    found = find_flavor(api, flavor)
+    api.delete(f"{_PATH}/{segment(found['id'])}")
+    print_deleted([{"id": found["id"], "name": found["name"]}], as_json=as_json)
 
 
 @flavors.command("set")

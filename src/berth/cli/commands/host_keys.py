@@ -68,19 +68,27 @@ def list_keys(api: ApiConnection, *, as_json: bool) -> None:
 
 @berth_command("rotate-key")
 @click.argument("name")
+@json_option
 @connected
-def rotate(api: ApiConnection, *, name: str) -> None:
+def rotate(api: ApiConnection, *, name: str, as_json: bool) -> None:
     """Ask the agent of host NAME to replace its key, now or at its next connection."""
     api.berth.host_keys.rotate(name)
+    if as_json:
+        print_json({"host": name, "state": "rotating"})
+        return
     print_line(f"the agent of {name} will replace its key; see `berth host keys`")
 
 
 @berth_command("revoke-key")
 @click.argument("name")
+@json_option
 @connected
-def revoke(api: ApiConnection, *, name: str) -> None:
+def revoke(api: ApiConnection, *, name: str, as_json: bool) -> None:
     """Revoke the key of host NAME and disconnect its agent; its guests keep running."""
     api.berth.host_keys.revoke(name)
+    if as_json:
+        print_json({"host": name, "state": "revoked"})
+        return
     print_line(
         f"the key of {name} is revoked; enroll the host again with `berth host enroll {name}`"
     )
@@ -99,7 +107,8 @@ def revoke(api: ApiConnection, *, name: str) -> None:
     "--vhost",
     help="Virtual host at the broker; by default that of BERTH_BUS_URL, or else /.",
 )
-def broker_permissions(*, name: str, prefix: str, vhost: str | None) -> None:
+@json_option
+def broker_permissions(*, name: str, prefix: str, vhost: str | None, as_json: bool) -> None:
     """Print the commands that give host NAME a user at the broker.
 
     The user may read only the queues of the host, and publish only to the gateways. `add_user` asks
@@ -111,7 +120,11 @@ def broker_permissions(*, name: str, prefix: str, vhost: str | None) -> None:
     )
 
     vhost = vhost_of(os.environ.get("BERTH_BUS_URL", "")) if vhost is None else vhost
-    for command in GatewayNames(prefix).commands(name, vhost):
+    commands = GatewayNames(prefix).commands(name, vhost)
+    if as_json:
+        print_json({"commands": list(commands)})
+        return
+    for command in commands:
         print_line(command)
 
 
@@ -129,7 +142,8 @@ def control_keys() -> None:
     envvar="BERTH_GATEWAY_KEY_FILE",
     help="File of the keys.",
 )
-def rotate_control_keys(*, path: Path) -> None:
+@json_option
+def rotate_control_keys(*, path: Path, as_json: bool) -> None:
     """Use the next key from now on, and create the one after it.
 
     Hosts know the next key already. They learn of the new one in their next session, so restart the
@@ -138,6 +152,9 @@ def rotate_control_keys(*, path: Path) -> None:
     from berth.config.control_keys import rotate as rotate_keys  # noqa: PLC0415 - not for --help
 
     rotate_keys(path)
+    if as_json:
+        print_json({"file": str(path)})
+        return
     print_line(f"{path} has a new key; copy the file to all APIs, and restart them one by one")
 
 
@@ -177,8 +194,9 @@ def _time(at_s: object) -> str | None:
     envvar="BERTH_ENROLL_TOKEN",
     help="Token that `berth host enroll` printed; prefer the prompt or the environment.",
 )
+@json_option
 def agent_enroll(
-    *, host: str, url: str, ca_file: Path | None, path: Path, token: str | None
+    *, host: str, url: str, ca_file: Path | None, path: Path, token: str | None, as_json: bool
 ) -> None:
     """Create a new key for this host, and register it with a one-time token.
 
@@ -208,6 +226,9 @@ def agent_enroll(
     pins_path(path).unlink(missing_ok=True)
     if control_keys:
         ControlPins(pins_path(path)).save(control_keys)
+    if as_json:
+        print_json({"host": host, "file": str(path)})
+        return
     print_line(f"host {host} is enrolled; its key is in {path}; start its agent, or restart it")
 
 

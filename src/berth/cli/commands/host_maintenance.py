@@ -122,14 +122,18 @@ def maintain(
 
 @berth_command("resume")
 @click.argument("host")
+@json_option
 @connected
-def resume(api: ApiConnection, *, host: str) -> None:
+def resume(api: ApiConnection, *, host: str, as_json: bool) -> None:
     """Enable HOST again, and end its maintenance and its drain.
 
     Moves in progress end as they would have. Servers that have moved stay where they are.
     """
     api.berth.maintenance.end(host)
-    print_line(f"{host} is enabled")
+    if as_json:
+        print_json({"host": host, "status": "enabled"})
+    else:
+        print_line(f"{host} is enabled")
 
 
 @berth_command("maintenance")

@@ -6,7 +6,14 @@ from berth.cli.command import berth_command, berth_group
 from berth.cli.commands.server_actions import ask_for
 from berth.cli.connection import ApiConnection, Json, connected, segment
 from berth.cli.failures import CommandError, ExitCode
-from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
+from berth.cli.output import (
+    json_option,
+    print_deleted,
+    print_fields,
+    print_json,
+    print_line,
+    print_table,
+)
 from berth.cli.pairs import last_values, read_pairs
 from berth.cli.server_finding import find_server, timeout_option, wait_option
 from berth.cli.waiting import end_with_errors, until_settled, wait_for
@@ -57,11 +64,14 @@ def show(api: ApiConnection, *, image: str, as_json: bool) -> None:
 
 @images.command("delete")
 @click.argument("image", nargs=-1, required=True)
+@json_option
 @connected
-def delete(api: ApiConnection, *, image: tuple[str, ...]) -> None:
+def delete(api: ApiConnection, *, image: tuple[str, ...], as_json: bool) -> None:
     """Delete images of servers, by id or name; running servers keep their disks."""
-    for one in [find_image(api, name) for name in image]:
+    found = [find_image(api, name) for name in image]
+    for one in found:
         api.delete(f"{_PATH}/{segment(one['id'])}")
+    print_deleted([{"id": one["id"], "name": one["name"]} for one in found], as_json=as_json)
 
 
 @berth_command("image")
@@ -70,6 +80,7 @@ def delete(api: ApiConnection, *, image: tuple[str, ...]) -> None:
 @_property_option
 @wait_option
 @timeout_option
+@json_option
 @connected
 def server_image(
     api: ApiConnection,
@@ -79,10 +90,11 @@ def server_image(
     properties: dict[str, list[str]],
     wait: bool,
     timeout_s: float,
+    as_json: bool,
 ) -> None:
     """Make an image named NAME of the root disk of SERVER, and print the image's id."""
     args: Json = {"name": name, "metadata": last_values(properties)}
-    _make(api, server, "createImage", args, timeout_s if wait else None)
+    _make(api, server, "createImage", args, timeout_s if wait else None, as_json=as_json)
 
 
 @berth_command("backup")
@@ -99,6 +111,7 @@ def server_image(
 @_property_option
 @wait_option
 @timeout_option
+@json_option
 @connected
 def server_backup(
     api: ApiConnection,
@@ -110,11 +123,12 @@ def server_backup(
     properties: dict[str, list[str]],
     wait: bool,
     timeout_s: float,
+    as_json: bool,
 ) -> None:
     """Make a backup named NAME of SERVER, and delete its oldest backups of the same type."""
     args: Json = {"name": name, "backup_type": kind, "rotation": rotation}
     args["metadata"] = last_values(properties)
-    _make(api, server, "createBackup", args, timeout_s if wait else None)
+    _make(api, server, "createBackup", args, timeout_s if wait else None, as_json=as_json)
 
 
 def find_image(api: ApiConnection, image: str) -> Json:
@@ -135,7 +149,13 @@ def find_image(api: ApiConnection, image: str) -> Json:
 
 
 def _make(
-    api: ApiConnection, server: str, action: str, args: Json, timeout_s: float | None
+    api: ApiConnection,
+    server: str,
+    action: str,
+    args: Json,
+    timeout_s: float | None,
+    *,
+    as_json: bool,
 ) -> None:
     """Make an image of a server and print its id; wait for its data unless `timeout_s` is None."""
     found = find_server(api, server)
@@ -143,9 +163,13 @@ def _make(
     image_id = made.get("image_id")  # a backup with rotation 0 is deleted at once
     if timeout_s is not None:
         doing = f"copying the disk of {found.get('name')}"
-        end_with_errors(wait_for([found], until_settled(api), doing=doing, timeout_s=timeout_s))
+        look = until_settled(api)
+        end_with_errors(wait_for([found], look, doing=doing, timeout_s=timeout_s, quiet=as_json))
         _check(api, image_id)
-    if image_id is not None:
+    if as_json:
+        image = api.find(f"{_PATH}/{segment(image_id)}") if image_id is not None else None
+        print_json({"server": found["id"], "image": image})
+    elif image_id is not None:
         print_line(image_id)
 
 

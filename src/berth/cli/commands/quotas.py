@@ -84,10 +84,15 @@ def set_limits(
 
 @quotas.command("unset")
 @click.argument("project")
+@json_option
 @connected
-def unset(api: ApiConnection, *, project: str) -> None:
+def unset(api: ApiConnection, *, project: str, as_json: bool) -> None:
     """Remove all limits of PROJECT, so that the default limits apply again."""
-    api.delete(f"{_PATH}/{segment(project)}")
+    path = f"{_PATH}/{segment(project)}"
+    api.delete(path)
+    if as_json:
+        now = part(api.get(path), "quota_set")
+        print_json({name: now[name] for name in _NAMES})
 
 
 def _shown(limit: int) -> object:

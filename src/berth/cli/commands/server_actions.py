@@ -14,6 +14,7 @@ from berth.cli.server_finding import PATH, find_server, timeout_option, wait_opt
 from berth.cli.waiting import (
     count_text,
     end_with_errors,
+    outcome_documents,
     settled_text,
     until_settled,
     wait_for,
@@ -62,8 +63,9 @@ def _act_on(
     names: Sequence[str],
     act: _Act,
     *,
-    wait: bool,
-    timeout_s: float,
+    wait: bool = False,
+    timeout_s: float = 0.0,
+    as_json: bool,
     deleted_too: bool = False,
 ) -> None:
     """Request an action on several servers; with `wait`, print their status when it is done."""
@@ -73,14 +75,23 @@ def _act_on(
     for server in found:
         act(api, server)
     if not wait:
+        if as_json:
+            print_json({"servers": [_now(api, server) for server in found]})
         return
     doing = f"waiting for {count_text(len(found))}"
-    outcomes = wait_for(found, until_settled(api), doing=doing, timeout_s=timeout_s)
-    for outcome in outcomes:
+    outcomes = wait_for(found, until_settled(api), doing=doing, timeout_s=timeout_s, quiet=as_json)
+    if as_json:
+        print_json({"servers": outcome_documents(found, outcomes)})
+    for outcome in () if as_json else outcomes:
         now = outcome.server
         if now is not None and outcome.error is None:
             print_line(f"{now['id']} {now.get('name')} {settled_text(now)}")
     end_with_errors(outcomes)
+
+
+def _now(api: ApiConnection, server: Json) -> Json:
+    """Return a server as it is after a request, or as it was if it is gone."""
+    return part(api.find(f"{PATH}/{segment(server['id'])}") or {}, "server") or server
 
 
 def _plain(
@@ -92,14 +103,23 @@ def _plain(
     @click.argument("server", nargs=-1, required=True)
     @wait_option
     @timeout_option
+    @json_option
     @connected
     def command(
-        api: ApiConnection, *, server: tuple[str, ...], wait: bool, timeout_s: float
+        api: ApiConnection, *, server: tuple[str, ...], wait: bool, timeout_s: float, as_json: bool
     ) -> None:
         def act(api: ApiConnection, found: Json) -> None:
             ask_for(api, found["id"], action, args)
 
-        _act_on(api, server, act, wait=wait, timeout_s=timeout_s, deleted_too=deleted_too)
+        _act_on(
+            api,
+            server,
+            act,
+            wait=wait,
+            timeout_s=timeout_s,
+            as_json=as_json,
+            deleted_too=deleted_too,
+        )
 
     return command
 
@@ -109,16 +129,23 @@ def _plain(
 @click.option("--hard", is_flag=True, help="Reset without shutting the guest down.")
 @wait_option
 @timeout_option
+@json_option
 @connected
 def reboot(
-    api: ApiConnection, *, server: tuple[str, ...], hard: bool, wait: bool, timeout_s: float
+    api: ApiConnection,
+    *,
+    server: tuple[str, ...],
+    hard: bool,
+    wait: bool,
+    timeout_s: float,
+    as_json: bool,
 ) -> None:
     """Reboot servers."""
 
     def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "reboot", {"type": "HARD" if hard else "SOFT"})
 
-    _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
+    _act_on(api, server, act, wait=wait, timeout_s=timeout_s, as_json=as_json)
 
 
 @berth_command("resize")
@@ -126,15 +153,18 @@ def reboot(
 @click.option("--flavor", required=True, help="Id or name of the flavor.")
 @wait_option
 @timeout_option
+@json_option
 @connected
-def resize(api: ApiConnection, *, server: str, flavor: str, wait: bool, timeout_s: float) -> None:
+def resize(
+    api: ApiConnection, *, server: str, flavor: str, wait: bool, timeout_s: float, as_json: bool
+) -> None:
     """Resize SERVER to another flavor; the resize must then be confirmed or reverted."""
     wanted = find_flavor(api, flavor)["id"]
 
     def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "resize", {"flavorRef": wanted})
 
-    _act_on(api, [server], act, wait=wait, timeout_s=timeout_s)
+    _act_on(api, [server], act, wait=wait, timeout_s=timeout_s, as_json=as_json)
 
 
 @berth_command("rebuild")
@@ -142,9 +172,16 @@ def resize(api: ApiConnection, *, server: str, flavor: str, wait: bool, timeout_
 @click.option("--image", help="Id of the image; by default the server's own.")
 @wait_option
 @timeout_option
+@json_option
 @connected
 def rebuild(
-    api: ApiConnection, *, server: str, image: str | None, wait: bool, timeout_s: float
+    api: ApiConnection,
+    *,
+    server: str,
+    image: str | None,
+    wait: bool,
+    timeout_s: float,
+    as_json: bool,
 ) -> None:
     """Rebuild SERVER from an image on its current host. All data on its disks is lost."""
 
@@ -154,7 +191,7 @@ def rebuild(
             raise click.UsageError(f"server {found['id']} has no image; give --image")
         ask_for(api, found["id"], "rebuild", {"imageRef": image or own})
 
-    _act_on(api, [server], act, wait=wait, timeout_s=timeout_s)
+    _act_on(api, [server], act, wait=wait, timeout_s=timeout_s, as_json=as_json)
 
 
 @berth_command("rescue")
@@ -162,16 +199,23 @@ def rebuild(
 @click.option("--image", help="Id of the rescue image; by default the server's own.")
 @wait_option
 @timeout_option
+@json_option
 @connected
 def rescue(
-    api: ApiConnection, *, server: tuple[str, ...], image: str | None, wait: bool, timeout_s: float
+    api: ApiConnection,
+    *,
+    server: tuple[str, ...],
+    image: str | None,
+    wait: bool,
+    timeout_s: float,
+    as_json: bool,
 ) -> None:
     """Restart servers from a rescue image, with their own disks attached."""
 
     def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "rescue", {"rescue_image_ref": image} if image else None)
 
-    _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
+    _act_on(api, server, act, wait=wait, timeout_s=timeout_s, as_json=as_json)
 
 
 @berth_command("migrate")
@@ -179,9 +223,16 @@ def rescue(
 @click.option("--host", help="Target host; by default the scheduler chooses.")
 @wait_option
 @timeout_option
+@json_option
 @connected
 def migrate(
-    api: ApiConnection, *, server: tuple[str, ...], host: str | None, wait: bool, timeout_s: float
+    api: ApiConnection,
+    *,
+    server: tuple[str, ...],
+    host: str | None,
+    wait: bool,
+    timeout_s: float,
+    as_json: bool,
 ) -> None:
     """Migrate servers to other hosts; each migration must then be confirmed or reverted.
 
@@ -191,7 +242,7 @@ def migrate(
     def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "migrate", {"host": host} if host else None)
 
-    _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
+    _act_on(api, server, act, wait=wait, timeout_s=timeout_s, as_json=as_json)
 
 
 @berth_command("live-migrate")
@@ -199,9 +250,16 @@ def migrate(
 @click.option("--host", help="Target host; by default the scheduler chooses.")
 @wait_option
 @timeout_option
+@json_option
 @connected
 def live_migrate(
-    api: ApiConnection, *, server: tuple[str, ...], host: str | None, wait: bool, timeout_s: float
+    api: ApiConnection,
+    *,
+    server: tuple[str, ...],
+    host: str | None,
+    wait: bool,
+    timeout_s: float,
+    as_json: bool,
 ) -> None:
     """Move active or paused servers to other hosts without stopping them."""
 
@@ -210,7 +268,7 @@ def live_migrate(
         args = {"host": host, "block_migration": "auto"}
         ask_for(api, found["id"], "os-migrateLive", args)
 
-    _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
+    _act_on(api, server, act, wait=wait, timeout_s=timeout_s, as_json=as_json)
 
 
 @berth_command("evacuate")
@@ -220,6 +278,7 @@ def live_migrate(
 @force_option
 @wait_option
 @timeout_option
+@json_option
 @connected
 def evacuate(
     api: ApiConnection,
@@ -230,6 +289,7 @@ def evacuate(
     force: bool,
     wait: bool,
     timeout_s: float,
+    as_json: bool,
 ) -> None:
     """Recreate servers, whose host must be down, on other hosts."""
 
@@ -238,7 +298,7 @@ def evacuate(
         headers = evacuation_headers(stopped=stopped, force=force)
         ask_for(api, found["id"], "evacuate", args, headers)
 
-    _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
+    _act_on(api, server, act, wait=wait, timeout_s=timeout_s, as_json=as_json)
 
 
 @berth_command("unshelve")
@@ -247,6 +307,7 @@ def evacuate(
 @click.option("--host", help="Target host; by default the scheduler chooses.")
 @wait_option
 @timeout_option
+@json_option
 @connected
 def unshelve(
     api: ApiConnection,
@@ -256,6 +317,7 @@ def unshelve(
     host: str | None,
     wait: bool,
     timeout_s: float,
+    as_json: bool,
 ) -> None:
     """Unshelve servers, which starts them again."""
     args: Json = {}
@@ -268,33 +330,35 @@ def unshelve(
     def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "unshelve", args or None)
 
-    _act_on(api, server, act, wait=wait, timeout_s=timeout_s)
+    _act_on(api, server, act, wait=wait, timeout_s=timeout_s, as_json=as_json)
 
 
 @berth_command("lock")
 @click.argument("server", nargs=-1, required=True)
 @click.option("--reason", help="Reason, shown to users.")
+@json_option
 @connected
-def lock(api: ApiConnection, *, server: tuple[str, ...], reason: str | None) -> None:
+def lock(api: ApiConnection, *, server: tuple[str, ...], reason: str | None, as_json: bool) -> None:
     """Lock servers, so that only administrators can change them."""
 
     def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "lock", {"locked_reason": reason} if reason else None)
 
-    _act_on(api, server, act, wait=False, timeout_s=0.0)
+    _act_on(api, server, act, as_json=as_json)
 
 
 @berth_command("reset-state")
 @click.argument("server", nargs=-1, required=True)
 @click.option("--state", type=OneOf(["active", "error"]), default="error", show_default=True)
+@json_option
 @connected
-def reset_state(api: ApiConnection, *, server: tuple[str, ...], state: str) -> None:
+def reset_state(api: ApiConnection, *, server: tuple[str, ...], state: str, as_json: bool) -> None:
     """Set the state of servers, and abandon their tasks."""
 
     def act(api: ApiConnection, found: Json) -> None:
         ask_for(api, found["id"], "os-resetState", {"state": state})
 
-    _act_on(api, server, act, wait=False, timeout_s=0.0)
+    _act_on(api, server, act, as_json=as_json)
 
 
 @berth_command("zone")

@@ -5,7 +5,14 @@ import click
 from berth.cli.command import OneOf, berth_group
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
 from berth.cli.failures import CommandError, ExitCode
-from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
+from berth.cli.output import (
+    json_option,
+    print_deleted,
+    print_fields,
+    print_json,
+    print_line,
+    print_table,
+)
 from berth.domain.compute.server_group import GroupPolicy
 from berth.domain.uuids import is_uuid
 
@@ -67,10 +74,13 @@ def show(api: ApiConnection, *, group: str, as_json: bool) -> None:
 
 @groups.command("delete")
 @click.argument("group")
+@json_option
 @connected
-def delete(api: ApiConnection, *, group: str) -> None:
+def delete(api: ApiConnection, *, group: str, as_json: bool) -> None:
     """Delete a server group, by uuid or name; its members keep running."""
-    api.delete(f"{_PATH}/{segment(find_group(api, group)['id'])}")
+    found = find_group(api, group)
+    api.delete(f"{_PATH}/{segment(found['id'])}")
+    print_deleted([{"id": found["id"], "name": found["name"]}], as_json=as_json)
 
 
 def find_group(api: ApiConnection, group: str) -> Json:

@@ -13,7 +13,14 @@ from berth.cli.commands.images import server_backup, server_image
 from berth.cli.commands.server_actions import ACTIONS, ask_for
 from berth.cli.connection import ApiConnection, Json, connected, part, segment
 from berth.cli.failures import CommandError, ExitCode
-from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
+from berth.cli.output import (
+    json_option,
+    print_deleted,
+    print_fields,
+    print_json,
+    print_line,
+    print_table,
+)
 from berth.cli.pairs import read_pairs
 from berth.cli.server_finding import (
     HOST,
@@ -27,6 +34,7 @@ from berth.cli.waiting import (
     Outcome,
     count_text,
     end_with_errors,
+    outcome_documents,
     until_built,
     until_deleted,
     wait_for,
@@ -254,9 +262,16 @@ def show(api: ApiConnection, *, server: str, as_json: bool) -> None:
 )
 @wait_option
 @timeout_option
+@json_option
 @connected
 def delete(
-    api: ApiConnection, *, server: Sequence[str], force: bool, wait: bool, timeout_s: float
+    api: ApiConnection,
+    *,
+    server: Sequence[str],
+    force: bool,
+    wait: bool,
+    timeout_s: float,
+    as_json: bool,
 ) -> None:
     """Delete servers; with --wait, return when they are deleted or kept to be restored."""
     # All names are resolved first, so that a misspelt one stops the command before any deletion.
@@ -266,10 +281,15 @@ def delete(
             ask_for(api, uuid, "forceDelete")
         else:
             api.delete(f"{PATH}/{segment(uuid)}")
+    outcomes: list[Outcome] = []
     if wait:
         look = until_deleted(api, for_good=force)
         doing = f"deleting {count_text(len(found))}"
-        end_with_errors(wait_for(found, look, doing=doing, timeout_s=timeout_s))
+        outcomes = wait_for(found, look, doing=doing, timeout_s=timeout_s, quiet=as_json)
+    ended = outcome_documents(found, outcomes) if wait else found
+    keys = ("id", "name", "error")
+    print_deleted([{key: one[key] for key in keys if key in one} for one in ended], as_json=as_json)
+    end_with_errors(outcomes)
 
 
 def _group_uuid(api: ApiConnection, group: str) -> str:

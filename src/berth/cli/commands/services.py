@@ -5,7 +5,7 @@ import click
 from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, Json, connected, rows, segment
 from berth.cli.failures import CommandError, ExitCode
-from berth.cli.output import json_option, print_json, print_line, print_table
+from berth.cli.output import json_option, print_deleted, print_json, print_line, print_table
 
 _PATH = "/v2.1/os-services"
 # The compute API reports Berth's agents under Nova's name, which its clients look for.
@@ -66,10 +66,13 @@ def force_down(api: ApiConnection, *, host: str, unset: bool, as_json: bool) -> 
 
 @services.command("delete")
 @click.argument("host")
+@json_option
 @connected
-def delete(api: ApiConnection, *, host: str) -> None:
+def delete(api: ApiConnection, *, host: str, as_json: bool) -> None:
     """Delete a service and its host, with the keys of the host; it must have no servers."""
-    api.delete(f"{_PATH}/{segment(_id_of(api, host))}")
+    service_id = _id_of(api, host)
+    api.delete(f"{_PATH}/{segment(service_id)}")
+    print_deleted([{"id": service_id, "host": host}], as_json=as_json)
 
 
 def _all(api: ApiConnection, host: str | None) -> list[Json]:

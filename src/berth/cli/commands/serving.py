@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import click
 
-from berth.cli.command import OneOf, berth_command, berth_group
+from berth.cli.command import GLOBAL_FLAGS, GlobalOption, OneOf, berth_command, berth_group
 from berth.config.api_settings import AuthMode
 from berth.config.settings import Settings
 from berth.config.settings_reader import read_settings
@@ -24,6 +24,9 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 # The parameter name of every option is the key of its setting, `section__key`. Options have no
 # defaults, so that one that is not given does not override the file or the environment.
 _CONFIG = [click.option("--config", type=_FILE, help="TOML file with settings.")]
+_JSON = [
+    click.option("--json", "as_json", cls=GlobalOption, is_flag=True, help=GLOBAL_FLAGS["--json"])
+]
 _LEDGER = [
     click.option("--data", "ledger__data_dir", type=_FOLDER, help="Folder for the ledger."),
     click.option("--ledger", "ledger__url", help="URL of the ledger, instead of --data."),
@@ -260,8 +263,8 @@ def ledger() -> None:
 
 
 @ledger.command("migrate")
-@_options(_LEDGER, _CONFIG)
-def migrate(*, config: Path | None, **options: object) -> None:
+@_options(_LEDGER, _CONFIG, _JSON)
+def migrate(*, config: Path | None, as_json: bool, **options: object) -> None:
     """Create the ledger's tables, or upgrade them."""
     settings = _settings(config, options)
     from berth.adapters.ledger import migrate as migrate_ledger  # noqa: PLC0415 - see `up`
@@ -271,14 +274,20 @@ def migrate(*, config: Path | None, **options: object) -> None:
     # Unlike a database server, a new SQLite ledger needs its folder to be created.
     make_data_dir(settings.ledger)
     asyncio.run(migrate_ledger(ledger_url_of(settings.ledger)))
-    print_line("the ledger is up to date")
+    if as_json:
+        _print_schema(settings)
+    else:
+        print_line("the ledger is up to date")
 
 
 @ledger.command("show")
-@_options(_LEDGER, _CONFIG)
-def show(*, config: Path | None, **options: object) -> None:
+@_options(_LEDGER, _CONFIG, _JSON)
+def show(*, config: Path | None, as_json: bool, **options: object) -> None:
     """Show the ledger's schema and the processes that can use it."""
     settings = _settings(config, options)
+    if as_json:
+        _print_schema(settings)
+        return
     from berth.adapters.ledger import SCHEMA, schema_of  # noqa: PLC0415 - see `up`
     from berth.app.run import ledger_url_of  # noqa: PLC0415 - likewise
     from berth.cli.output import print_line  # noqa: PLC0415 - tables take long to load
@@ -289,6 +298,17 @@ def show(*, config: Path | None, **options: object) -> None:
     else:
         print_line(f"schema {found.revision}, for processes of {found.readable_by} or newer")
     print_line(f"this Berth has schema {SCHEMA}")
+
+
+def _print_schema(settings: Settings) -> None:
+    """Print the schema of the ledger as JSON; its `ledger` is null if there are no tables."""
+    from berth.adapters.ledger import SCHEMA, schema_of  # noqa: PLC0415 - see `up`
+    from berth.app.run import ledger_url_of  # noqa: PLC0415 - likewise
+    from berth.cli.output import print_json  # noqa: PLC0415 - tables take long to load
+
+    found = asyncio.run(schema_of(ledger_url_of(settings.ledger)))
+    ledger = None if found is None else {"schema": found.revision, "readable_by": found.readable_by}
+    print_json({"ledger": ledger, "program": {"schema": SCHEMA}})
 
 
 @berth_group("db")

@@ -14,7 +14,7 @@ import click
 
 from berth.cli.command import berth_group
 from berth.cli.failures import CommandError, ExitCode
-from berth.cli.output import json_option, print_json, print_line, print_table
+from berth.cli.output import json_option, print_deleted, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from berth.api.auth.authentication import Account
@@ -41,12 +41,16 @@ def token_keys() -> None:
     show_default=True,
     help="Number of keys to keep; tokens that a dropped key sealed become invalid.",
 )
-def rotate(*, path: Path, keep: int) -> None:
+@json_option
+def rotate(*, path: Path, keep: int, as_json: bool) -> None:
     """Add a new key as the first; running processes use it within two seconds."""
     from berth.config.key_file import rotate_keys  # noqa: PLC0415 - not needed for --help
 
     count = rotate_keys(path, kept=keep)
-    print_line(f"{path} has {count} keys; the first one seals new tokens")
+    if as_json:
+        print_json({"file": str(path), "keys": count})
+    else:
+        print_line(f"{path} has {count} keys; the first one seals new tokens")
 
 
 # The format of the file: a colon ends a name, a blank starts the comment of a line, and a line
@@ -79,7 +83,10 @@ _password_option = click.option(
 @_file_option
 @click.option("--project", help="Project of the user; by default one with the user's name.")
 @_password_option
-def add(*, name: str, htpasswd: Path, project: str | None, password_stdin: bool) -> None:
+@json_option
+def add(
+    *, name: str, htpasswd: Path, project: str | None, password_stdin: bool, as_json: bool
+) -> None:
     """Add the user NAME, or change the user's password and, if given, project."""
     _check_name(name, "NAME")
     if project is not None:
@@ -91,14 +98,18 @@ def add(*, name: str, htpasswd: Path, project: str | None, password_stdin: bool)
         # The project is stored as a comment, so that other programs can read the file.
         comment = None if project is None else f"# project={project}"
         _write_private(htpasswd, _changed(lines, name, hashed, comment))
-    print_line(f"user {name} {'added to' if is_new else 'changed in'} {htpasswd}")
+    if as_json:
+        _print_user(name, htpasswd)
+    else:
+        print_line(f"user {name} {'added to' if is_new else 'changed in'} {htpasswd}")
 
 
 @users.command("password")
 @click.argument("name")
 @_file_option
 @_password_option
-def password(*, name: str, htpasswd: Path, password_stdin: bool) -> None:
+@json_option
+def password(*, name: str, htpasswd: Path, password_stdin: bool, as_json: bool) -> None:
     """Change the password of the user NAME; the project stays."""
     _lines_with(htpasswd, name)
     hashed = _hashed(from_stdin=password_stdin)
@@ -106,18 +117,24 @@ def password(*, name: str, htpasswd: Path, password_stdin: bool) -> None:
     lines = _lines_with(htpasswd, name)
     with _explained(htpasswd):
         _write_private(htpasswd, _changed(lines, name, hashed, None))
-    print_line(f"password of user {name} changed in {htpasswd}")
+    if as_json:
+        _print_user(name, htpasswd)
+    else:
+        print_line(f"password of user {name} changed in {htpasswd}")
 
 
 @users.command("remove")
 @click.argument("name")
 @_file_option
-def remove(*, name: str, htpasswd: Path) -> None:
+@json_option
+def remove(*, name: str, htpasswd: Path, as_json: bool) -> None:
     """Remove the user NAME; the user's servers stay, and tokens end."""
     others = [line for line in _lines_with(htpasswd, name) if not _is_of(line, name)]
     with _explained(htpasswd):
         _write_private(htpasswd, "\n".join([*others, ""]))
-    print_line(f"user {name} removed from {htpasswd}")
+    if not as_json:
+        print_line(f"user {name} removed from {htpasswd}")
+    print_deleted([{"user": name}], as_json=as_json)
 
 
 @users.command("list")
@@ -126,10 +143,7 @@ def remove(*, name: str, htpasswd: Path) -> None:
 def list_users(*, htpasswd: Path, as_json: bool) -> None:
     """List the users with their projects and roles; never their hashes."""
     found = sorted(_accounts(htpasswd).values(), key=lambda one: one.user)
-    shown = [
-        {"user": one.user, "project": one.project_id or None, "roles": _roles_of(one)}
-        for one in found
-    ]
+    shown = [_document(one) for one in found]
     if as_json:
         print_json({"users": shown})
     elif not shown:
@@ -159,6 +173,18 @@ def roles(*, name: str, htpasswd: Path, as_json: bool) -> None:
         print_json({"roles": found})
     else:
         print_line("\n".join(found) or "no roles")
+
+
+def _print_user(name: str, path: Path) -> None:
+    print_json(_document(_accounts(path)[name]))
+
+
+def _document(account: "Account") -> dict[str, object]:
+    return {
+        "user": account.user,
+        "project": account.project_id or None,
+        "roles": _roles_of(account),
+    }
 
 
 def _accounts(path: Path) -> Mapping[str, "Account"]:

@@ -11,7 +11,7 @@ import click
 
 from berth.cli.command import berth_group
 from berth.cli.failures import CommandError, ExitCode
-from berth.cli.output import json_option, print_json, print_line, print_table
+from berth.cli.output import json_option, print_deleted, print_json, print_line, print_table
 
 _key_file = click.option(
     "--file",
@@ -38,18 +38,23 @@ def keys() -> None:
 
 @keys.command("create")
 @_key_file
-def create(*, path: Path) -> None:
+@json_option
+def create(*, path: Path, as_json: bool) -> None:
     """Create the file, and print the public keys for the zone's children."""
     from berth.config import zone_keys  # noqa: PLC0415 - see above
 
     zone_keys.create(path)
+    if as_json:
+        _print_public(path)
+        return
     print_line(f"{path} created; copy it to all schedulers and APIs of the zone")
     print_line(_for_children(zone_keys.public_text(path)))
 
 
 @keys.command("rotate")
 @_key_file
-def rotate(*, path: Path) -> None:
+@json_option
+def rotate(*, path: Path, as_json: bool) -> None:
     """Add new keys and drop the oldest; recently sealed data stays readable.
 
     The second of the keys that `berth zone keys public` prints signs all assertions from now on, so
@@ -63,17 +68,24 @@ def rotate(*, path: Path) -> None:
     # A child that got the new keys immediately would drop the key that processes here still sign
     # with.
     time.sleep(watched_files.RELOAD_WITHIN_S)
+    if as_json:
+        _print_public(path)
+        return
     print_line(f"{path} contains new keys, and the processes that read it use them")
     print_line(_for_children(zone_keys.public_text(path)))
 
 
 @keys.command("public")
 @_key_file
-def public(*, path: Path) -> None:
+@json_option
+def public(*, path: Path, as_json: bool) -> None:
     """Print the public keys of the zone in one line."""
     from berth.config import zone_keys  # noqa: PLC0415 - see above
 
-    print_line(zone_keys.public_text(path))
+    if as_json:
+        _print_public(path)
+    else:
+        print_line(zone_keys.public_text(path))
 
 
 @berth_group("parents")
@@ -85,13 +97,18 @@ def parents() -> None:
 @click.argument("name")
 @click.argument("public_keys", nargs=-1, required=True)
 @_parents_file
-def add(*, name: str, public_keys: tuple[str, ...], path: Path) -> None:
+@json_option
+def add(*, name: str, public_keys: tuple[str, ...], path: Path, as_json: bool) -> None:
     """Trust the parent named NAME by the given public keys, which replace its previous ones."""
     from berth.config import zone_keys  # noqa: PLC0415 - see above
 
     was_there = name in zone_keys.parents(path)
     zone_keys.add_parent(path, name, " ".join(public_keys))
-    count = len(zone_keys.parents(path)[name])
+    known = zone_keys.parents(path)[name]
+    if as_json:
+        print_json({"name": name, "keys": [zone_keys.key_text(key) for key in known]})
+        return
+    count = len(known)
     verb = "changed in" if was_there else "added to"
     print_line(f"parent {name} {verb} {path}, with {count} {'key' if count == 1 else 'keys'}")
 
@@ -119,7 +136,8 @@ def list_parents(*, path: Path, as_json: bool) -> None:
 @parents.command("remove")
 @click.argument("name")
 @_parents_file
-def remove(*, name: str, path: Path) -> None:
+@json_option
+def remove(*, name: str, path: Path, as_json: bool) -> None:
     """Stop trusting a parent."""
     from berth.config import zone_keys  # noqa: PLC0415 - see above
 
@@ -127,7 +145,17 @@ def remove(*, name: str, path: Path) -> None:
         raise CommandError(
             f"no parent {name!r} in {path}; see `berth zone parents list`", ExitCode.NOT_FOUND
         )
-    print_line(f"parent {name} removed from {path}; running processes notice within two seconds")
+    if not as_json:
+        print_line(
+            f"parent {name} removed from {path}; running processes notice within two seconds"
+        )
+    print_deleted([{"name": name}], as_json=as_json)
+
+
+def _print_public(path: Path) -> None:
+    from berth.config import zone_keys  # noqa: PLC0415 - see above
+
+    print_json({"file": str(path), "public_keys": zone_keys.public_text(path).split()})
 
 
 def _for_children(public_text: str) -> str:

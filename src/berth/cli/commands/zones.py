@@ -11,7 +11,15 @@ from berth.cli.commands.zone_account import account_options, password_of
 from berth.cli.commands.zone_keys import keys, parents
 from berth.cli.connection import ApiConnection, Json, connected, rows
 from berth.cli.failures import CommandError, ExitCode
-from berth.cli.output import joined, json_option, print_fields, print_json, print_line, print_table
+from berth.cli.output import (
+    joined,
+    json_option,
+    print_deleted,
+    print_fields,
+    print_json,
+    print_line,
+    print_table,
+)
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -176,12 +184,15 @@ def set_zone(
 
 @zones.command("remove")
 @click.argument("zone")
+@json_option
 @connected
-def remove(api: ApiConnection, *, zone: str) -> None:
+def remove(api: ApiConnection, *, zone: str, as_json: bool) -> None:
     """Remove a child zone; its servers keep running there, out of reach until it is added again."""
     found = _find(api, zone)
     api.delete(_path_of(found))
-    print_line(f"zone {found['name']} removed; its servers keep running there")
+    if not as_json:
+        print_line(f"zone {found['name']} removed; its servers keep running there")
+    print_deleted([{"id": found["id"], "name": found["name"]}], as_json=as_json)
 
 
 def _given(fields: Json) -> Json:
