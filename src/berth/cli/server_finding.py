@@ -4,8 +4,9 @@ import re
 
 import click
 
-from berth.cli.connection import ApiConnection, Json, segment
+from berth.cli.connection import ApiConnection, Json, rows, segment
 from berth.cli.failures import CommandError, ExitCode
+from berth.cli.name_errors import unknown_name
 from berth.domain.uuids import is_uuid
 
 PATH = "/v2.1/servers"
@@ -49,8 +50,10 @@ def find_server(api: ApiConnection, server: str, *, deleted_too: bool = False) -
         kept = find_servers(api, name=f"^{re.escape(server)}$", status="SOFT_DELETED")
         named += [one for one in kept if one not in named]
     if not named:
-        reason = f"no server {server!r} in your project; see `berth server list`"
-        raise CommandError(reason, ExitCode.NOT_FOUND)
+        # One page has the newest servers, which are the ones that users mean most often.
+        known = rows(api.get(PATH), "servers")
+        names = (one.get("name") for one in known)
+        raise unknown_name("server", server, names, "berth server list", " in your project")
     if len(named) > 1:
         reason = f"{len(named)} servers are named {server!r}; give a uuid"
         raise CommandError(reason, ExitCode.USAGE)

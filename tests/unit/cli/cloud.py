@@ -90,6 +90,7 @@ class Cloud:
             ("DELETE", "/v2.1/flavors/([^/]+)", self._delete(self.flavors)),
             ("POST", "/v2.1/flavors/([^/]+)/os-extra_specs", self._add_specs),
             ("DELETE", "/v2.1/flavors/([^/]+)/os-extra_specs/([^/]+)", self._delete_spec),
+            ("GET", "/v2.1/servers", self._list_servers),
             ("GET", "/v2.1/servers/detail", self._list_servers),
             ("POST", "/v2.1/servers", self._create_servers),
             ("GET", "/v2.1/servers/([^/]+)", self._show_server),

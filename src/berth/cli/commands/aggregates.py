@@ -5,7 +5,7 @@ import click
 from berth.cli.command import berth_group
 from berth.cli.commands.server_actions import FORCES
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
-from berth.cli.failures import CommandError, ExitCode
+from berth.cli.name_errors import suggests_hosts, unknown_name
 from berth.cli.output import (
     joined,
     json_option,
@@ -117,6 +117,7 @@ def set_aggregate(
 @force_option
 @json_option
 @connected
+@suggests_hosts("host")
 def add_host(api: ApiConnection, *, aggregate: str, host: str, force: bool, as_json: bool) -> None:
     """Add a host to an aggregate."""
     _act_on_host(api, aggregate, {"add_host": {"host": host}}, force=force, as_json=as_json)
@@ -174,8 +175,8 @@ def _find(api: ApiConnection, aggregate: str) -> Json:
         for one in known:
             if str(one.get(key)) == aggregate:
                 return one
-    reason = f"no aggregate {aggregate!r}; see `berth aggregate list`"
-    raise CommandError(reason, ExitCode.NOT_FOUND)
+    names = (one["name"] for one in known)
+    raise unknown_name("aggregate", aggregate, names, "berth aggregate list")
 
 
 def _print_aggregate(aggregate: Json, *, as_json: bool) -> None:

@@ -4,7 +4,7 @@ import click
 
 from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, Json, connected, part, segment
-from berth.cli.failures import CommandError, ExitCode
+from berth.cli.name_errors import unknown_name
 from berth.cli.output import (
     joined,
     json_option,
@@ -151,10 +151,11 @@ def find_flavor(api: ApiConnection, flavor: str) -> Json:
     if found is not None:
         by_id: Json = found["flavor"]
         return by_id
-    for one in _all(api):
+    known = _all(api)
+    for one in known:
         if one["name"] == flavor:
             return one
-    raise CommandError(f"no flavor {flavor!r}; see `berth flavor list`", ExitCode.NOT_FOUND)
+    raise unknown_name("flavor", flavor, (one["name"] for one in known), "berth flavor list")
 
 
 def _all(api: ApiConnection) -> list[Json]:

@@ -6,6 +6,7 @@ from berth.cli.command import berth_command
 from berth.cli.commands.server_actions import ask_for, evacuation_headers, force_option
 from berth.cli.connection import ApiConnection, Json, connected, rows
 from berth.cli.failures import CommandError, ExitCode, end_with
+from berth.cli.name_errors import unknown_name
 from berth.cli.output import json_option, print_json, print_line
 from berth.cli.server_finding import find_servers, timeout_option, wait_option
 from berth.cli.waiting import count_text, settled_text, until_settled, wait_for
@@ -115,8 +116,8 @@ def _check_down(api: ApiConnection, host: str) -> None:
     found = rows(api.get("/v2.1/os-services", host=host), "services")
     mine = next((one for one in found if one.get("host") == host), None)
     if mine is None:
-        reason = f"no compute service on host {host!r}; see `berth service list`"
-        raise CommandError(reason, ExitCode.NOT_FOUND)
+        names = (one.get("host") for one in rows(api.get("/v2.1/os-services"), "services"))
+        raise unknown_name("compute service on host", host, names, "berth service list")
     if mine.get("state") != "down":
         reason = (
             f"cannot evacuate {host}, because its service is up; if the host has failed "

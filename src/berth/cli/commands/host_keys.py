@@ -11,6 +11,7 @@ import click
 from berth.cli.command import berth_command, berth_group
 from berth.cli.connection import ApiConnection, connected, rows
 from berth.cli.failures import CommandError, ExitCode
+from berth.cli.name_errors import suggests_hosts
 from berth.cli.output import json_option, print_json, print_line, print_table
 from berth.client import NO_RETRIES, Client, ClientError
 
@@ -70,6 +71,7 @@ def list_keys(api: ApiConnection, *, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 @connected
+@suggests_hosts("name")
 def rotate(api: ApiConnection, *, name: str, as_json: bool) -> None:
     """Ask the agent of host NAME to replace its key, now or at its next connection."""
     api.berth.host_keys.rotate(name)
@@ -83,6 +85,7 @@ def rotate(api: ApiConnection, *, name: str, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 @connected
+@suggests_hosts("name")
 def revoke(api: ApiConnection, *, name: str, as_json: bool) -> None:
     """Revoke the key of host NAME and disconnect its agent; its guests keep running."""
     api.berth.host_keys.revoke(name)

@@ -9,6 +9,7 @@ from berth.cli.connection import ApiConnection, Json, connected, part, rows
 from berth.cli.drain_progress import follow, server_text, summary
 from berth.cli.failures import ExitCode, end_with
 from berth.cli.moments import FORM, moment_s, moment_text
+from berth.cli.name_errors import suggests_hosts
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
 from berth.domain.compute.maintenance import PARALLEL_MAX
 
@@ -43,6 +44,7 @@ _reason_option = click.option("--reason", help="Reason, stored with the disabled
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Show the progress.")
 @json_option
 @connected
+@suggests_hosts("host")
 def drain(
     api: ApiConnection,
     *,
@@ -107,6 +109,7 @@ def _followed(api: ApiConnection, host: str, *, as_json: bool) -> Json:
 @_reason_option
 @json_option
 @connected
+@suggests_hosts("host")
 def maintain(
     api: ApiConnection, *, host: str, until: str | None, reason: str | None, as_json: bool
 ) -> None:
@@ -124,6 +127,7 @@ def maintain(
 @click.argument("host")
 @json_option
 @connected
+@suggests_hosts("host")
 def resume(api: ApiConnection, *, host: str, as_json: bool) -> None:
     """Enable HOST again, and end its maintenance and its drain.
 
@@ -140,6 +144,7 @@ def resume(api: ApiConnection, *, host: str, as_json: bool) -> None:
 @click.argument("host", required=False)
 @json_option
 @connected
+@suggests_hosts("host")
 def show_maintenance(api: ApiConnection, *, host: str | None, as_json: bool) -> None:
     """Show the maintenance of HOST with its drain, or list all hosts in maintenance."""
     if host is not None:

@@ -5,6 +5,7 @@ import click
 from berth.cli.command import berth_command
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, texts
 from berth.cli.failures import CommandError, ExitCode
+from berth.cli.name_errors import suggests_hosts
 from berth.cli.output import joined, json_option, print_json, print_line
 
 
@@ -20,6 +21,7 @@ from berth.cli.output import joined, json_option, print_json, print_line
 )
 @json_option
 @connected
+@suggests_hosts("name")
 def set_host(api: ApiConnection, *, name: str, ratios: tuple[str, ...], as_json: bool) -> None:
     """Set allocation ratios of a host while it runs.
 
@@ -42,6 +44,7 @@ def set_host(api: ApiConnection, *, name: str, ratios: tuple[str, ...], as_json:
 @click.option("--yes", is_flag=True, help="Write the host off; without it nothing changes.")
 @json_option
 @connected
+@suggests_hosts("host")
 def write_off(api: ApiConnection, *, host: str, yes: bool, as_json: bool) -> None:
     """End the moves with leftovers on the lost host HOST, and free their allocations there.
 

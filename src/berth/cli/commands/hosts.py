@@ -10,6 +10,7 @@ from berth.cli.commands.host_keys import broker_permissions, enroll, list_keys, 
 from berth.cli.commands.host_maintenance import drain, maintain, resume, show_maintenance
 from berth.cli.commands.host_upkeep import set_host, write_off
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, texts
+from berth.cli.name_errors import suggests_hosts
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
 
 
@@ -69,6 +70,7 @@ def list_hosts(api: ApiConnection, *, hypervisors: bool, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 @connected
+@suggests_hosts("name")
 def show(api: ApiConnection, *, name: str, as_json: bool) -> None:
     """Show a host, by name or uuid."""
     host = api.berth.hosts.get.document(name)

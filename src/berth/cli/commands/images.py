@@ -6,6 +6,7 @@ from berth.cli.command import berth_command, berth_group
 from berth.cli.commands.server_actions import ask_for
 from berth.cli.connection import ApiConnection, Json, connected, segment
 from berth.cli.failures import CommandError, ExitCode
+from berth.cli.name_errors import unknown_name
 from berth.cli.output import (
     json_option,
     print_deleted,
@@ -140,9 +141,10 @@ def find_image(api: ApiConnection, image: str) -> Json:
     found = api.find(f"{_PATH}/{segment(image)}") if image else None
     if found is not None:
         return found
-    named = [one for one in api.pages(_PATH, "images") if one["name"] == image]
+    known = api.pages(_PATH, "images")
+    named = [one for one in known if one["name"] == image]
     if not named:
-        raise CommandError(f"no image {image!r}; see `berth image list`", ExitCode.NOT_FOUND)
+        raise unknown_name("image", image, (one["name"] for one in known), "berth image list")
     if len(named) > 1:
         raise CommandError(f"{len(named)} images are named {image!r}; give an id", ExitCode.USAGE)
     return named[0]

@@ -5,6 +5,7 @@ import click
 from berth.cli.command import OneOf, berth_group
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
 from berth.cli.failures import CommandError, ExitCode
+from berth.cli.name_errors import unknown_name
 from berth.cli.output import (
     json_option,
     print_deleted,
@@ -94,10 +95,11 @@ def find_group(api: ApiConnection, group: str) -> Json:
         return by_uuid
     # Names are not unique, and an administrator may refer to another project's group. The API
     # ignores `all_projects` for other callers.
-    named = [one for one in _all(api, all_projects=True) if one["name"] == group]
+    known = _all(api, all_projects=True)
+    named = [one for one in known if one["name"] == group]
     if not named:
-        reason = f"no server group {group!r}; see `berth group list`"
-        raise CommandError(reason, ExitCode.NOT_FOUND)
+        names = (one["name"] for one in known)
+        raise unknown_name("server group", group, names, "berth group list")
     if len(named) > 1:
         reason = f"{len(named)} server groups are named {group!r}; give a uuid"
         raise CommandError(reason, ExitCode.USAGE)

@@ -4,7 +4,7 @@ import click
 
 from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, Json, connected, rows, segment
-from berth.cli.failures import CommandError, ExitCode
+from berth.cli.name_errors import unknown_name
 from berth.cli.output import json_option, print_deleted, print_json, print_line, print_table
 
 _PATH = "/v2.1/os-services"
@@ -87,8 +87,8 @@ def _id_of(api: ApiConnection, host: str) -> str:
         if one.get("host") == host and one.get("binary", _BINARY) == _BINARY
     ]
     if not mine:
-        reason = f"no compute service on host {host!r}; see `berth service list`"
-        raise CommandError(reason, ExitCode.NOT_FOUND)
+        names = (one.get("host") for one in _all(api, None))
+        raise unknown_name("compute service on host", host, names, "berth service list")
     return str(mine[0]["id"])
 
 

@@ -10,7 +10,7 @@ from berth.cli.command import berth_group
 from berth.cli.commands.zone_account import account_options, password_of
 from berth.cli.commands.zone_keys import keys, parents
 from berth.cli.connection import ApiConnection, Json, connected, rows
-from berth.cli.failures import CommandError, ExitCode
+from berth.cli.name_errors import unknown_name
 from berth.cli.output import (
     joined,
     json_option,
@@ -214,7 +214,7 @@ def _find(api: ApiConnection, zone: str) -> Json:
         for one in found:
             if str(one[key]) == zone:
                 return one
-    raise CommandError(f"no zone {zone!r}; see `berth zone list`", ExitCode.NOT_FOUND)
+    raise unknown_name("zone", zone, (one["name"] for one in found), "berth zone list")
 
 
 def _state(zone: Json) -> str:
