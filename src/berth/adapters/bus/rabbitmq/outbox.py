@@ -3,11 +3,18 @@
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from berth.adapters.bus.message_codec import PARTS_MAX
 from berth.adapters.bus.rabbitmq.pending_calls import PendingCall
 from berth.domain.errors import UnavailableError
+
+# A server that receives several messages decides on the calls of one while the ledger commits those
+# of another, and the caller encodes those of a third. With all calls in one message, each of these
+# would wait for the others.
+CALLS_MAX: Final = 16
+"""The most calls in one message."""
+MESSAGES_MAX: Final = 4
+"""The most messages without a confirmation of the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +27,10 @@ class OutgoingCall:
 
 
 class Outbox:
-    """Gathers calls of one command, and sends those that have gathered as one message.
+    """Gathers calls of one command, and sends those that have gathered, up to 16 in a message.
 
     An idle outbox sends in the next turn of the event loop, together with the calls that other
-    tasks make until then. While the broker has not confirmed a message, further calls gather. A
+    tasks make until then. While the broker has not confirmed four messages, further calls gather. A
     busy bus thus needs few messages, and an idle one delays no call.
 
     Args:
@@ -44,13 +51,13 @@ class Outbox:
         self._spawn = spawn
         self._bytes_max = bytes_max
         self._waiting: deque[OutgoingCall] = deque()
-        self._is_sending = False
+        self._sending = 0
 
     def add(self, call: OutgoingCall) -> None:
         """Send a call soon; if that fails, the call gets the error."""
         self._waiting.append(call)
-        if not self._is_sending:
-            self._is_sending = True
+        if self._sending < MESSAGES_MAX:
+            self._sending += 1
             self._spawn(self._send_all())
 
     async def _send_all(self) -> None:
@@ -62,13 +69,13 @@ class Outbox:
                     for one in calls:
                         one.call.fail(error)
         finally:
-            self._is_sending = False
+            self._sending -= 1
 
     def _take(self) -> list[OutgoingCall]:
         """Remove and return calls for one message; those without a waiting caller are dropped."""
         taken: list[OutgoingCall] = []
         size = 0
-        while self._waiting and len(taken) < PARTS_MAX:
+        while self._waiting and len(taken) < CALLS_MAX:
             size += len(self._waiting[0].body)
             if taken and size > self._bytes_max:
                 break

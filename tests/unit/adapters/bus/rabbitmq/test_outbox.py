@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from berth.adapters.bus.message_codec import PARTS_MAX
-from berth.adapters.bus.rabbitmq.outbox import Outbox, OutgoingCall
+from berth.adapters.bus.rabbitmq.outbox import CALLS_MAX, MESSAGES_MAX, Outbox, OutgoingCall
 from berth.adapters.bus.rabbitmq.pending_calls import PendingCall
 from berth.domain.errors import UnavailableError
 
@@ -57,18 +56,33 @@ async def test_calls_of_one_turn_share_a_message() -> None:
     assert broker.messages == [calls]
 
 
-async def test_calls_gather_until_the_broker_confirms() -> None:
-    """While a message is unconfirmed, further calls wait, and then go together."""
+async def busy_broker() -> Broker:
+    """Return a broker that confirms nothing, with as many messages as the outbox sends to it."""
     broker = Broker()
     broker.confirms.clear()
-    first, second, third = outgoing(), outgoing(), outgoing()
-    await broker.send(first)
+    for _ in range(MESSAGES_MAX):
+        await broker.send(outgoing())
+    return broker
+
+
+async def test_calls_gather_until_the_broker_confirms() -> None:
+    """While the broker owes as many confirms as allowed, further calls wait, and go together."""
+    broker = await busy_broker()
+    second, third = outgoing(), outgoing()
     await broker.send(second)
     await broker.send(third)
-    assert broker.messages == [[first]]
+    assert [len(message) for message in broker.messages] == [1] * MESSAGES_MAX
     broker.confirms.set()
     await broker.send()
-    assert broker.messages == [[first], [second, third]]
+    assert broker.messages[MESSAGES_MAX:] == [[second, third]]
+
+
+async def test_a_burst_is_sent_at_once() -> None:
+    """Calls of one turn that fill several messages do not wait for confirms."""
+    broker = Broker()
+    broker.confirms.clear()
+    await broker.send(*(outgoing() for _ in range(MESSAGES_MAX * CALLS_MAX + 1)))
+    assert [len(message) for message in broker.messages] == [CALLS_MAX] * MESSAGES_MAX
 
 
 async def test_an_idle_outbox_sends_again() -> None:
@@ -81,10 +95,10 @@ async def test_an_idle_outbox_sends_again() -> None:
 
 
 async def test_a_message_has_a_bounded_number_of_calls() -> None:
-    """At most `PARTS_MAX` calls share a message."""
+    """At most `CALLS_MAX` calls share a message."""
     broker = Broker(bytes_max=10_000)
-    await broker.send(*(outgoing() for _ in range(PARTS_MAX + 1)))
-    assert [len(message) for message in broker.messages] == [PARTS_MAX, 1]
+    await broker.send(*(outgoing() for _ in range(CALLS_MAX + 1)))
+    assert [len(message) for message in broker.messages] == [CALLS_MAX, 1]
 
 
 async def test_a_message_has_a_bounded_size() -> None:
@@ -113,12 +127,10 @@ async def test_only_the_calls_of_a_failed_message_fail() -> None:
 
 async def test_calls_that_nobody_waits_for_are_not_sent() -> None:
     """A call whose caller has given up before it was sent is dropped."""
-    broker = Broker()
-    broker.confirms.clear()
-    first, given_up, last = outgoing(), outgoing(), outgoing()
-    await broker.send(first)
+    broker = await busy_broker()
+    given_up, last = outgoing(), outgoing()
     await broker.send(given_up, last)
     given_up.call.answer.cancel()
     broker.confirms.set()
     await broker.send()
-    assert broker.messages == [[first], [last]]
+    assert broker.messages[MESSAGES_MAX:] == [[last]]
