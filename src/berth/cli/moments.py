@@ -1,4 +1,4 @@
-"""Times on the command line: a span from now, or a date and time."""
+"""Times on the command line: a span from now, a date and time, and ages."""
 
 import re
 from datetime import UTC, datetime
@@ -36,3 +36,32 @@ def moment_text(at_s: float | None) -> str | None:
     if at_s is None:
         return None
     return datetime.fromtimestamp(at_s, UTC).isoformat(sep=" ", timespec="seconds")
+
+
+def age_s(since: str | None, now_s: float) -> float | None:
+    """Return the seconds since an ISO time, in UTC if it has no offset; None if it is unknown.
+
+    Args:
+        since: the time as an API shows it.
+        now_s: the current Unix time in seconds.
+    """
+    if not since:
+        return None
+    try:
+        moment = datetime.fromisoformat(since)
+    except ValueError:
+        return None
+    return max(now_s - (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp(), 0.0)
+
+
+def age_text(since: str | None, now_s: float) -> str | None:
+    """Return the time since an ISO time in its two largest units, such as `3d 4h`; see `age_s`."""
+    span_s = age_s(since, now_s)
+    if span_s is None:
+        return None
+    left_s, parts = int(span_s), list[str]()
+    for unit, unit_s in sorted(_UNITS_S.items(), key=lambda one: -one[1]):
+        count, left_s = divmod(left_s, unit_s)
+        if count or parts:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2]) or "0s"

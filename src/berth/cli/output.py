@@ -2,8 +2,9 @@
 
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import zip_longest
 from typing import TypeVar
 
 import click
@@ -17,7 +18,7 @@ from berth.cli.command import GLOBAL_FLAGS, GlobalOption
 
 F = TypeVar("F", bound=Callable[..., object])
 
-# Spaces between two columns of a table; rich's default padding.
+# Spaces between two columns of a table.
 _GAP = 2
 # Minimum width in characters of a wrapped column; below it, texts become unreadable.
 _TEXT_MIN = 16
@@ -86,54 +87,110 @@ def print_table(
     """
     if title is not None:
         print_line(f"\n{title}", style="bold")
-    numbers, texts = set(right), set(wrap)
+    sys.stdout.write(table_text(columns, rows, right=right, wrap=wrap))
+
+
+def table_text(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    right: Iterable[str] = (),
+    wrap: Iterable[str] = (),
+    width: int | None = None,
+) -> str:
+    """Return a table as text for standard output, with colours if that is a terminal.
+
+    Args:
+        columns: headings of the columns.
+        rows: rows with one cell per column.
+        right: headings of right-aligned columns (numbers).
+        wrap: headings of text columns, which wrap within the width that the others leave.
+        width: the width of the terminal in characters; None for that of standard output.
+    """
     shown = [[plain(cell) for cell in row] for row in rows]
-    # rich would squeeze or cut cells; a cut uuid or host name is useless.
-    if _width_of(columns, shown, texts) > console().width:
-        _print_records(columns, shown)
+    screen = console(width)
+    widths = _widths_of(columns, shown, set(wrap), screen.width)
+    layout: list[tuple[int, bool]] = []
+    with screen.capture() as captured:
+        # A cut uuid or host name is useless, so a narrow terminal gets one value per line.
+        if widths is None:
+            _print_records(screen, columns, shown)
+            shown = []
+        else:
+            numbers = set(right)
+            layout = [(wide, name in numbers) for wide, name in zip(widths, columns, strict=True)]
+            screen.print(Text(_line(columns, layout), style="bold"))
+    return captured.get() + "".join(
+        f"{line}\n" for row in shown for line in _lines(screen, row, layout)
+    )
+
+
+def _widths_of(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], texts: AbstractSet[str], width: int
+) -> list[int] | None:
+    """Return the width of each column in characters; None if the terminal is too narrow."""
+    by_column = zip(*rows, strict=True) if rows else [()] * len(columns)
+    widest = [
+        max(cell_len(name), max(map(cell_len, cells), default=0))
+        for name, cells in zip(columns, by_column, strict=True)
+    ]
+    # Only texts may become narrower; the widest give their room first.
+    over = sum(widest) + _GAP * (len(columns) - 1) - width
+    narrowable = [at for at, name in enumerate(columns) if name in texts]
+    while over > 0:
+        at = max(narrowable, key=lambda at: widest[at], default=None)
+        if at is None or widest[at] <= max(_TEXT_MIN, cell_len(columns[at])):
+            return None
+        widest[at] -= 1
+        over -= 1
+    return widest
+
+
+_Layout = Sequence[tuple[int, bool]]
+"""For each column its width in characters, and whether it is aligned to the right."""
+
+
+def _lines(screen: Console, row: Sequence[str], layout: _Layout) -> Iterator[str]:
+    """Yield the lines of a row; a text that is wider than its column is wrapped."""
+    if all(cell_len(cell) <= wide for cell, (wide, _) in zip(row, layout, strict=True)):
+        yield _line(row, layout)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(
-            Text(column),
-            justify="right" if column in numbers else "left",
-            no_wrap=column not in texts,
-            min_width=len(column),
-            overflow="fold",
-        )
-    for row in shown:
-        table.add_row(*(Text(cell) for cell in row))
-    console().print(table)
+    wrapped = [
+        [part.plain for part in Text(cell).wrap(screen, wide)]
+        for cell, (wide, _) in zip(row, layout, strict=True)
+    ]
+    for parts in zip_longest(*wrapped, fillvalue=""):
+        yield _line(parts, layout)
 
 
-def _width_of(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], texts: AbstractSet[str]
-) -> int:
-    """Return the minimum width in characters at which no cell is cut."""
-    width = _GAP * (len(columns) - 1)
-    for index, column in enumerate(columns):
-        widest = max((cell_len(row[index]) for row in rows), default=0)
-        least = min(widest, _TEXT_MIN) if column in texts else widest
-        width += max(least, cell_len(column))
-    return width
+def _line(cells: Sequence[str], layout: _Layout) -> str:
+    padded: list[str] = []
+    for cell, (wide, is_right) in zip(cells, layout, strict=True):
+        space = " " * (wide - cell_len(cell))
+        padded.append(space + cell if is_right else cell + space)
+    return (" " * _GAP).join(padded).rstrip()
 
 
-def _print_records(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _print_records(screen: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print each row as a block with one line per column."""
     for number, row in enumerate(rows):
         if number:
-            print_line("")
-        print_fields(dict(zip(columns, row, strict=True)))
+            screen.print("")
+        screen.print(_fields(dict(zip(columns, row, strict=True))))
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
     """Print the fields of one object, one per line."""
+    console().print(_fields(fields))
+
+
+def _fields(fields: Mapping[str, object]) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", overflow="fold")
     table.add_column(overflow="fold")
     for name, value in fields.items():
         table.add_row(Text(name), Text(plain(value)))
-    console().print(table)
+    return table
 
 
 def print_line(text: str, *, style: str = "") -> None:
@@ -142,14 +199,18 @@ def print_line(text: str, *, style: str = "") -> None:
     console().print(Text("\n".join(lines), style=style), soft_wrap=True)
 
 
-def console() -> Console:
+def console(width: int | None = None) -> Console:
     """Return a new console on standard output.
 
     Only a terminal has a width: output to a file or a pipe is never wrapped or cut, regardless of
     COLUMNS.
+
+    Args:
+        width: the width in characters; None for that of the terminal.
     """
     # A console keeps the stream that it was created with, and tests replace standard output.
-    width = None if sys.stdout.isatty() else _UNLIMITED
+    if width is None and not sys.stdout.isatty():
+        width = _UNLIMITED
     return Console(highlight=False, markup=False, emoji=False, width=width)
 
 

@@ -1,10 +1,14 @@
 """`berth aggregate`: named sets of hosts with metadata, through the compute API."""
 
+from functools import partial
+from operator import itemgetter
+
 import click
 
 from berth.cli.command import berth_group
 from berth.cli.commands.server_actions import FORCES
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
+from berth.cli.listing import Column, Listing, ListOptions, list_options, print_list
 from berth.cli.name_errors import suggests_hosts, unknown_name
 from berth.cli.output import (
     joined,
@@ -12,8 +16,6 @@ from berth.cli.output import (
     print_deleted,
     print_fields,
     print_json,
-    print_line,
-    print_table,
 )
 from berth.cli.pairs import last_values, read_pairs
 
@@ -32,22 +34,18 @@ def aggregates() -> None:
 
 
 @aggregates.command("list")
-@json_option
+@list_options
 @connected
-def list_aggregates(api: ApiConnection, *, as_json: bool) -> None:
-    """List aggregates."""
-    found = _all(api)
-    if as_json:
-        print_json({"aggregates": found})
-    elif not found:
-        print_line("no aggregates")
-    else:
-        table = [
-            (one["id"], one["name"], one.get("availability_zone"), len(texts(one, "hosts")))
-            for one in found
-        ]
-        columns = ("ID", "Name", "Availability zone", "Hosts")
-        print_table(columns, table, right=("ID", "Hosts"), wrap=columns[1:3])
+def list_aggregates(api: ApiConnection, *, options: ListOptions) -> None:
+    """List aggregates, by name."""
+    columns = (
+        Column("ID", itemgetter("id"), is_number=True),
+        Column("Name", itemgetter("name"), wraps=True),
+        Column("Availability zone", lambda one: one.get("availability_zone"), wraps=True),
+        Column("Hosts", lambda one: len(texts(one, "hosts")), is_number=True),
+    )
+    listing = Listing("aggregates", partial(_all, api), lambda _: columns, "no aggregates", "name")
+    print_list(listing, options)
 
 
 @aggregates.command("show")

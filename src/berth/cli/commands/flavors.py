@@ -1,9 +1,13 @@
 """`berth flavor`: sizes of servers, through the compute API."""
 
+from functools import partial
+from operator import itemgetter
+
 import click
 
 from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, Json, connected, part, segment
+from berth.cli.listing import Column, Listing, ListOptions, list_options, print_list
 from berth.cli.name_errors import unknown_name
 from berth.cli.output import (
     joined,
@@ -11,8 +15,6 @@ from berth.cli.output import (
     print_deleted,
     print_fields,
     print_json,
-    print_line,
-    print_table,
 )
 from berth.cli.pairs import last_values, read_pairs
 
@@ -73,26 +75,20 @@ def create(
 
 
 @flavors.command("list")
-@json_option
+@list_options
 @connected
-def list_flavors(api: ApiConnection, *, as_json: bool) -> None:
-    """List flavors."""
-    found = _all(api)
-    if as_json:
-        print_json({"flavors": found})
-    elif not found:
-        print_line("no flavors; create one with `berth flavor create`")
-    else:
-        table = [
-            (one["id"], one["name"], one["vcpus"], one["ram"], one["disk"], _specs(one))
-            for one in found
-        ]
-        print_table(
-            ("ID", "Name", "VCPUs", "Memory MB", "Disk GB", "Properties"),
-            table,
-            right=("VCPUs", "Memory MB", "Disk GB"),
-            wrap=("Name", "Properties"),
-        )
+def list_flavors(api: ApiConnection, *, options: ListOptions) -> None:
+    """List flavors, by name."""
+    columns = (
+        Column("ID", itemgetter("id")),
+        Column("Name", itemgetter("name"), wraps=True),
+        Column("VCPUs", itemgetter("vcpus"), is_number=True),
+        Column("Memory MB", itemgetter("ram"), is_number=True),
+        Column("Disk GB", itemgetter("disk"), is_number=True),
+        Column("Properties", _specs, wraps=True),
+    )
+    empty = "no flavors; create one with `berth flavor create`"
+    print_list(Listing("flavors", partial(_all, api), lambda _: columns, empty, "name"), options)
 
 
 @flavors.command("show")

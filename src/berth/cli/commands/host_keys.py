@@ -4,6 +4,7 @@ import os
 import ssl
 import sys
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 
 import click
@@ -11,8 +12,9 @@ import click
 from berth.cli.command import berth_command, berth_group
 from berth.cli.connection import ApiConnection, connected, rows
 from berth.cli.failures import CommandError, ExitCode
+from berth.cli.listing import Column, Listing, ListOptions, list_options, print_list
 from berth.cli.name_errors import suggests_hosts
-from berth.cli.output import json_option, print_json, print_line, print_table
+from berth.cli.output import json_option, print_json, print_line
 from berth.client import NO_RETRIES, Client, ClientError
 
 _TIMEOUT_S = 30.0
@@ -44,27 +46,28 @@ def enroll(api: ApiConnection, *, name: str, life_s: float, as_json: bool) -> No
 
 
 @berth_command("keys")
-@json_option
+@list_options
 @connected
-def list_keys(api: ApiConnection, *, as_json: bool) -> None:
-    """List the hosts that are enrolled, with the state of their keys."""
-    found = rows(api.berth.host_keys.list.document(), "host_keys")
-    if as_json:
-        print_json({"host_keys": found})
-    elif not found:
-        print_line("no hosts are enrolled; enroll one with `berth host enroll NAME`")
-    else:
-        table = [
-            (
-                one["host"],
-                one["state"],
-                ", ".join(str(key)[:12] for key in one["keys"]) or None,
-                _time(one.get("added_at_s")),
-                _time(one.get("token_expires_at_s")),
-            )
-            for one in found
-        ]
-        print_table(("Host", "State", "Key", "Since", "Token until"), table, wrap=("Key",))
+def list_keys(api: ApiConnection, *, options: ListOptions) -> None:
+    """List the hosts that are enrolled, with the state of their keys, by host."""
+    columns = (
+        Column("Host", itemgetter("host")),
+        Column("State", itemgetter("state")),
+        Column(
+            "Key", lambda one: ", ".join(str(key)[:12] for key in one["keys"]) or None, wraps=True
+        ),
+        Column("Since", lambda one: _time(one.get("added_at_s"))),
+        Column("Token until", lambda one: _time(one.get("token_expires_at_s"))),
+    )
+    empty = "no hosts are enrolled; enroll one with `berth host enroll NAME`"
+    listing = Listing(
+        "host_keys",
+        lambda: rows(api.berth.host_keys.list.document(), "host_keys"),
+        lambda _: columns,
+        empty,
+        order="host",
+    )
+    print_list(listing, options)
 
 
 @berth_command("rotate-key")

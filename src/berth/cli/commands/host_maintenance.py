@@ -1,6 +1,7 @@
 """`berth host drain`, `maintain`, `resume` and `maintenance`: work on hosts that are up."""
 
 import time
+from operator import itemgetter
 
 import click
 
@@ -8,6 +9,7 @@ from berth.cli.command import OneOf, berth_command
 from berth.cli.connection import ApiConnection, Json, connected, part, rows
 from berth.cli.drain_progress import follow, server_text, summary
 from berth.cli.failures import ExitCode, end_with
+from berth.cli.listing import Column, Listing, ListOptions, list_options, print_list
 from berth.cli.moments import FORM, moment_s, moment_text
 from berth.cli.name_errors import suggests_hosts
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
@@ -142,36 +144,41 @@ def resume(api: ApiConnection, *, host: str, as_json: bool) -> None:
 
 @berth_command("maintenance")
 @click.argument("host", required=False)
-@json_option
+@list_options
 @connected
 @suggests_hosts("host")
-def show_maintenance(api: ApiConnection, *, host: str | None, as_json: bool) -> None:
+def show_maintenance(api: ApiConnection, *, host: str | None, options: ListOptions) -> None:
     """Show the maintenance of HOST with its drain, or list all hosts in maintenance."""
-    if host is not None:
-        found = api.berth.maintenance.get.document(host)
-        if as_json:
-            print_json(found)
-            return
-        _print_one(found)
+    if host is None:
+        print_list(_maintenances(api), options)
         return
-    listed = api.berth.maintenance.list.document()
-    if as_json:
-        print_json(listed)
-        return
-    table = [
-        (
-            one["host"],
-            one["reason"],
-            moment_text(one["until_s"]),
-            part(one, "drain").get("state"),
-            summary(part(one, "drain")) if one["drain"] else None,
+    if options.watch_s is not None or options.sort is not None:
+        raise click.UsageError(
+            "--watch and --sort are for the list; omit HOST, or follow the drain of a host with "
+            f"`berth host drain {host}`"
         )
-        for one in rows(listed, "maintenances")
-    ]
-    if not table:
-        print_line("no host is in maintenance")
-        return
-    print_table(("Host", "Reason", "Until", "Drain", "Servers"), table, wrap=("Reason",))
+    found = api.berth.maintenance.get.document(host)
+    if options.as_json:
+        print_json(found)
+    else:
+        _print_one(found)
+
+
+def _maintenances(api: ApiConnection) -> Listing:
+    columns = (
+        Column("Host", itemgetter("host")),
+        Column("Reason", itemgetter("reason"), wraps=True),
+        Column("Until", lambda one: moment_text(one["until_s"])),
+        Column("Drain", lambda one: part(one, "drain").get("state")),
+        Column("Servers", lambda one: summary(part(one, "drain")) if one["drain"] else None),
+    )
+    return Listing(
+        "maintenances",
+        lambda: rows(api.berth.maintenance.list.document(), "maintenances"),
+        lambda _: columns,
+        "no host is in maintenance",
+        order="host",
+    )
 
 
 def _print_one(found: Json) -> None:

@@ -1,6 +1,9 @@
 """`berth host`: hosts with their inventories and usage."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
+from operator import itemgetter
 
 import click
 
@@ -10,8 +13,9 @@ from berth.cli.commands.host_keys import broker_permissions, enroll, list_keys, 
 from berth.cli.commands.host_maintenance import drain, maintain, resume, show_maintenance
 from berth.cli.commands.host_upkeep import set_host, write_off
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, texts
+from berth.cli.listing import Column, Listing, ListOptions, list_options, print_list
 from berth.cli.name_errors import suggests_hosts
-from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
+from berth.cli.output import json_option, print_fields, print_json, print_table
 
 
 @berth_group("host")
@@ -37,33 +41,59 @@ hosts.add_command(revoke)
 @click.option(
     "--hypervisors", is_flag=True, help="List the hypervisors of the compute API instead."
 )
-@json_option
+@list_options
 @connected
-def list_hosts(api: ApiConnection, *, hypervisors: bool, as_json: bool) -> None:
-    """List hosts with the usage of each resource class."""
-    if hypervisors:
-        _print_hypervisors(api, as_json=as_json)
-        return
-    found = list(api.berth.hosts.list.documents())
-    if as_json:
-        print_json({"hosts": found})
-    elif not found:
-        print_line("no hosts; start agents with `berth agent`")
-    else:
-        # Hosts differ in their resource classes; the columns are the union of all.
-        classes = sorted({name for host in found for name in part(host, "inventories")})
-        table = [
-            (
-                host["name"],
-                _state(host),
-                ", ".join(texts(host, "zones")) or None,
-                host.get("num_instances"),
-                *(_usage(host, name) for name in classes),
+def list_hosts(api: ApiConnection, *, hypervisors: bool, options: ListOptions) -> None:
+    """List hosts with the usage of each resource class, by name."""
+    print_list(_hypervisors(api) if hypervisors else _hosts(api), options)
+
+
+def _hosts(api: ApiConnection) -> Listing:
+    return Listing(
+        "hosts",
+        lambda: list(api.berth.hosts.list.documents()),
+        _columns,
+        "no hosts; start agents with `berth agent`",
+        order="host",
+    )
+
+
+def _columns(found: Sequence[Json]) -> Sequence[Column]:
+    # Hosts differ in their resource classes; the columns are the union of all.
+    classes = sorted({name for host in found for name in part(host, "inventories")})
+    return (
+        Column("Host", itemgetter("name")),
+        Column("State", _state, wraps=True),
+        Column("Zones", lambda host: ", ".join(texts(host, "zones")) or None, wraps=True),
+        Column("Instances", lambda host: host.get("num_instances"), is_number=True),
+        *(
+            Column(
+                f"{name} used",
+                partial(_usage, resource_class=name),
+                is_number=True,
+                order=partial(_share, resource_class=name),
             )
-            for host in found
-        ]
-        columns = ("Host", "State", "Zones", "Instances", *(f"{name} used" for name in classes))
-        print_table(columns, table, right=columns[3:], wrap=("State", "Zones"))
+            for name in classes
+        ),
+    )
+
+
+def _hypervisors(api: ApiConnection) -> Listing:
+    columns = (
+        Column("ID", itemgetter("id")),
+        Column("Hostname", itemgetter("hypervisor_hostname")),
+        Column("Type", lambda one: one.get("hypervisor_type")),
+        Column("State", lambda one: one.get("state")),
+        Column("Status", lambda one: one.get("status")),
+    )
+    path = "/v2.1/os-hypervisors/detail"
+    return Listing(
+        "hypervisors",
+        lambda: api.pages(path, "hypervisors"),
+        lambda _: columns,
+        "no hypervisors",
+        order="hostname",
+    )
 
 
 @hosts.command("show")
@@ -97,24 +127,6 @@ def show(api: ApiConnection, *, name: str, as_json: bool) -> None:
     print_fields(fields)
     _print_failures(host)
     _print_children(host)
-
-
-def _print_hypervisors(api: ApiConnection, *, as_json: bool) -> None:
-    found = rows(api.get("/v2.1/os-hypervisors/detail"), "hypervisors")
-    if as_json:
-        print_json({"hypervisors": found})
-        return
-    table = [
-        (
-            one["id"],
-            one["hypervisor_hostname"],
-            one.get("hypervisor_type"),
-            one.get("state"),
-            one.get("status"),
-        )
-        for one in found
-    ]
-    print_table(("ID", "Hostname", "Type", "State", "Status"), table)
 
 
 def _print_failures(host: Json) -> None:
@@ -175,3 +187,9 @@ def _usage(host: Json, resource_class: str) -> str | None:
     if not inventory:
         return None
     return f"{inventory['used']:,} of {inventory['capacity']:,}"
+
+
+def _share(host: Json, resource_class: str) -> float | None:
+    """Return the used share of a resource class, by which hosts are sorted."""
+    inventory = part(part(host, "inventories"), resource_class)
+    return inventory["used"] / max(inventory["capacity"], 1) if inventory else None

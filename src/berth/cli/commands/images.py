@@ -1,11 +1,22 @@
 """`berth image`: the images of the cloud and of servers, and `berth server image` and `backup`."""
 
+from functools import partial
+from operator import itemgetter
+
 import click
 
 from berth.cli.command import berth_command, berth_group
 from berth.cli.commands.server_actions import ask_for
 from berth.cli.connection import ApiConnection, Json, connected, segment
 from berth.cli.failures import CommandError, ExitCode
+from berth.cli.listing import (
+    Column,
+    Listing,
+    ListOptions,
+    age_column,
+    list_options,
+    print_list,
+)
 from berth.cli.name_errors import unknown_name
 from berth.cli.output import (
     json_option,
@@ -13,7 +24,6 @@ from berth.cli.output import (
     print_fields,
     print_json,
     print_line,
-    print_table,
 )
 from berth.cli.pairs import last_values, read_pairs
 from berth.cli.server_finding import find_server, timeout_option, wait_option
@@ -32,22 +42,13 @@ def images() -> None:
 
 
 @images.command("list")
-@json_option
+@list_options
 @connected
-def list_images(api: ApiConnection, *, as_json: bool) -> None:
+def list_images(api: ApiConnection, *, options: ListOptions) -> None:
     """List the images of the cloud, and the images of your project's servers."""
-    found = api.pages(_PATH, "images")
-    if as_json:
-        print_json({"images": found})
-    elif not found:
-        print_line("no images; the setting `api.images` names those of the cloud")
-    else:
-        print_table(
-            ("ID", "Name", "Status", "Visibility", "Size MB"),
-            [(one["id"], one["name"], one["status"], one["visibility"], _mb(one)) for one in found],
-            right=("Size MB",),
-            wrap=("Name",),
-        )
+    fetch = partial(api.pages, _PATH, "images")
+    empty = "no images; the setting `api.images` names those of the cloud"
+    print_list(Listing("images", fetch, lambda _: _COLUMNS, empty), options)
 
 
 @images.command("show")
@@ -184,6 +185,16 @@ def _check(api: ApiConnection, image_id: str | None) -> None:
         raise CommandError(f"image {image_id} is {state}; see `berth server actions`")
 
 
-def _mb(image: Json) -> str:
+def _mb(image: Json) -> str | None:
     size = image.get("size")
-    return "-" if size is None else f"{size / 1_000_000:,.0f}"
+    return None if size is None else f"{size / 1_000_000:,.0f}"
+
+
+_COLUMNS = (
+    Column("ID", itemgetter("id")),
+    Column("Name", itemgetter("name"), wraps=True),
+    Column("Status", itemgetter("status")),
+    Column("Visibility", itemgetter("visibility")),
+    Column("Size MB", _mb, is_number=True, order=lambda one: one.get("size")),
+    age_column("created_at"),
+)

@@ -1,10 +1,20 @@
 """`berth migration`: migrations of servers between hosts."""
 
+from functools import partial
+from operator import itemgetter
+
 import click
 
 from berth.cli.command import OneOf, berth_group
-from berth.cli.connection import ApiConnection, Json, connected
-from berth.cli.output import json_option, print_json, print_line, print_table
+from berth.cli.connection import ApiConnection, connected
+from berth.cli.listing import (
+    Column,
+    Listing,
+    ListOptions,
+    age_column,
+    list_options,
+    print_list,
+)
 from berth.domain.compute.migration import STATUSES_SHOWN
 
 _PATH = "/v2.1/os-migrations"
@@ -31,7 +41,7 @@ def migrations() -> None:
     help="Only migrations of this type.",
 )
 @click.option("--since", help="Only migrations changed since this time (ISO 8601).")
-@json_option
+@list_options
 @connected
 def list_migrations(
     api: ApiConnection,
@@ -41,7 +51,7 @@ def list_migrations(
     status: str | None,
     kind: str | None,
     since: str | None,
-    as_json: bool,
+    options: ListOptions,
 ) -> None:
     """List migrations of servers, newest first."""
     filters = {
@@ -51,27 +61,22 @@ def list_migrations(
         "migration_type": kind,
         "changes-since": since,
     }
-    print_migrations(api.pages(_PATH, "migrations", "uuid", **filters), as_json=as_json)
+    print_list(migration_list(api, **filters), options)
 
 
-def print_migrations(found: list[Json], *, as_json: bool) -> None:
-    """Print migrations as a table, or as JSON."""
-    if as_json:
-        print_json({"migrations": found})
-        return
-    if not found:
-        print_line("no migrations")
-        return
-    table = [
-        (
-            one["id"],
-            one["instance_uuid"],
-            one.get("migration_type"),
-            one["status"],
-            one["source_compute"],
-            one["dest_compute"],
-            one["updated_at"] or one["created_at"],
-        )
-        for one in found
-    ]
-    print_table(("ID", "Server", "Type", "Status", "From", "To", "Changed"), table)
+def migration_list(api: ApiConnection, **filters: object) -> Listing:
+    """Return the list of the migrations that match filters of the API, newest first."""
+    fetch = partial(api.pages, _PATH, "migrations", "uuid", **filters)
+    return Listing("migrations", fetch, lambda _: _COLUMNS, "no migrations")
+
+
+_COLUMNS = (
+    Column("ID", itemgetter("id")),
+    Column("Server", itemgetter("instance_uuid")),
+    Column("Type", lambda one: one.get("migration_type")),
+    Column("Status", itemgetter("status")),
+    Column("From", itemgetter("source_compute")),
+    Column("To", itemgetter("dest_compute")),
+    Column("Changed", lambda one: one["updated_at"] or one["created_at"]),
+    age_column("created_at"),
+)

@@ -7,8 +7,9 @@ import click
 
 from berth.cli.command import OneOf, berth_command
 from berth.cli.commands.flavors import find_flavor
-from berth.cli.commands.migrations import print_migrations
+from berth.cli.commands.migrations import migration_list
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment
+from berth.cli.listing import ListOptions, list_options, print_list
 from berth.cli.output import json_option, print_fields, print_json, print_line, print_table
 from berth.cli.server_finding import PATH, find_server, timeout_option, wait_option
 from berth.cli.waiting import (
@@ -447,13 +448,12 @@ def diagnostics(api: ApiConnection, *, server: str, as_json: bool) -> None:
 
 @berth_command("migrations")
 @click.argument("server")
-@json_option
+@list_options
 @connected
-def migrations(api: ApiConnection, *, server: str, as_json: bool) -> None:
+def migrations(api: ApiConnection, *, server: str, options: ListOptions) -> None:
     """List the migrations of SERVER, newest first."""
     uuid = find_server(api, server)["id"]
-    found = api.pages("/v2.1/os-migrations", "migrations", "uuid", instance_uuid=uuid)
-    print_migrations(found, as_json=as_json)
+    print_list(migration_list(api, instance_uuid=uuid), options)
 
 
 ACTIONS: Final[tuple[click.Command, ...]] = (

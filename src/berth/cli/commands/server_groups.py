@@ -1,22 +1,26 @@
 """`berth group`: server groups, through the compute API."""
 
+from functools import partial
+from operator import itemgetter
+
 import click
 
 from berth.cli.command import OneOf, berth_group
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, segment, texts
 from berth.cli.failures import CommandError, ExitCode
+from berth.cli.listing import Column, Listing, ListOptions, list_options, print_list
 from berth.cli.name_errors import unknown_name
 from berth.cli.output import (
     json_option,
     print_deleted,
     print_fields,
     print_json,
-    print_line,
-    print_table,
 )
 from berth.domain.compute.server_group import GroupPolicy
 from berth.domain.uuids import is_uuid
 
+# The maximum number of items on a page of the service.
+_PAGE_MAX = 1000
 _PATH = "/v2.1/os-server-groups"
 _MAX = "max_server_per_host"
 
@@ -48,20 +52,19 @@ def create(
 
 @groups.command("list")
 @click.option("--all", "all_projects", is_flag=True, help="List groups of all projects.")
-@json_option
+@list_options
 @connected
-def list_groups(api: ApiConnection, *, all_projects: bool, as_json: bool) -> None:
-    """List server groups."""
-    found = _all(api, all_projects=all_projects)
-    if as_json:
-        print_json({"server_groups": found})
-    elif not found:
-        print_line("no server groups")
-    else:
-        table = [
-            (one["id"], one["name"], one.get("policy"), len(texts(one, "members"))) for one in found
-        ]
-        print_table(("ID", "Name", "Policy", "Members"), table, right=("Members",), wrap=("Name",))
+def list_groups(api: ApiConnection, *, all_projects: bool, options: ListOptions) -> None:
+    """List server groups, by name."""
+    columns = (
+        Column("ID", itemgetter("id")),
+        Column("Name", itemgetter("name"), wraps=True),
+        Column("Policy", lambda one: one.get("policy")),
+        Column("Members", lambda one: len(texts(one, "members")), is_number=True),
+    )
+    fetch = partial(_all, api, all_projects=all_projects)
+    listing = Listing("server_groups", fetch, lambda _: columns, "no server groups", "name")
+    print_list(listing, options)
 
 
 @groups.command("show")
@@ -107,7 +110,14 @@ def find_group(api: ApiConnection, group: str) -> Json:
 
 
 def _all(api: ApiConnection, *, all_projects: bool) -> list[Json]:
-    return rows(api.get(_PATH, all_projects="true" if all_projects else None), "server_groups")
+    everyone = "true" if all_projects else None
+    found: list[Json] = []
+    while True:
+        page = rows(api.get(_PATH, all_projects=everyone, offset=len(found)), "server_groups")
+        found += page
+        # The service links no next page, since Nova does not.
+        if len(page) < _PAGE_MAX:
+            return found
 
 
 def _print_group(group: Json, *, as_json: bool) -> None:

@@ -2,6 +2,8 @@
 
 import base64
 from collections.abc import Sequence
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 
 import click
@@ -13,13 +15,20 @@ from berth.cli.commands.images import server_backup, server_image
 from berth.cli.commands.server_actions import ACTIONS, ask_for
 from berth.cli.connection import ApiConnection, Json, connected, part, segment
 from berth.cli.failures import CommandError, ExitCode
+from berth.cli.listing import (
+    Column,
+    Listing,
+    ListOptions,
+    age_column,
+    list_options,
+    print_items,
+    print_list,
+)
 from berth.cli.output import (
     json_option,
     print_deleted,
     print_fields,
     print_json,
-    print_line,
-    print_table,
 )
 from berth.cli.pairs import read_pairs
 from berth.cli.server_finding import (
@@ -47,6 +56,7 @@ from berth.domain.compute.quota import FILE_BYTES_MAX
 _NO_ROOM = ("No valid host", "Other schedulers took the room")
 
 
+_ZONE = "OS-EXT-AZ:availability_zone"
 _INJECTS = {"OpenStack-API-Version": "compute 2.56"}
 """Header for the newest microversion in which files can be injected into a server."""
 
@@ -144,7 +154,7 @@ def _show_created(
     if as_json:
         print_json({"servers": made})
     else:
-        _print_servers(made)
+        print_items(made, _columns(made))
     _check_built(api, made)
     end_with_errors(outcomes)
 
@@ -200,7 +210,7 @@ def _contents(name: str) -> str:
 @click.option("--reservation-id", help="Only servers of one request.")
 @click.option("--name", help="Only servers whose name matches this regular expression.")
 @click.option("--all", "all_projects", is_flag=True, help="List servers of all projects.")
-@json_option
+@list_options
 @connected
 def list_servers(
     api: ApiConnection,
@@ -210,10 +220,11 @@ def list_servers(
     reservation_id: str | None,
     name: str | None,
     all_projects: bool,
-    as_json: bool,
+    options: ListOptions,
 ) -> None:
     """List servers, newest first."""
-    found = find_servers(
+    fetch = partial(
+        find_servers,
         api,
         host=host,
         status=status,
@@ -221,10 +232,7 @@ def list_servers(
         name=name,
         all_tenants=1 if all_projects else None,
     )
-    if as_json:
-        print_json({"servers": found})
-    else:
-        _print_servers(found)
+    print_list(Listing("servers", fetch, _columns, "no servers"), options)
 
 
 @servers.command("show")
@@ -243,7 +251,7 @@ def show(api: ApiConnection, *, server: str, as_json: bool) -> None:
         "status": found.get("status"),
         "task": found.get("OS-EXT-STS:task_state"),
         "host": found.get(HOST),
-        "availability zone": found.get("OS-EXT-AZ:availability_zone"),
+        "availability zone": found.get(_ZONE),
         "flavor": _flavor_name(found),
         "reservation": found.get("OS-EXT-SRV-ATTR:reservation_id"),
         "created": found.get("created"),
@@ -335,12 +343,13 @@ def _flavor_name(server: Json) -> object:
     return flavor.get("original_name") or flavor.get("id")
 
 
-def _print_servers(found: list[Json]) -> None:
-    if not found:
-        print_line("no servers")
-        return
-    table = [
-        (one["id"], one.get("name"), one.get("status"), one.get(HOST), _flavor_name(one))
-        for one in found
-    ]
-    print_table(("ID", "Name", "Status", "Host", "Flavor"), table, wrap=("Name",))
+def _columns(_: Sequence[Json]) -> Sequence[Column]:
+    return (
+        Column("ID", itemgetter("id")),
+        Column("Name", lambda one: one.get("name"), wraps=True),
+        Column("Status", lambda one: one.get("status")),
+        Column("Host", lambda one: one.get(HOST)),
+        Column("Zone", lambda one: one.get(_ZONE)),
+        Column("Flavor", _flavor_name),
+        age_column("created"),
+    )

@@ -1,15 +1,35 @@
 """`berth service`: compute services of hosts, through the compute API."""
 
+from functools import partial
+
 import click
 
 from berth.cli.command import berth_group
 from berth.cli.connection import ApiConnection, Json, connected, rows, segment
+from berth.cli.listing import (
+    Column,
+    Listing,
+    ListOptions,
+    list_options,
+    print_items,
+    print_list,
+)
 from berth.cli.name_errors import unknown_name
-from berth.cli.output import json_option, print_deleted, print_json, print_line, print_table
+from berth.cli.output import json_option, print_deleted, print_json
 
 _PATH = "/v2.1/os-services"
 # The compute API reports Berth's agents under Nova's name, which its clients look for.
 _BINARY = "nova-compute"
+
+_COLUMNS = (
+    Column("Host", lambda one: one.get("host")),
+    Column("Status", lambda one: one.get("status")),
+    Column("State", lambda one: one.get("state")),
+    Column("Zone", lambda one: one.get("zone")),
+    Column("Forced down", lambda one: one.get("forced_down")),
+    Column("Last seen", lambda one: one.get("updated_at")),
+    Column("Reason", lambda one: one.get("disabled_reason"), wraps=True),
+)
 
 
 @berth_group("service")
@@ -19,17 +39,12 @@ def services() -> None:
 
 @services.command("list")
 @click.option("--host", help="Only the service of this host.")
-@json_option
+@list_options
 @connected
-def list_services(api: ApiConnection, *, host: str | None, as_json: bool) -> None:
-    """List compute services."""
-    found = _all(api, host)
-    if as_json:
-        print_json({"services": found})
-    elif not found:
-        print_line("no services")
-    else:
-        _print_services(found)
+def list_services(api: ApiConnection, *, host: str | None, options: ListOptions) -> None:
+    """List compute services, by host."""
+    fetch = partial(_all, api, host)
+    print_list(Listing("services", fetch, lambda _: _COLUMNS, "no services", "host"), options)
 
 
 @services.command("enable")
@@ -97,20 +112,4 @@ def _change(api: ApiConnection, host: str, body: Json, *, as_json: bool) -> None
     if as_json:
         print_json(changed)
     else:
-        _print_services([changed])
-
-
-def _print_services(found: list[Json]) -> None:
-    table = [
-        (
-            one.get("host"),
-            one.get("status"),
-            one.get("state"),
-            one.get("forced_down"),
-            one.get("updated_at"),
-            one.get("disabled_reason"),
-        )
-        for one in found
-    ]
-    columns = ("Host", "Status", "State", "Forced down", "Last seen", "Reason")
-    print_table(columns, table, wrap=("Reason",))
+        print_items([changed], _COLUMNS)

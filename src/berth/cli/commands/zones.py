@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from math import isfinite
+from operator import itemgetter
 from typing import TypeVar
 
 import click
@@ -10,6 +11,7 @@ from berth.cli.command import berth_group
 from berth.cli.commands.zone_account import account_options, password_of
 from berth.cli.commands.zone_keys import keys, parents
 from berth.cli.connection import ApiConnection, Json, connected, rows
+from berth.cli.listing import Column, Listing, ListOptions, list_options, print_list
 from berth.cli.name_errors import unknown_name
 from berth.cli.output import (
     joined,
@@ -18,7 +20,6 @@ from berth.cli.output import (
     print_fields,
     print_json,
     print_line,
-    print_table,
 )
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -97,30 +98,20 @@ def add(
 
 
 @zones.command("list")
-@json_option
+@list_options
 @connected
-def list_zones(api: ApiConnection, *, as_json: bool) -> None:
-    """List the child zones."""
-    found = rows(api.get(f"{_PATH}/detail"), "zones")
-    if as_json:
-        print_json({"zones": found})
-    elif not found:
-        print_line("no zones")
-    else:
-        table = [
-            (
-                one["id"],
-                one["name"],
-                one["api_url"],
-                _state(one),
-                one.get("weight_offset"),
-                one.get("weight_scale"),
-                one.get("seen_at"),
-            )
-            for one in found
-        ]
-        columns = ("ID", "Name", "API URL", "State", "Offset", "Scale", "Last seen")
-        print_table(columns, table, right=("ID", "Offset", "Scale"), wrap=columns[1:3])
+def list_zones(api: ApiConnection, *, options: ListOptions) -> None:
+    """List the child zones, by name."""
+    print_list(
+        Listing(
+            "zones",
+            lambda: rows(api.get(f"{_PATH}/detail"), "zones"),
+            lambda _: _COLUMNS,
+            "no zones",
+            order="name",
+        ),
+        options,
+    )
 
 
 @zones.command("show")
@@ -223,6 +214,17 @@ def _state(zone: Json) -> str:
     if not zone.get("is_active"):
         return "down"
     return "up" if zone.get("seen_at") else "not seen yet"
+
+
+_COLUMNS = (
+    Column("ID", itemgetter("id"), is_number=True),
+    Column("Name", itemgetter("name"), wraps=True),
+    Column("API URL", itemgetter("api_url"), wraps=True),
+    Column("State", _state),
+    Column("Offset", lambda one: one.get("weight_offset"), is_number=True),
+    Column("Scale", lambda one: one.get("weight_scale"), is_number=True),
+    Column("Last seen", lambda one: one.get("seen_at")),
+)
 
 
 def _print_zone(zone: Json, *, as_json: bool) -> None:

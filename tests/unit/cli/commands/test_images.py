@@ -33,9 +33,9 @@ def staffed(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Cloud:
 def test_images_of_all_pages_are_listed_with_their_sizes(run: Run, staffed: Cloud) -> None:
     """Each image is a row; an image of the configuration has no size."""
     lines = run("image", "list").out.splitlines()
-    assert lines[0].split() == ["ID", "Name", "Status", "Visibility", "Size", "MB"]
+    assert lines[0].split() == ["ID", "Name", "Status", "Visibility", "Size", "MB", "Age"]
     rows = [line.split() for line in lines[1:]]
-    assert [(row[1], row[-1]) for row in rows] == [("twin", "2"), ("twin", "2"), ("disk", "-")]
+    assert [(row[1], row[4]) for row in rows] == [("twin", "2"), ("twin", "2"), ("disk", "-")]
 
 
 def test_an_image_is_found_by_id_or_unique_name(run: Run, staffed: Cloud) -> None:
