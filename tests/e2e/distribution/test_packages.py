@@ -20,6 +20,7 @@ import pytest
 from berth import __version__
 from berth.lab import loopback
 from berth.lab.certificates import write_certificate
+from tests.documents import missing_lines, run_steps, steps_of
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -215,6 +216,26 @@ def test_an_api_and_an_agent_run_a_server(environment: Environment, tmp_path: Pa
                 shown = json.loads(environment.berth("server", "show", "web", "--json", **client))
     assert shown["status"] == "ACTIVE"
     assert shown["OS-EXT-SRV-ATTR:host"] == "rack1-01"
+
+
+def test_the_tutorial_works_as_printed(environment: Environment, tmp_path: Path) -> None:
+    """The commands of the tutorial, in order and in one shell, succeed and print what it shows.
+
+    The wheel is already installed, and variables choose a port that is free.
+    """
+    install, *steps = steps_of((ROOT / "docs" / "tutorial.md").read_text("utf-8"))
+    assert install.script.startswith("pipx install dist/berth_scheduler-")
+    address = f"{loopback.HOST}:{loopback.free_port()}"
+    variables = environment.environ({"BERTH_API_LISTEN": address, "BERTH_URL": f"http://{address}"})
+    variables["PATH"] = f"{environment.bin}{os.pathsep}{variables['PATH']}"
+    outputs = run_steps(steps, tmp_path, variables, timeout_s=200.0)
+    missing = [
+        f"{line}\n--- not in\n{output}"
+        for step, output in zip(steps, outputs, strict=True)
+        for line in missing_lines(step, output)
+    ]
+    assert missing == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def _wait_until(is_so: Callable[[], bool]) -> None:
