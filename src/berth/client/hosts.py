@@ -188,21 +188,26 @@ class Hosts(Group[K]):
     """Hosts, for administrators."""
 
     @listing
-    def list(self, *, page_size: int = 500) -> Pages[Host]:
+    def list(self, *, page_size: int | None = 500) -> Pages[Host]:
         """Return all hosts, sorted by name.
 
+        If the last host of a page is removed before the next page is read, the list ends with
+        `BadRequestError`.
+
         Args:
-            page_size: the maximum number of hosts in one response, at least 1.
+            page_size: the maximum number of hosts in one response; None for all in one.
         """
+
+        def is_full(hosts: Sequence[object]) -> bool:
+            return len(hosts) == page_size and bool(hosts)
 
         def page(marker: object) -> Steps[tuple[tuple[Host, ...], object]]:
             found = yield from _LIST.ask(query={"limit": page_size, "marker": marker})
-            is_full = len(found.hosts) == page_size
-            return found.hosts, found.hosts[-1].uuid if is_full else None
+            return found.hosts, found.hosts[-1].uuid if is_full(found.hosts) else None
 
         def marker_of(document: Json) -> object:
             hosts: Sequence[Json] = document["hosts"]
-            return hosts[-1]["uuid"] if len(hosts) == page_size else None
+            return hosts[-1]["uuid"] if is_full(hosts) else None
 
         return Pages("hosts", page, marker_of)
 

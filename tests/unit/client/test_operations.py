@@ -74,6 +74,9 @@ async def keep_hosts(berth: AsyncClient, stack: Stack) -> None:
     """Use what concerns hosts and their maintenance."""
     names = [host.name async for host in berth.hosts.list(page_size=2)]
     assert names == ["host-0", "host-1", "host-2"]
+    for size in (3, None):
+        assert [host.name async for host in berth.hosts.list(page_size=size)] == names
+    assert [host async for host in berth.hosts.list(page_size=0)] == []
     host = await berth.hosts.set_ratios("host-0", {"VCPU": 4})
     assert host.inventories["VCPU"].allocation_ratio == 4.0
     assert await berth.hosts.get(host.uuid) == host

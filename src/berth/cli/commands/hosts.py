@@ -51,7 +51,7 @@ def list_hosts(api: ApiConnection, *, hypervisors: bool, options: ListOptions) -
 def _hosts(api: ApiConnection) -> Listing:
     return Listing(
         "hosts",
-        lambda: list(api.berth.hosts.list.documents()),
+        lambda: list(api.berth.hosts.list.documents(page_size=None)),
         _columns,
         "no hosts; start agents with `berth agent`",
         order="host",
