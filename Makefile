@@ -403,9 +403,9 @@ lock: ## write requirements/*.lock again from pyproject.toml; UPGRADE=1 takes th
 	$(say) lock "requirements/runtime.lock"
 	@$(COMPILE) pyproject.toml -o requirements/runtime.lock
 	$(say) lock "requirements/dev.lock"
-	@$(COMPILE) --extra dev --extra keystone --extra rabbitmq --extra telemetry -c requirements/runtime.lock pyproject.toml -o requirements/dev.lock
+	@$(COMPILE) --extra dev --extra keystone --extra mysql --extra rabbitmq --extra telemetry -c requirements/runtime.lock pyproject.toml -o requirements/dev.lock
 	$(say) lock "requirements/extras.lock"
-	@$(COMPILE) --extra keystone --extra rabbitmq --extra telemetry -c requirements/runtime.lock pyproject.toml -o requirements/extras.lock
+	@$(COMPILE) --extra keystone --extra mysql --extra rabbitmq --extra telemetry -c requirements/runtime.lock pyproject.toml -o requirements/extras.lock
 	$(say) lock "requirements/libvirt.lock"
 	@$(COMPILE) requirements/libvirt.in -o requirements/libvirt.lock
 	$(say) lock "requirements/site.lock"

@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
@@ -205,6 +205,16 @@ def bare_postgres_url() -> Iterator[str]:
     """Yield the URL of a PostgreSQL database without tables, and drop it at the end."""
     with _database() as url:
         yield url
+
+
+@pytest.fixture(scope="module")
+def new_database() -> Iterator[Callable[[], str]]:
+    """Yield a function that creates a PostgreSQL database and returns its URL; drop all at the end.
+
+    For tests of a file that share a server of another project, which needs databases of its own.
+    """
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(_database())
 
 
 @pytest.fixture(scope="session")

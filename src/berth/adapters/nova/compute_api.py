@@ -449,11 +449,14 @@ def quota_of(project_id: str, limits: Mapping[str, Any]) -> Quota:
 
 
 def moment(text: str | None) -> float | None:
-    """Return a time of Nova's API, which is in UTC, as Unix seconds; None for None."""
+    """Return a time of Nova's API, which is in UTC, as Unix seconds; None for None.
+
+    Only some fields have fractions, and they depend on the database, so fractions are cut off.
+    """
     if not text:
         return None
     found = datetime.fromisoformat(text)
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    return float(int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()))
 
 
 def _text(version: int) -> str:

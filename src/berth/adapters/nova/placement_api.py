@@ -18,6 +18,7 @@ T = TypeVar("T")
 _VERSIONS: Final = ("1.38", "1.36", "1.28")
 # The names that exist without being created (os-traits, os-resource-classes).
 CUSTOM: Final = "CUSTOM_"
+_NO_TYPE: Final = "unknown"
 
 
 class _Provider(msgspec.Struct):
@@ -166,7 +167,9 @@ class PlacementApi:
 
     async def _holding(self, uuid: str) -> ConsumerAllocations:
         held = await self._get(f"/allocations/{uuid}", _Held)
-        consumer = Consumer(uuid, held.project_id, held.user_id, held.consumer_type)
+        # Placement shows this word for consumers that were created without a type.
+        kind = None if held.consumer_type == _NO_TYPE else held.consumer_type
+        consumer = Consumer(uuid, held.project_id, held.user_id, kind)
         amounts = {provider: one.resources for provider, one in held.allocations.items()}
         return ConsumerAllocations(consumer, amounts)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import click
 
@@ -36,6 +36,22 @@ _SOURCE: Final = [
         "from_api",
         is_flag=True,
         help="Read the compute and Placement APIs, with the OS_* variables.",
+    ),
+    click.option(
+        "--from-db",
+        default="",
+        metavar="URL",
+        help="Read the databases nova_api, nova_cell0, nova and placement of this server "
+        "(postgresql:// or mysql://), in read-only transactions.",
+    ),
+    click.option("--api-db", default="", metavar="URL", help="Nova's API database."),
+    click.option("--placement-db", default="", metavar="URL", help="Placement's database."),
+    click.option(
+        "--cell-db",
+        "cell_dbs",
+        multiple=True,
+        metavar="URL",
+        help="Database of a cell; repeat it for all cells, cell0 included.",
     ),
     click.option(
         "--compute-url", default="", help="URL of the compute API, in place of the catalog's."
@@ -146,18 +162,36 @@ def _reader(options: dict[str, object]) -> "NovaReader":
     """Return the reader that the options choose.
 
     Raises:
-        CommandError: no source is chosen.
-        InvalidInputError: an environment variable is missing or invalid.
+        CommandError: no source is chosen, or both are.
+        InvalidInputError: an environment variable or a URL is missing or invalid.
     """
+    server = str(options["from_db"])
+    if bool(server) == bool(options["from_api"]):
+        raise CommandError("give either --from-api or --from-db URL", ExitCode.USAGE)
+    if server:
+        return _database_reader(server, options)
     from berth.adapters.nova.api_reader import NovaApiReader  # noqa: PLC0415 - httpx takes long
     from berth.adapters.nova.credentials import credentials_from  # noqa: PLC0415 - likewise
 
-    if not options["from_api"]:
-        raise CommandError("give --from-api", ExitCode.USAGE)
     return NovaApiReader.with_credentials(
         credentials_from(
             os.environ,
             compute_url=str(options["compute_url"]),
             placement_url=str(options["placement_url"]),
+        )
+    )
+
+
+def _database_reader(server: str, options: dict[str, object]) -> "NovaReader":
+    from berth.adapters.nova.database_reader import NovaDatabaseReader  # noqa: PLC0415 - see above
+    from berth.adapters.nova.nova_tables import database_urls  # noqa: PLC0415 - likewise
+
+    cells = cast("tuple[str, ...]", options["cell_dbs"])
+    return NovaDatabaseReader(
+        database_urls(
+            server,
+            api=str(options["api_db"]),
+            placement=str(options["placement_db"]),
+            cells=cells,
         )
     )

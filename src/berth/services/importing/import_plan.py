@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Final, cast
 
 from berth.domain.compute.flavor import FlavorAccess
-from berth.domain.compute.host import Service
+from berth.domain.compute.host import Host, Service
 from berth.domain.compute.instance import Instance, Status
 from berth.domain.compute.key_pair import PAIRS_MAX, KeyRing
 from berth.domain.compute.observed import is_observed
@@ -18,6 +18,7 @@ from berth.domain.ledger.record import Record
 from berth.ports.nova import ImportFinding, ImportKind, NovaCloud
 from berth.services.importing.completion import completed, trees_of
 from berth.services.importing.stored_fleet import StoredFleet
+from berth.services.requests.permissions import LOCKED, LOCKED_BY
 
 # What the ledger maintains itself, or Nova does not know.
 _IGNORED: Final[Mapping[type, frozenset[str]]] = {
@@ -287,7 +288,9 @@ def _fleet(
             before,
         )
     for host in cloud.hosts:
-        yield _Wanted(ImportKind.HOST, host.uuid, host.name, host, stored.hosts.get(host.uuid))
+        seen = stored.hosts.get(host.uuid)
+        whole = host if seen is None else _with_known(host, seen)
+        yield _Wanted(ImportKind.HOST, host.uuid, host.name, whole, seen)
     for service in cloud.services:
         known = stored.services.get(service.host)
         merged = service if known is None else _merged_service(service, known)
@@ -296,6 +299,7 @@ def _fleet(
         was = stored.instances.get(server.uuid)
         is_gone = was is not None and was.status is Status.DELETED
         record = replace(server, revision=0 if was is None else was.revision)
+        record = record if was is None else _with_known_lock(record, was)
         live = None if is_gone else was
         yield _Wanted(ImportKind.SERVER, server.uuid, server.name, record, live)
 
@@ -310,6 +314,23 @@ def _as_stored(provider: Provider, before: Provider | None) -> Provider:
         if amount and name not in provider.inventories
     }
     return replace(provider, inventories={**kept, **provider.inventories})
+
+
+def _with_known(host: Host, before: Host) -> Host:
+    """Return a host with what an import from the databases stored and the API does not tell."""
+    return replace(
+        host,
+        supported_instances=host.supported_instances or before.supported_instances,
+        cpu_info=host.cpu_info or before.cpu_info,
+    )
+
+
+def _with_known_lock(server: Instance, before: Instance) -> Instance:
+    """Return a server with who locked it, which the API does not tell."""
+    who, is_same = before.extra.get(LOCKED_BY), LOCKED in server.extra and LOCKED in before.extra
+    if not is_same or who is None or LOCKED_BY in server.extra:
+        return server
+    return replace(server, extra={**server.extra, LOCKED_BY: who})
 
 
 def _merged_service(service: Service, known: Service) -> Service:
