@@ -185,9 +185,10 @@ dist: $(INSTALLED) ## build what a release consists of, in dist/: source, wheel,
 		rm -rf $(DIST)/.kernel
 	@ls $(DIST)
 
-reference: $(INSTALLED) ## write the generated pages and files of docs/reference and the dashboards again
-	$(say) write "docs/reference, deploy/grafana"
+reference: $(INSTALLED) ## write the generated pages and files of docs/reference, the manual pages and the dashboards again
+	$(say) write "docs/reference, deploy/man, deploy/completion, deploy/grafana"
 	@$(BIN)/python -m berth.cli.commands.reference_files docs/reference
+	@$(BIN)/python -m berth.cli.commands.man_pages deploy
 	@$(BIN)/python -m berth.cli.commands.monitoring_files .
 
 demo: $(INSTALLED) ## show Berth at work; TRACE=folder replays a trace

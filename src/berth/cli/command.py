@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
+from berth.cli.completed_names import complete_names
 from berth.config.spelling import suggestion
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -54,6 +56,20 @@ class OneOf(click.Choice[str]):
         near = suggestion(str(value), self.choices, case_sensitive=self.case_sensitive)
         return f"{listed.rstrip('.')}; did you mean {near!r}?" if near else listed
 
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        param: click.Parameter,  # noqa: ARG002 - likewise
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Return the choices that start with a text, as the help shows them."""
+        asked = incomplete if self.case_sensitive else incomplete.lower()
+        return [
+            CompletionItem(one)
+            for one in self.choices
+            if (one if self.case_sensitive else one.lower()).startswith(asked)
+        ]
+
 
 GLOBAL_FLAGS: Final = {
     "--json": "Print JSON.",
@@ -84,6 +100,8 @@ class BerthCommand(click.Command):
 
     def __init__(self, name: str | None, **settings: Any) -> None:  # noqa: ANN401 - click checks its own
         super().__init__(name, **settings)
+        if any(one.opts[0] in CONNECTION_OPTIONS for one in self.params):
+            complete_names(self.params)
         self.params.append(
             GlobalOption(
                 ["--debug"],

@@ -10,11 +10,10 @@ from urllib.parse import quote
 import httpx
 
 from berth.cli.access.access import access_of
-from berth.cli.access.login import Login, log_in
+from berth.cli.access.login import log_in, opened
 from berth.cli.command import CONNECTION_OPTIONS, connection_options
 from berth.cli.failures import CommandError, ExitCode
 from berth.client import (
-    NO_RETRIES,
     AuthError,
     Client,
     ClientError,
@@ -31,9 +30,6 @@ Json = dict[str, Any]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# The newest compute microversion whose responses the commands are written for. A fixed version
-# keeps the output stable when the service is upgraded.
-_VERSION = "compute 2.96"
 
 # Exit codes by kind of error; others are FAILED. Scripts retry on UNREACHABLE, so it includes the
 # gateway errors of a proxy in front of a restarting Berth.
@@ -222,7 +218,7 @@ def connected(
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         login = log_in(access_of(popped_options(kwargs), os.environ))
-        with _client(login) as berth, command_errors():
+        with opened(login) as berth, command_errors():
             return command(ApiConnection(berth), *args, **kwargs)
 
     return connection_options(cast("Callable[..., R]", run))
@@ -232,12 +228,3 @@ def popped_options(values: dict[str, Any]) -> dict[str, str | None]:
     """Remove the values of `connection_options` from the parameters of a command; return them."""
     names = [name[2:].replace("-", "_") for name in CONNECTION_OPTIONS]
     return {name: values.pop(name) for name in names}
-
-
-def _client(login: Login) -> Client:
-    headers = {"OpenStack-API-Version": _VERSION}
-    if login.token:
-        headers["X-Auth-Token"] = login.token
-    auth = (login.user, login.password) if login.user else None
-    # Repetitions would delay the report that the service is away by seconds.
-    return Client(login.url, auth=auth, headers=headers, tls=login.tls, retries=NO_RETRIES)

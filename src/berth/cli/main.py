@@ -38,6 +38,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "context": LazyCommand(
         "contexts:contexts", "Name addresses and accounts, and choose one.", _CLOUD
     ),
+    "completion": LazyCommand(
+        "completion:completion", "Print the script that completes commands in a shell.", _CLOUD
+    ),
     "candidates": LazyCommand("candidates:candidates", "Explain allocation candidates.", _CLOUD),
     "audit": LazyCommand(
         "audit:audit",

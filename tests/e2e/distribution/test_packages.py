@@ -134,6 +134,15 @@ def test_the_wheel_has_what_an_installation_needs_and_no_tests(dist: Path) -> No
         "grafana/berth-overview.json",
     ):
         assert f"{shared}/{path}" in names
+    share = shared.removesuffix("/berth")
+    for path in (
+        "man/man1/berth.1",
+        "man/man1/berth-server.1",
+        "bash-completion/completions/berth",
+        "zsh/site-functions/_berth",
+        "fish/vendor_completions.d/berth.fish",
+    ):
+        assert f"{share}/{path}" in names
     package = {
         str(path.relative_to(ROOT / "src"))
         for path in (ROOT / "src" / "berth").rglob("*")

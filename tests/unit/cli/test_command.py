@@ -121,7 +121,10 @@ def test_a_misspelt_value_is_corrected(run: Run) -> None:
         for one in [one for one in command.params if isinstance(one.type, OneOf)]:
             assert isinstance(one.type, OneOf)
             for value in one.type.choices:
-                ended = run(*path, *required_words(command), one.opts[0], misspelt(value))
+                words = [*required_words(command), one.opts[0]]
+                if isinstance(one, click.Argument):
+                    words = []
+                ended = run(*path, *words, misspelt(value))
                 assert ended.code == 2
                 assert f"did you mean {value!r}?" in ended.err
 

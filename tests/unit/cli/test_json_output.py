@@ -17,6 +17,7 @@ WITHOUT_JSON: Final = {
     "placement": RUNS,
     "scheduler": RUNS,
     "agent": RUNS,
+    "completion": "it prints a script for a shell",
     "audit-log export": "it prints lines of JSON",
     "state export": "it prints a JSON document",
 }

@@ -16,9 +16,16 @@ from berth.cli.access.access import Access, Value
 from berth.cli.access.cloud_account import PASSWORD, TOKEN, CloudAccount
 from berth.cli.access.sign_in import sign_in
 from berth.cli.failures import CommandError, ExitCode
+from berth.client import NO_RETRIES, Client
 from berth.domain.url_redaction import redact_url
 
 _BYTES_MAX: Final = 8 * 1024
+# The newest compute microversion whose responses the commands are written for. A fixed version
+# keeps the output stable when the service is upgraded.
+_VERSION: Final = "compute 2.96"
+# Longer than a large read of the ledger may take (60 s by default), so that the service can report
+# a slow ledger itself.
+_TIMEOUT_S: Final = 90.0
 _COMMAND_TIMEOUT_S: Final = 60.0
 
 
@@ -41,8 +48,13 @@ class Login:
     tls: ssl.SSLContext | None
 
 
-def log_in(access: Access) -> Login:
+def log_in(access: Access, *, may_ask: bool = True) -> Login:
     """Return the credentials for an access; sign in first if it is an account of a cloud.
+
+    Args:
+        access: the access.
+        may_ask: whether a missing password may be requested, or given by a command, which may
+            request something itself.
 
     Raises:
         CommandError: the URL is invalid, a file cannot be used, no password is given, or the
@@ -53,12 +65,29 @@ def log_in(access: Access) -> Login:
     if url is not None:
         check_url(url.text, url.origin)
     if access.cloud is not None:
-        account = _completed(access, access.cloud)
+        account = _completed(access, access.cloud, may_ask=may_ask)
         check_url(account.auth["auth_url"], f"auth_url of {account.origin}")
         signed = sign_in(account, tls, trust_env=trusts_proxies(account.auth["auth_url"]))
         return Login(signed.url if url is None else url.text, None, "", signed.token, tls)
-    password = _password(access, user) if user else ""
+    password = _password(access, user, may_ask=may_ask) if user else ""
     return Login("" if url is None else url.text, user, password, token, tls)
+
+
+def opened(login: Login, timeout_s: float = _TIMEOUT_S) -> Client:
+    """Return a client for Berth's own API that sends the given credentials."""
+    headers = {"OpenStack-API-Version": _VERSION}
+    if login.token:
+        headers["X-Auth-Token"] = login.token
+    auth = (login.user, login.password) if login.user else None
+    # Repetitions would delay the report that the service is away by seconds.
+    return Client(
+        login.url,
+        auth=auth,
+        headers=headers,
+        tls=login.tls,
+        retries=NO_RETRIES,
+        timeout_s=timeout_s,
+    )
 
 
 def check_url(url: str, origin: str = "--url") -> httpx.URL:
@@ -96,7 +125,7 @@ def trusts_proxies(url: str) -> bool:
         return host != "localhost"
 
 
-def _completed(access: Access, account: CloudAccount) -> CloudAccount:
+def _completed(access: Access, account: CloudAccount, *, may_ask: bool) -> CloudAccount:
     """Return the account of a cloud with the user, password or token that options give."""
     auth = dict(account.auth)
     if token := access.text("token"):
@@ -110,11 +139,11 @@ def _completed(access: Access, account: CloudAccount) -> CloudAccount:
     if account.method == PASSWORD:
         name = auth.get("username") or auth.get("user_id") or ""
         if any(key.startswith("password") for key in access.values) or not auth.get("password"):
-            auth["password"] = _password(access, name)
+            auth["password"] = _password(access, name, may_ask=may_ask)
     return replace(account, auth=auth)
 
 
-def _password(access: Access, user: str) -> str:
+def _password(access: Access, user: str, *, may_ask: bool) -> str:
     """Return the password from the first source that has one, or from a prompt.
 
     Raises:
@@ -125,11 +154,11 @@ def _password(access: Access, user: str) -> str:
         return values["password"].text
     if "password_file" in values:
         return _first_line(values["password_file"])
-    if "password_command" in values:
+    if "password_command" in values and may_ask:
         return _output_of(values["password_command"])
     # Without a terminal, a script would hang at the prompt. The prompt goes to standard error, so
     # that redirected output contains only the result.
-    if not sys.stdin.isatty():
+    if not may_ask or not sys.stdin.isatty():
         raise CommandError(
             f"no password for {user}; give --password or BERTH_PASSWORD", ExitCode.USAGE
         )

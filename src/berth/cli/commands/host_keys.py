@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from berth.cli.command import berth_command, berth_group
+from berth.cli.completed_names import NameOf
 from berth.cli.connection import ApiConnection, connected, rows
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.listing import Column, Listing, ListOptions, list_options, print_list
@@ -71,7 +72,7 @@ def list_keys(api: ApiConnection, *, options: ListOptions) -> None:
 
 
 @berth_command("rotate-key")
-@click.argument("name")
+@click.argument("name", type=NameOf("host"))
 @json_option
 @connected
 @suggests_hosts("name")
@@ -85,7 +86,7 @@ def rotate(api: ApiConnection, *, name: str, as_json: bool) -> None:
 
 
 @berth_command("revoke-key")
-@click.argument("name")
+@click.argument("name", type=NameOf("host"))
 @json_option
 @connected
 @suggests_hosts("name")

@@ -3,6 +3,7 @@
 import click
 
 from berth.cli.command import berth_command
+from berth.cli.completed_names import NameOf
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, texts
 from berth.cli.failures import CommandError, ExitCode
 from berth.cli.name_errors import suggests_hosts
@@ -10,7 +11,7 @@ from berth.cli.output import joined, json_option, print_json, print_line
 
 
 @berth_command("set")
-@click.argument("name")
+@click.argument("name", type=NameOf("host"))
 @click.option(
     "--ratio",
     "ratios",

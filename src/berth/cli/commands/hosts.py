@@ -12,6 +12,7 @@ from berth.cli.commands.host_evacuation import evacuate
 from berth.cli.commands.host_keys import broker_permissions, enroll, list_keys, revoke, rotate
 from berth.cli.commands.host_maintenance import drain, maintain, resume, show_maintenance
 from berth.cli.commands.host_upkeep import set_host, write_off
+from berth.cli.completed_names import NameOf
 from berth.cli.connection import ApiConnection, Json, connected, part, rows, texts
 from berth.cli.listing import Column, Listing, ListOptions, list_options, print_list
 from berth.cli.name_errors import suggests_hosts
@@ -97,7 +98,7 @@ def _hypervisors(api: ApiConnection) -> Listing:
 
 
 @hosts.command("show")
-@click.argument("name")
+@click.argument("name", type=NameOf("host"))
 @json_option
 @connected
 @suggests_hosts("name")
