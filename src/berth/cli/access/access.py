@@ -133,18 +133,21 @@ def _other_profile(options: Mapping[str, str | None], environ: Mapping[str, str]
     """
     context = options.get("context")
     context = environ.get("BERTH_CONTEXT") if context is None else context
-    if context is None:
-        context = read_contexts(contexts_path(environ)).current
-    if context:
-        return _context_layer(context, environ)
+    layer = None if context == "" else _context_layer(context, environ)
+    if layer is not None:
+        return layer
     if name := environ.get("OS_CLOUD"):
         return _cloud_layer(cloud_of_files(name, environ, Path.cwd()))
     account = cloud_of_variables(environ)
     return None if account is None else _cloud_layer(account)
 
 
-def _context_layer(name: str, environ: Mapping[str, str]) -> _Layer:
+def _context_layer(name: str | None, environ: Mapping[str, str]) -> _Layer | None:
+    """Return the values of a context, or of the current one; None if none is current."""
     contexts = read_contexts(contexts_path(environ))
+    name = contexts.current if name is None else name
+    if name is None:
+        return None
     fields = dict(contexts.fields_of(name))
     cloud = fields.pop("cloud", None)
     origin = f"context {name} ({contexts.path})"

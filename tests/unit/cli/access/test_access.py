@@ -168,3 +168,14 @@ def test_secrets_are_not_shown(environ: dict[str, str], name: str) -> None:
     assert "s3same" not in str(shown)
     assert "(hidden)" in [row["value"] for row in shown]
     assert all(row["origin"].startswith(f"cloud {name} (") for row in shown)
+
+
+def test_a_warning_about_the_file_is_given_once(
+    environ: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file is read once."""
+    path = Path(environ["XDG_CONFIG_HOME"]) / "berth" / "contexts.toml"
+    write_contexts(Contexts(path, "a", {"a": {"url": "http://a"}}))
+    path.chmod(0o644)
+    assert access_of({}, environ).text("url") == "http://a"
+    assert capsys.readouterr().err.count("chmod 600") == 1
