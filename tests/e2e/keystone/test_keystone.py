@@ -69,6 +69,8 @@ def test_clients_need_only_the_url_of_keystone(cloud: Cloud) -> None:
         assert "vm-cli" in [one["Name"] for one in listed]
         bobs = programs.call("openstack server list -f json", cloud.environment("bob", "shop"))
         assert "vm-cli" not in bobs.out
+        own = run_berth("server", "list", "--json", environment=alice)
+        assert "vm-cli" in [one["name"] for one in json.loads(own.stdout)["servers"]], own.stderr
         hosts = programs.call("openstack resource provider list -f json", admin)
         assert len(hosts.json) == 2
         refused = programs.call("openstack hypervisor list", alice)
@@ -77,11 +79,14 @@ def test_clients_need_only_the_url_of_keystone(cloud: Cloud) -> None:
 
 
 def test_the_berth_command_signs_in_at_keystone(cloud: Cloud) -> None:
-    """It needs only the variables of OpenStack's clients, and says why Keystone refuses."""
-    done = run_berth("host", "list", "--json", environment=cloud.environment("admin", "admin"))
+    """It uses the variables of OpenStack's clients, and says why Keystone refuses."""
+    # Another test creates the catalog, and may run later.
+    address = {"OS_COMPUTE_ENDPOINT_OVERRIDE": f"{cloud.url}/v2.1"}
+    admin = {**cloud.environment("admin", "admin"), **address}
+    done = run_berth("host", "list", "--json", environment=admin)
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["hosts"]) == 2
-    alice = cloud.environment("alice", "web")
+    alice = {**cloud.environment("alice", "web"), **address}
     done = run_berth("host", "list", environment=alice)
     assert done.returncode == 1
     assert "administrators" in done.stderr
