@@ -56,7 +56,7 @@ def run_steps(
     # A page that fails half-way leaves the services that it has started in the background.
     parts = ["set -e", "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT"]
     for number, step in enumerate(steps):
-        parts += [f"echo '{_MARK}{number}'", step.script]
+        parts += [f"printf '\\n{_MARK}%s\\n' {number}", step.script]
     done = subprocess.run(
         ["bash", "-c", "\n".join(parts)],
         cwd=folder,
@@ -68,7 +68,8 @@ def run_steps(
         check=False,
         timeout=timeout_s,
     )
-    _, *outputs = re.split(rf"^{_MARK}\d+\n", done.stdout, flags=re.MULTILINE)
+    # The mark has its own line even if a command prints no newline at its end.
+    _, *outputs = re.split(rf"\n{_MARK}\d+\n", done.stdout)
     if done.returncode:
         failed = steps[len(outputs) - 1].script if outputs else ""
         raise AssertionError(f"exit code {done.returncode} in\n{failed}\n\n{done.stdout}")

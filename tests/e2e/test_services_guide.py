@@ -1,4 +1,4 @@
-"""The commands of the guide's sections on certificates and services, executed in an empty folder.
+"""The commands of the guide to services, from certificates on, executed in an empty folder.
 
 Nothing of this machine is used but its database server, its broker and its programs: paths, names
 and addresses of the guide are replaced by private ones, and `systemctl` starts the units' commands.
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from berth.lab import loopback
-from tests.documents import Step, run_steps, steps_of
+from tests.documents import Step, missing_lines, run_steps, steps_of
 
 pytestmark = [
     pytest.mark.postgres,
@@ -33,6 +33,8 @@ pytestmark = [
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "operate.md"
+SECTIONS = ("### HTTPS", "### As services", "## Quotas", "## Audit log")
+"""The sections whose commands are executed, in this order."""
 _HOST = "127.0.0.1"
 _POSTGRES = os.environ.get(
     "BERTH_TEST_POSTGRES_URL", f"postgresql://postgres@{_HOST}:5432/postgres"
@@ -166,10 +168,9 @@ def _prepare(place: Place) -> None:
 
 
 def guide_steps(place: Place) -> list[Step]:
-    """Return the commands of both sections, with private names."""
+    """Return the commands of the sections, with private names."""
     text = GUIDE.read_text("utf-8")
-    sections = section(text, "### HTTPS"), section(text, "### As services")
-    steps = [step for one in sections for step in steps_of(one)]
+    steps = [step for heading in SECTIONS for step in steps_of(section(text, heading))]
     return [Step(place.localized(step.script), step.shown) for step in steps]
 
 
@@ -186,8 +187,9 @@ def test_the_services_guide_works_as_printed(place: Place) -> None:
     except AssertionError as error:
         logs = [f"{one.name}\n{one.read_text()[-2000:]}" for one in place.folder.glob("*.log")]
         raise AssertionError("\n".join([str(error), *logs])) from error
-    assert " up " in outputs[-1]
-    assert shlex.split(outputs[-1])[0] == os.uname().nodename
+    (seen,) = [out for step, out in zip(steps, outputs, strict=True) if "host list" in step.script]
+    assert shlex.split(seen)[:2] == [os.uname().nodename, "up"]
+    assert [missing_lines(*pair) for pair in zip(steps, outputs, strict=True)] == [[]] * len(steps)
 
 
 def test_every_replacement_is_of_something_in_the_guide_or_its_files(tmp_path: Path) -> None:

@@ -51,6 +51,12 @@ def test_a_page_is_executed_in_one_shell(tmp_path: Path) -> None:
     assert [missing_lines(*pair) for pair in zip(steps, outputs, strict=True)] == [[], []]
 
 
+def test_output_without_a_newline_belongs_to_its_block(tmp_path: Path) -> None:
+    """A command that ends its output without a newline does not hide the next block."""
+    steps = [Step("printf one"), Step("echo two")]
+    assert run_steps(steps, tmp_path, os.environ, 10.0) == ["one", "two\n"]
+
+
 def test_a_command_that_fails_is_named(tmp_path: Path) -> None:
     """The error has the block and what was printed before."""
     steps = [Step("echo one"), Step("cat missing-file"), Step("echo never")]
