@@ -256,6 +256,12 @@ def _bounds_of(hint: object) -> Iterator[str]:
             yield from _limits_of(note, "values" if is_list else "characters")
 
 
+def _number(bound: float) -> str:
+    # `typing` keeps one of several equal annotations, so a bound of 10,000 may be the 10,000.0 of
+    # another module.
+    return f"{int(bound):,}" if bound == int(bound) else f"{bound:,}"
+
+
 def _limits_of(note: Meta, counted: str) -> Iterator[str]:
     """Yield the limits of one annotation.
 
@@ -263,9 +269,9 @@ def _limits_of(note: Meta, counted: str) -> Iterator[str]:
         note: the annotation.
         counted: what its lengths count.
     """
-    low = f"at least {note.ge:,}" if note.ge is not None else ""
-    low = f"more than {note.gt:,}" if note.gt is not None else low
-    high = f"at most {note.le:,}" if note.le is not None else ""
+    low = f"at least {_number(note.ge)}" if note.ge is not None else ""
+    low = f"more than {_number(note.gt)}" if note.gt is not None else low
+    high = f"at most {_number(note.le)}" if note.le is not None else ""
     yield from filter(None, (low, high))
     if note.max_length is not None:
         yield f"{note.min_length or 0} to {note.max_length} {counted}"
