@@ -1,7 +1,7 @@
 """The metrics of a process, in the text format of Prometheus."""
 
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, TypeVar
@@ -77,6 +77,10 @@ class PrometheusMetrics:
             found = series.setdefault(labels, _nothing_observed(measure))
         found.counts[bisect_left(measure.bounds, value)] += 1
         found.total += value
+
+    def counted(self, measure: Measure) -> Mapping[tuple[str, ...], float]:
+        """Return the values of a counter by the values of its labels."""
+        return self._counted[measure]
 
     def watch(self, read: Read) -> None:
         """Register the function that reads the gauges at each exposition."""

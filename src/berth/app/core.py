@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,8 +29,14 @@ from berth.services.decisions.decisions import DecisionService
 from berth.services.fleet.allocation_ratios import AllocationRatios, RatioSettings
 from berth.services.fleet.hosts import Hosts
 from berth.services.replica.follower import Follower
-from berth.services.replica.liveness import Liveness, SilenceRules, gateway_id
+from berth.services.replica.liveness import (
+    SCHEDULING_PARTS,
+    Liveness,
+    SilenceRules,
+    gateway_id,
+)
 from berth.services.replica.replica import Replica
+from berth.services.replica.scheduler_reports import LAG, CountReader
 from berth.services.telemetry.capacity_gauges import CapacityGauges, CapacityRules
 from berth.services.telemetry.health import BrokerHealth, HostTableHealth, ProcessHealth
 
@@ -134,13 +140,13 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
     audit_trail: AuditTrail,
 ) -> Core:
     # The replica subscribes first, because other subscribers may read it when they are called.
-    replica, ids = Replica(), RandomIds()
+    replica, ids, own = Replica(), RandomIds(), ratio_settings_of(settings.agent)
     follower = Follower(ledger, clock, [replica])
-    own = ratio_settings_of(settings.agent)
     ratios = AllocationRatios(ledger=ledger, replica=replica, settings=own)
     messaging = _messaging_of(settings, part, clock, telemetry, observation)
     observer, rules = observation.observer, _silence_rules(settings, policies)
     parts = (ledger, replica, clock, telemetry, gateway_id(part, ids.uuid()))
+    counts = _count_reader(part, ledger, replica, observation)
     return Core(
         settings=settings,
         ledger=ledger,
@@ -170,9 +176,23 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
             clock=clock,
             ids=ids,
         ),
-        liveness=Liveness(*parts, rules=rules, observer=observer),
+        liveness=Liveness(*parts, rules=rules, observer=observer, counts=counts),
         audit_trail=audit_trail,
     )
+
+
+def _count_reader(
+    part: str, ledger: Ledger, replica: Replica, observation: Observation
+) -> CountReader:
+    """Return the reader of what this process reports about itself if it schedules."""
+
+    async def read() -> Mapping[str, int]:
+        if part not in SCHEDULING_PARTS:
+            return {}
+        lag = max(0, await ledger.version() - replica.hosts.version)
+        return {LAG: lag} | observation.scheduling_counts()
+
+    return read
 
 
 def _capacity_gauges_of(core: Core) -> CapacityGauges:

@@ -1,5 +1,6 @@
 """The observability of a process: metrics, health probes and spans."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,13 +23,26 @@ from berth.config.setting_values import Address
 from berth.config.settings import Settings
 from berth.config.settings_changes import changed_settings
 from berth.config.telemetry_settings import TracingSettings
+from berth.domain.compute.decision import Verdict
 from berth.domain.errors import InvalidInputError
-from berth.ports.measures import COMMIT_SECONDS, COMMIT_UNITS, HTTP_CONNECTIONS_CLOSED
+from berth.ports.measures import (
+    CLAIMS,
+    COMMIT_SECONDS,
+    COMMIT_UNITS,
+    DECISIONS,
+    HTTP_CONNECTIONS_CLOSED,
+)
 from berth.ports.observer import NO_OBSERVER, Observer
 from berth.ports.telemetry import Telemetry, Tracer
+from berth.services.replica.scheduler_reports import LOST, PLACED, REFUSED
 from berth.services.telemetry.health import Health
 from berth.services.telemetry.log_observer import LogObserver
-from berth.services.telemetry.observers import CombinedObserver, MetricsObserver, SpanObserver
+from berth.services.telemetry.observers import (
+    LOST_CLAIMS,
+    CombinedObserver,
+    MetricsObserver,
+    SpanObserver,
+)
 
 _TELL_AGAIN_NS: Final = 60 * 1_000_000_000
 
@@ -95,6 +109,21 @@ class Observation:
     finish: Callable[[], None] = _nothing
     observer: Observer = NO_OBSERVER
     watchers: tuple[RequestWatcher, ...] = ()
+
+    def scheduling_counts(self) -> dict[str, int]:
+        """Return the counts of decisions and lost claims so far; nothing if metrics are off."""
+        if self.metrics is None:
+            return {}
+        verdicts: Counter[str] = Counter()
+        for (_, verdict), count in self.metrics.counted(DECISIONS).items():
+            verdicts[verdict] += int(count)
+        claims = self.metrics.counted(CLAIMS).items()
+        lost = sum(int(count) for (outcome,), count in claims if outcome in LOST_CLAIMS)
+        return {
+            PLACED: verdicts[Verdict.PLACED],
+            REFUSED: verdicts[Verdict.REFUSED],
+            LOST: lost,
+        }
 
     @property
     def on_batch(self) -> Callable[[int, float], None] | None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from berth.client.instances import Instances
     from berth.client.maintenance import Drains, Maintenance
     from berth.client.status import FleetState, Policy, Status
+    from berth.client.top import FleetLoad
 
 
 class Service(Group[K]):
@@ -41,6 +42,22 @@ class Service(Group[K]):
         from berth.client.status import STATUS  # noqa: PLC0415 - see above
 
         return STATUS.ask()
+
+    @operation
+    def top(
+        self, *, sort: str = "load", availability_zone: str | None = None, limit: int = 50
+    ) -> "Steps[FleetLoad]":
+        """Return the load of the fleet, the queue, the schedulers, and the busiest hosts.
+
+        Args:
+            sort: the order of the hosts: `load` (the largest used share of a resource class),
+                `name`, `instances`, `tasks` or a resource class.
+            availability_zone: limits the load to this zone; None for all hosts.
+            limit: the maximum number of hosts in the response, 1,000 at most.
+        """
+        from berth.client.top import TOP  # noqa: PLC0415 - see above
+
+        return TOP.ask(query={"sort": sort, "availability_zone": availability_zone, "limit": limit})
 
     @operation
     def capacity(

@@ -1,7 +1,7 @@
 """The ledger: the durable, authoritative store of records, allocations and their history."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from berth.domain.compute.decision import Decision
@@ -213,11 +213,13 @@ class HeartbeatReport:
         gateway: the id of the gateway, a text that is new at each start of its process.
         number: the Unix time of the report in milliseconds; higher in each report of the gateway.
         seen_s: the Unix time of the last heartbeat of each host that sent one recently.
+        counts: what a scheduler reports about itself; see `services/replica/scheduler_reports.py`.
     """
 
     gateway: str
     number: int
     seen_s: Mapping[str, float]
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 class HeartbeatStore(Protocol):

@@ -38,6 +38,7 @@ async def test_a_counter_adds_up_by_labels() -> None:
     found = await samples_of(metrics)
     assert found["berth_claims_total", ("committed",)] == 3
     assert found["berth_claims_total", ("stale",)] == 1
+    assert metrics.counted(CLAIMS) == {("committed",): 3, ("stale",): 1}
 
 
 async def test_series_without_labels_begin_at_zero() -> None:

@@ -147,6 +147,8 @@ async def observe(berth: AsyncClient, stack: Stack) -> None:
     report = await berth.audit.report(host="host-0", grace_s=0.5)
     assert report.audited.hosts == 1
     assert (await berth.audit.mend(task_s=1, request_s=1)).version >= report.version
+    load = await berth.top(sort="VCPU", limit=1)
+    assert (load.hosts.total, load.lag, len(load.busiest)) == (3, 0, 1)
     status = await berth.status()
     assert (status.hosts.total, status.lag) == (3, 0)
     assert (await berth.policy.reload()).policy == await berth.policy.get()

@@ -11,6 +11,7 @@ from berth.api.berth.handlers import (
     maintenance,
     state,
     status,
+    top,
 )
 from berth.api.berth.schemas.audit import AuditQuery
 from berth.api.berth.schemas.audit_log import AuditEntryView, AuditLogAnswer, AuditLogQuery
@@ -46,6 +47,7 @@ from berth.api.berth.schemas.maintenance import (
     MaintenancesAnswer,
 )
 from berth.api.berth.schemas.status import PolicyAnswer, ReloadAnswer, StatusAnswer
+from berth.api.berth.schemas.top import TopAnswer, TopQuery
 from berth.api.compute.schemas.servers import NewServerBody
 from berth.api.routing import ApiOperation, Role
 from berth.domain.compute.decision import Decision, TriedDecision
@@ -275,6 +277,14 @@ OPERATIONS = (
     ApiOperation("GET", "/berth/v1/policy", status.show_policy, role=_ADMIN, answers=PolicyAnswer),
     ApiOperation(
         "POST", "/berth/v1/policy/reload", status.reload_policy, role=_ADMIN, answers=ReloadAnswer
+    ),
+    ApiOperation(
+        "GET",
+        "/berth/v1/top",
+        top.show_top,
+        role=_ADMIN,
+        query=TopQuery,
+        answers=TopAnswer,
     ),
     ApiOperation("GET", "/berth/v1/status", status.show_status, role=_ADMIN, answers=StatusAnswer),
 )

@@ -15,8 +15,8 @@ see docs/adr/0032-silence.md.
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -30,6 +30,11 @@ from berth.ports.observer import NO_OBSERVER, Observer
 from berth.ports.telemetry import Reading, Telemetry
 from berth.services.replica.clock_watch import LOOK_INTERVAL_S, ClockWatch
 from berth.services.replica.replica import Replica
+from berth.services.replica.scheduler_reports import (
+    CountReader,
+    ReportedCounts,
+    SchedulerReport,
+)
 from berth.services.replica.silence import SILENT_SHARE_MAX, Silence, judge_silence
 
 SHARE_INTERVAL_S: Final = 5.0
@@ -72,6 +77,7 @@ class _Source:
         read_ticks_s: the time when that report was read, by the monotonic clock.
         made_ticks_s: the time when that report was made; earlier only for reports that were old
             when this process started.
+        reported: the counts in its reports, if it is a scheduler.
         is_lost: whether its reports stopped, so that its hosts were given time to find another
             gateway.
     """
@@ -80,6 +86,7 @@ class _Source:
     read_ticks_s: float = 0.0
     made_ticks_s: float = -math.inf
     is_lost: bool = False
+    reported: ReportedCounts = field(default_factory=ReportedCounts)
 
 
 def gateway_id(part: str, uuid: str) -> str:
@@ -98,6 +105,15 @@ def _part_of(gateway: str) -> str:
     return part if end else ""
 
 
+async def _no_counts() -> Mapping[str, int]:
+    return {}
+
+
+def _report_of(gateway: str, reported: ReportedCounts, age_s: float) -> SchedulerReport:
+    part, _, scheduler = gateway.partition(_PART_END)
+    return SchedulerReport(scheduler, part, age_s, reported.counts, reported.per_s())
+
+
 class Liveness:
     """Knows when each host was last heard from, and whether its silence proves anything.
 
@@ -111,6 +127,7 @@ class Liveness:
         gateway: the id of this process in the store, from `gateway_id`.
         rules: the rules by which silence means that hosts are down.
         observer: counts the heartbeats.
+        counts: returns what this scheduler reports about itself.
 
     Attributes:
         silence: the silent hosts, as of the last look.
@@ -126,8 +143,11 @@ class Liveness:
         *,
         rules: SilenceRules = SilenceRules(),
         observer: Observer = NO_OBSERVER,
+        counts: CountReader = _no_counts,
     ) -> None:
         self.silence = Silence()
+        self._read_counts = counts
+        self._own_counts = ReportedCounts()
         self._store = store
         self._replica = replica
         self._clock = clock
@@ -252,6 +272,20 @@ class Liveness:
             for gateway, source in self._sources.items()
         )
 
+    def scheduler_reports(self) -> list[SchedulerReport]:
+        """Return the schedulers that are alive, including this process if it is one, by id."""
+        as_of_s, ticks_s = self._exchanged_ticks_s or 0.0, self._clocks.ticks_s()
+        found = [
+            _report_of(gateway, source.reported, ticks_s - source.made_ticks_s)
+            for gateway, source in self._sources.items()
+            if _part_of(gateway) in SCHEDULING_PARTS
+            and not self._is_cut_off(source.made_ticks_s, as_of_s)
+        ]
+        if self._schedules:
+            age_s = self._clock.now_s() - self._own_counts.number / _MS_PER_S
+            found.append(_report_of(self._gateway, self._own_counts, max(age_s, 0.0)))
+        return sorted(found, key=lambda one: (one.part, one.scheduler))
+
     @property
     def _schedules(self) -> bool:
         return _part_of(self._gateway) in SCHEDULING_PARTS
@@ -267,17 +301,20 @@ class Liveness:
         number = max(int(now_s * _MS_PER_S), self._number + 1)
         count = len(self._heard_s)
         try:
-            report = HeartbeatReport(self._gateway, number, dict(self._heard_s))
+            counts = await self._read_counts()
+            report = HeartbeatReport(self._gateway, number, dict(self._heard_s), counts)
             await self._store.save_heartbeats(report)
         except (BerthError, asyncio.CancelledError):
             self._observer.heartbeats(count, are_saved=False)
             raise
         self._number = number
+        self._own_counts.note(number, counts)
         self._observer.heartbeats(count, are_saved=True)
 
     def _read(self, report: HeartbeatReport, *, is_first: bool) -> None:
         source = self._sources.setdefault(report.gateway, _Source())
         source.number, source.is_lost = report.number, False
+        source.reported.note(report.number, report.counts)
         source.read_ticks_s = source.made_ticks_s = self._clocks.ticks_s()
         if is_first:
             # Its process may have ended long ago; reports are kept for a day.

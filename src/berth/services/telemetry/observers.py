@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from berth.domain.compute.build_failure import FailureCause
 from berth.domain.compute.decision import Decision, Refusal
@@ -25,6 +25,9 @@ from berth.ports.observer import NullObserver, Observer, Stage, TaskEnd
 from berth.ports.telemetry import Metrics, Tracer
 
 _T = TypeVar("_T")
+
+LOST_CLAIMS: Final = frozenset({"stale", "short", "changed"})
+"""The outcomes of claims that the ledger rejected; see `outcome_label`."""
 
 _US_PER_S = 1_000_000
 _NO_FILTER = "none"

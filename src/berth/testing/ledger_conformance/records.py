@@ -30,7 +30,7 @@ from berth.domain.ledger.audit_trail import NO_ENTRIES, AuditEntry, chain, head_
 from berth.domain.ledger.record import RECORD_TYPES, Kind, PendingRequest, Record, key_of
 from berth.domain.ledger.write import Add, Committed, Free, Heartbeats, Put, Remove
 from berth.domain.zones.zone import RemoteInstance, RemoteInstanceStage, Zone
-from berth.ports.ledger import InstanceQuery, Ledger
+from berth.ports.ledger import HEARTBEATS_KEPT_MS, HeartbeatReport, InstanceQuery, Ledger
 from berth.testing.builders import (
     CREATED_AT_S,
     make_action,
@@ -294,6 +294,22 @@ class RecordTests(LedgerFixtures):
         first, second = await ledger.all(Service)
         assert first == make_service(1, last_seen_s=at_s)
         assert second == make_service(2)
+
+    async def test_reports_of_heartbeats_are_shared(self, ledger: Ledger) -> None:
+        """A report replaces its gateway's previous one; readers get those that are newer."""
+        counts = {"lag": 0, "placed": 2**40}
+        old = HeartbeatReport("scheduler:a", 1_000, {"host-1": 1.0000000000000002})
+        new = HeartbeatReport("scheduler:a", 2_000, {"host-1": 2.5, "host-2": 0.0}, counts)
+        other = HeartbeatReport("b", 1_500, {})
+        for report in (old, other, new):
+            await ledger.save_heartbeats(report)
+        assert sorted(await ledger.heartbeats({}), key=lambda one: one.number) == [other, new]
+        assert await ledger.heartbeats({"b": 1_499, "scheduler:a": 2_000}) == [other]
+        late = HeartbeatReport("c", 2_000 + HEARTBEATS_KEPT_MS, {"host-1": 1.0000000000000002})
+        await ledger.save_heartbeats(late)
+        kept = await ledger.heartbeats({})
+        assert {one.gateway for one in kept} == {"scheduler:a", "c"}
+        assert late in kept
 
     async def test_the_later_of_put_and_heartbeat_counts(self, ledger: Ledger) -> None:
         """A later put overrides an earlier heartbeat, and vice versa."""

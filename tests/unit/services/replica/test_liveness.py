@@ -9,6 +9,7 @@ import pytest
 from berth.domain.errors import UnavailableError
 from berth.ports.ledger import HeartbeatReport
 from berth.services.replica.liveness import Liveness, gateway_id
+from berth.services.replica.scheduler_reports import LAG, PLACED
 from berth.testing.builders import make_uuid
 from berth.testing.virtual_time import VirtualClock
 from tests.unit.services.wiring import Desk, Fleet, open_desk, open_second, running
@@ -302,6 +303,39 @@ async def test_every_process_knows_the_live_schedulers() -> None:
             assert (api.schedulers, scheduler.schedulers) == (1, 1)
         await asyncio.sleep(40)
         assert api.schedulers == 0
+
+
+async def test_schedulers_report_their_counts() -> None:
+    """An API knows the growth between two reports, and a scheduler its own; APIs have none."""
+    desk = await open_desk(Fleet(hosts=0))
+    placed = 0
+
+    async def counts() -> dict[str, int]:
+        nonlocal placed
+        placed += 20
+        return {LAG: 7, PLACED: placed}
+
+    api = process_of(desk, "api", 1)
+    parts = (desk.ledger, desk.replica, desk.clock, desk.told)
+    own_id = make_uuid("gateway", 2)
+    scheduler = Liveness(*parts, gateway_id("scheduler", own_id), counts=counts)
+    await api.share()
+    await scheduler.share()
+    await api.share()
+    (first,) = api.scheduler_reports()
+    assert (first.scheduler, first.part, first.per_s) == (own_id, "scheduler", {})
+    assert first.counts == {LAG: 7, PLACED: 20}
+    await desk.clock.sleep(10.0)
+    await scheduler.share()
+    await api.share()
+    (second,) = api.scheduler_reports()
+    assert (second.counts[PLACED], second.per_s) == (40, {PLACED: 2.0})
+    await desk.clock.sleep(3.0)
+    (own,) = scheduler.scheduler_reports()
+    assert (own.age_s, own.counts, own.per_s) == (3.0, second.counts, second.per_s)
+    await desk.clock.sleep(40.0)
+    await api.share()
+    assert api.scheduler_reports() == []
 
 
 async def test_schedulers_that_died_before_a_process_started_do_not_count() -> None:

@@ -193,21 +193,25 @@ _RUNNERS_UP: Final = _index(Placement, "runners_up")
 class _Heartbeats(msgspec.Struct, array_like=True):
     hosts: tuple[str, ...]
     seen_s: tuple[float, ...]
+    # Earlier versions neither write nor read the counts.
+    counts: dict[str, int] = {}
 
 
-def encode_heartbeats(seen_s: Mapping[str, float]) -> str:
-    """Return the JSON text of the times of heartbeats by host."""
-    return encode(_Heartbeats(tuple(seen_s), tuple(seen_s.values())))
+def encode_heartbeats(seen_s: Mapping[str, float], counts: Mapping[str, int]) -> str:
+    """Return the JSON text of the times of heartbeats by host, and of a scheduler's counts."""
+    return encode(_Heartbeats(tuple(seen_s), tuple(seen_s.values()), dict(counts)))
 
 
-def decode_heartbeats(text: str) -> list[tuple[int, Mapping[str, float]]]:
-    """Return the numbers and the times by host in a JSON array of `[number, heartbeats]`.
+def decode_heartbeats(text: str) -> list[tuple[int, Mapping[str, float], Mapping[str, int]]]:
+    """Return numbers, times by host, and counts in a JSON array of `[number, heartbeats]`.
 
     Raises:
         LedgerError: the text is damaged.
     """
     found = decode_json(list[tuple[int, _Heartbeats]], text)
-    return [(number, dict(zip(one.hosts, one.seen_s, strict=True))) for number, one in found]
+    return [
+        (number, dict(zip(one.hosts, one.seen_s, strict=True)), one.counts) for number, one in found
+    ]
 
 
 def decode_event(kind: str, body: str | bytes | msgspec.Raw) -> Event:

@@ -65,7 +65,7 @@ def bound_heartbeats(
 ) -> list[tuple[str, tuple[Parameter, ...]]]:
     """Return the SQL and the parameters that store a report of heartbeats."""
     dropped, stored = statements
-    body = encode_heartbeats(report.seen_s)
+    body = encode_heartbeats(report.seen_s, report.counts)
     values: dict[str, Parameter] = {
         "gateway": report.gateway,
         "number": report.number,
