@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "service": LazyCommand(
         "services:services", "List, enable and disable compute services.", _CLOUD
     ),
+    "top": LazyCommand("top:top", "Show the load of the fleet, live.", _CLOUD),
     "zone": LazyCommand("zones:zones", "Manage child zones, and keys between zones.", _CLOUD),
     "explain": LazyCommand("decisions:explain", "Explain a decision.", _CLOUD),
     "capacity": LazyCommand(
