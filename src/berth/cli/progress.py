@@ -26,6 +26,7 @@ from berth.cli.output import plain
 # Without a terminal, each change of more items than this would hide the failures among them.
 _ITEMS_TOLD_MAX: Final = 100
 _TOLD_EVERY_S: Final = 5.0
+_REASONS_TOLD_MAX: Final = 20
 _FRAME_S: Final = 0.2
 _BAR_WIDTH: Final = 30
 _MINUTE_S: Final = 60
@@ -72,6 +73,7 @@ class Progress:
         self._note = ""
         self._began_s = time.monotonic()
         self._told: dict[str, str] = {}
+        self._reasons: set[str] = set()
         self._told_note = self._told_counts = ""
         self._told_s = -_TOLD_EVERY_S
 
@@ -132,7 +134,7 @@ class Progress:
     def _tell(self) -> None:
         is_long = len(self._items) > _ITEMS_TOLD_MAX
         for key, item in self._items.items():
-            is_told = not is_long or item.phase is Phase.FAILED
+            is_told = not is_long or self._is_news(item)
             if is_told and self._told.get(key) != item.text:
                 self._told[key] = item.text
                 _say(f"{key} {item.name}: {item.text}")
@@ -142,6 +144,14 @@ class Progress:
                 _say(self._note)
         if is_long:
             self._tell_counts()
+
+    def _is_news(self, item: Item) -> bool:
+        """Return whether an item of many has failed, for a reason that was not told yet."""
+        # A thousand servers of one request usually fail for the same reason.
+        if item.phase is not Phase.FAILED or item.text in self._reasons:
+            return False
+        self._reasons.add(item.text)
+        return len(self._reasons) <= _REASONS_TOLD_MAX
 
     def _tell_counts(self) -> None:
         now_s, counts = time.monotonic(), self._counts()

@@ -20,7 +20,8 @@ class Cloud:
     """A cloud that keeps flavors, servers and other resources, and records requests.
 
     `fixed` answers a (method, path) with a status and a document. `builds` holds the fields that a
-    server in BUILD gets after it was shown.
+    server in BUILD gets after it was shown; `next_build` returns those of one server after the
+    other.
     """
 
     flavors: dict[str, Json] = field(default_factory=dict)
@@ -31,6 +32,7 @@ class Cloud:
     images: dict[str, Json] = field(default_factory=dict)
     fixed: dict[tuple[str, str], tuple[int, object]] = field(default_factory=dict)
     builds: Json = field(default_factory=lambda: {"status": "ACTIVE"})
+    next_build: Callable[[], Json] | None = None
     asked: list[httpx.Request] = field(default_factory=list)
     options: dict[str, object] = field(default_factory=dict)
     fails: Exception | None = None
@@ -174,7 +176,9 @@ class Cloud:
         ]
         ids = [one["id"] for one in found]
         start = ids.index(params["marker"]) + 1 if "marker" in params else 0
-        page: Json = {"servers": found[start : start + PAGE]}
+        page: Json = {"servers": [dict(one) for one in found[start : start + PAGE]]}
+        for one in found[start : start + PAGE] if "reservation_id" in params else ():
+            self._build(one)
         if len(found) > start + PAGE:
             page["servers_links"] = [{"rel": "next", "href": "http://elsewhere"}]
         return httpx.Response(200, json=page)
@@ -182,7 +186,12 @@ class Cloud:
     def _create_servers(self, request: httpx.Request) -> httpx.Response:
         new = json.loads(request.content)["server"]
         made = [
-            self.add_server(new["name"], status="BUILD", reservation_id="r-1")
+            self.add_server(
+                new["name"],
+                status="BUILD",
+                reservation_id="r-1",
+                **{"OS-EXT-SRV-ATTR:reservation_id": "r-1"},
+            )
             for _ in range(new["max_count"])
         ]
         if new["return_reservation_id"]:
@@ -193,9 +202,12 @@ class Cloud:
         if uuid not in self.servers:
             return not_found(uuid)
         before = dict(self.servers[uuid])
-        if before["status"] == "BUILD":
-            self.servers[uuid] |= self.builds
+        self._build(self.servers[uuid])
         return httpx.Response(200, json={"server": before})
+
+    def _build(self, server: Json) -> None:
+        if server["status"] == "BUILD":
+            server |= self.builds if self.next_build is None else self.next_build()
 
     def _create_group(self, request: httpx.Request) -> httpx.Response:
         uuid = UUID.format(500 + len(self.groups))

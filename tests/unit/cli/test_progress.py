@@ -110,11 +110,11 @@ def test_a_pipe_gets_a_line_with_the_time_for_each_change(
 
 
 def test_many_items_in_a_pipe_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    """Above 100 items only failures have lines, and the counts come every five seconds."""
+    """Above 100 items each reason of failures has a line, and the counts come every 5 s."""
     many = {f"s{number}": Phase.ACTIVE for number in range(200)}
     with progress("building") as shown:
         shown.show(items(**many))
-        shown.show(items(**{**many, "s7": Phase.FAILED}))
+        shown.show(items(**{**many, "s7": Phase.FAILED, "s8": Phase.FAILED}))
         shown.show(items(**dict.fromkeys(many, Phase.DONE)))
     lines = [line[26:] for line in capsys.readouterr().err.splitlines()]
     assert lines == ["building: 0 of 200", "s7 s7: failed", "building: 200 of 200"]

@@ -14,7 +14,7 @@ from berth.cli.commands.flavors import find_flavor
 from berth.cli.commands.images import server_backup, server_image
 from berth.cli.commands.server_actions import ACTIONS, ask_for
 from berth.cli.connection import ApiConnection, Json, connected, part, segment
-from berth.cli.failures import CommandError, ExitCode
+from berth.cli.creation_summary import ROWS_MAX, check_built, print_summary
 from berth.cli.listing import (
     Column,
     Listing,
@@ -50,11 +50,6 @@ from berth.cli.waiting import (
 )
 from berth.domain.compute.lifecycle import STATUSES_SHOWN
 from berth.domain.compute.quota import FILE_BYTES_MAX
-
-# The starts of fault messages that mean a lack of capacity. A server's fault contains no error code
-# of its own, so only these texts distinguish a lack of capacity from failed builds.
-_NO_ROOM = ("No valid host", "Other schedulers took the room")
-
 
 _ZONE = "OS-EXT-AZ:availability_zone"
 _INJECTS = {"OpenStack-API-Version": "compute 2.56"}
@@ -145,7 +140,7 @@ def create(
 def _show_created(
     api: ApiConnection, made: list[Json], timeout_s: float | None, *, as_json: bool
 ) -> None:
-    """Print new servers, once they are built unless `timeout_s` is None; see `_check_built`."""
+    """Print new servers, once they are built unless `timeout_s` is None; see `check_built`."""
     outcomes: list[Outcome] = []
     if timeout_s is not None:
         doing = f"building {count_text(len(made))}"
@@ -153,9 +148,11 @@ def _show_created(
         made = [one.server for one in outcomes if one.server is not None]
     if as_json:
         print_json({"servers": made})
+    elif len(made) > ROWS_MAX:
+        print_summary(api, made)
     else:
         print_items(made, _columns(made))
-    _check_built(api, made)
+    check_built(api, made)
     end_with_errors(outcomes)
 
 
@@ -318,24 +315,6 @@ def _made(api: ApiConnection, answer: Json) -> list[Json]:
     if reservation_id is not None:
         return find_servers(api, reservation_id=reservation_id)
     return [api.get(f"{PATH}/{segment(answer['server']['id'])}")["server"]]
-
-
-def _check_built(api: ApiConnection, made: list[Json]) -> None:
-    """Check that no server is in ERROR.
-
-    Raises:
-        CommandError: a server is in ERROR; the message contains its fault.
-    """
-    failed = next((server for server in made if server["status"] == "ERROR"), None)
-    if failed is None:
-        return
-    # A server from a list may lack its fault.
-    full = failed if "fault" in failed else api.get(f"{PATH}/{segment(failed['id'])}")["server"]
-    message = str(part(full, "fault").get("message", "no reason is known"))
-    no_room = message.startswith(_NO_ROOM)
-    hint = f"see `berth explain {failed['id']}`" if no_room else "delete it and try again"
-    code = ExitCode.NO_VALID_HOST if no_room else ExitCode.FAILED
-    raise CommandError(f"server {failed['id']} is in ERROR: {message} ({hint})", code)
 
 
 def _flavor_name(server: Json) -> object:
