@@ -63,6 +63,7 @@ def restored_logging() -> Iterator[None]:
     root.handlers.clear()
     # Another test of this process may have left the id of a request.
     structlog.contextvars.clear_contextvars()
+    CONTEXT.set(Context())
     yield
     structlog.reset_defaults()
     root.setLevel(before[0])
