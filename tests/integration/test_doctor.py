@@ -9,9 +9,11 @@ import pytest
 from yarl import URL
 
 from berth.adapters.bus.rabbitmq import RabbitBroker
-from berth.adapters.bus.rabbitmq.broker_probe import probe_broker
+from berth.adapters.bus.rabbitmq.broker_probe import misdeclared_queues, probe_broker
+from berth.adapters.bus.rabbitmq.connection import open_connection
 from berth.adapters.ledger import migrate
 from berth.adapters.ledger.examination import examine_store
+from berth.adapters.ledger.postgres.postgres_servers import examine_servers
 from berth.app.doctor import Status, diagnose
 from berth.config.settings import LedgerSettings, Settings
 from berth.domain.errors import UnavailableError
@@ -60,3 +62,34 @@ def test_a_refused_user_is_found(broker: RabbitBroker) -> None:
     with pytest.raises(UnavailableError) as caught:
         asyncio.run(probe_broker(refused))
     assert wrong not in str(caught.value)
+
+
+def test_roles_of_a_server_are_examined(fresh_postgres_url: str) -> None:
+    """A server without standbys is a primary with a timeline; its address has no account."""
+    (state,) = asyncio.run(examine_servers(fresh_postgres_url))
+    assert (state.error, state.is_standby, state.replicas) == ("", False, ())
+    assert state.timeline >= 1
+    assert "@" not in state.address
+
+
+def test_queues_of_another_type_are_found(broker: RabbitBroker) -> None:
+    """A classic queue in place of a quorum queue is found; a missing one is not created."""
+    wrong, right, missing = (f"{broker.prefix}.{one}" for one in ("wrong", "right", "missing"))
+    quorum = {"x-queue-type": "quorum"}
+
+    async def run() -> tuple[dict[str, str], dict[str, str]]:
+        connection = await open_connection(broker)
+        channel = await connection.channel()
+        await channel.declare_queue(wrong, durable=True)
+        await channel.declare_queue(right, durable=True, arguments=quorum)
+        try:
+            asked = dict.fromkeys((wrong, right, missing), quorum)
+            return await misdeclared_queues(broker, asked), await misdeclared_queues(broker, asked)
+        finally:
+            await channel.queue_delete(wrong)
+            await channel.queue_delete(right)
+            await connection.close()
+
+    for found in asyncio.run(run()):
+        assert list(found) == [wrong]
+        assert "x-queue-type" in found[wrong]

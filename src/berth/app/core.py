@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from berth import __version__
 from berth.adapters.bus.signing import MessageSigner
 from berth.adapters.ledger import open_ledger
 from berth.adapters.system import LogTelemetry, NoMetrics, RandomIds, SystemClock
@@ -145,7 +146,7 @@ def _build(  # noqa: PLR0913, PLR0917 - the parts that are already open
     ratios = AllocationRatios(ledger=ledger, replica=replica, settings=own)
     messaging = _messaging_of(settings, part, clock, telemetry, observation)
     observer, rules = observation.observer, _silence_rules(settings, policies)
-    parts = (ledger, replica, clock, telemetry, gateway_id(part, ids.uuid()))
+    parts = (ledger, replica, clock, telemetry, gateway_id(part, ids.uuid(), __version__))
     counts = _count_reader(part, ledger, replica, observation)
     return Core(
         settings=settings,

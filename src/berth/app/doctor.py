@@ -7,17 +7,20 @@ import shutil
 import ssl
 import stat
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from pathlib import Path
 from threading import Thread
-from typing import Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+from berth import __version__
 from berth.adapters.ledger import SCHEMA, open_ledger, schema_of
 from berth.adapters.ledger.examination import Examination, examine_store
+from berth.adapters.system import LogTelemetry, SystemClock
 from berth.app.messaging import broker_of
 from berth.app.run import ledger_url_of, sqlite_path_of
 from berth.config.api_settings import AuthMode
@@ -27,7 +30,13 @@ from berth.domain.compute.host import Service
 from berth.domain.errors import BerthError, PolicyError
 from berth.domain.url_redaction import redact_accounts
 from berth.domain.zones.zone import Zone
-from berth.ports.ledger import HeartbeatReport
+from berth.ports.ledger import HeartbeatReport, Ledger
+from berth.services.replica.liveness import SCHEDULING_PARTS, SHARE_INTERVAL_S, process_of
+
+if TYPE_CHECKING:
+    from berth.adapters.bus.rabbitmq import RabbitBroker
+    from berth.adapters.ledger.postgres.postgres_servers import ServerState
+    from berth.services.zoning.messages.child_client import ChildClient
 
 T = TypeVar("T")
 
@@ -44,6 +53,12 @@ _WAL_MB_HIGH: Final = 256
 _KEY_AGE_DAYS_MAX: Final = 365
 _DAY_S: Final = 86_400
 _CONNECTIONS_SHARE_HIGH: Final = 0.8
+# A process that has missed so many exchanges of heartbeats has ended.
+_EXCHANGES_MISSED_MAX: Final = 3
+_REPLICA_LAG_S_MAX: Final = 60.0
+# A standby that never comes back fills the disk of the primary through its slot.
+_SLOT_MB_HIGH: Final = 1024
+_DISK_MB_PLENTY: Final = 20 * 1024
 # More names would hide the other results.
 _NAMES_MAX: Final = 5
 
@@ -168,7 +183,61 @@ async def _ledger(settings: Settings) -> list[Diagnosis]:
     found += store_diagnoses(facts)
     if path is not None:
         found += await _in_thread(lambda: list(sqlite_diagnoses(path)))
+    else:
+        from berth.adapters.ledger.postgres.postgres_servers import (  # noqa: PLC0415 - slow import
+            examine_servers,
+        )
+
+        found += server_diagnoses(await examine_servers(url))
     return found
+
+
+def server_diagnoses(servers: "Sequence[ServerState]") -> Iterator[Diagnosis]:
+    """Yield the results for the roles and the replication of PostgreSQL servers."""
+    for one in servers:
+        yield _server(one, is_alone=len(servers) == 1)
+    primaries = [one for one in servers if not one.error and not one.is_standby]
+    if not primaries:
+        advice = "promote a standby, or start the primary; Berth needs one to write"
+        yield Diagnosis("replication", Status.FAIL, "no server is a primary", advice)
+    elif len(primaries) > 1:
+        newest = max(primaries, key=lambda one: one.timeline)
+        old = [one.address for one in primaries if one is not newest]
+        seen = f"{len(primaries)} servers are primaries; {newest.address} was promoted last"
+        advice = f"stop {_some(old)} and make it a standby; its newer data are lost"
+        yield Diagnosis("replication", Status.FAIL, seen, advice)
+    for one in primaries:
+        large = [name for name, kept in one.idle_slots if kept > _SLOT_MB_HIGH * _MIB]
+        if large:
+            seen = f"{one.address} keeps more than {_SLOT_MB_HIGH} MiB of WAL for {_some(large)}"
+            advice = "start the standby of the slot, or drop the slot with pg_drop_replication_slot"
+            yield Diagnosis("replication", Status.WARN, seen, advice)
+
+
+def _server(one: "ServerState", *, is_alone: bool) -> Diagnosis:
+    """Return the result for one PostgreSQL server."""
+    if one.error:
+        advice = "start it, or remove it from ledger.url"
+        seen = f"{one.address} cannot be examined: {one.error}"
+        return Diagnosis("replication", Status.WARN, seen, advice)
+    if one.is_standby:
+        seen = f"{one.address} is a standby, {one.lag_s:.0f} s behind"
+        if not one.is_receiving:
+            advice = "check its primary_conninfo and its log; after a failover it would lack data"
+            seen = f"{one.address} is a standby without a connection to a primary"
+            return Diagnosis("replication", Status.WARN, seen, advice)
+        if one.lag_s > _REPLICA_LAG_S_MAX:
+            return Diagnosis("replication", Status.WARN, seen, "check its disk and the network")
+        return Diagnosis("replication", Status.OK, seen)
+    # The user of the ledger may not be allowed to see the state of a standby.
+    standbys = [f"{two.name} {two.state} {two.sync_state}" for two in one.replicas]
+    seen = f"{one.address} is the primary, timeline {one.timeline}, standbys: "
+    seen += _some(standbys) if standbys else "none"
+    broken = [two for two in one.replicas if two.state not in {"streaming", "?"}]
+    if broken or (not standbys and not is_alone):
+        advice = "check the standbys; without one that streams, a failover loses data"
+        return Diagnosis("replication", Status.WARN, seen, advice)
+    return Diagnosis("replication", Status.OK, seen)
 
 
 def _schema(revision: str) -> Diagnosis:
@@ -245,11 +314,39 @@ async def _broker(settings: Settings) -> list[Diagnosis]:
     if settings.bus.url is None:
         return [Diagnosis("broker", Status.OK, "none is configured")]
     broker = broker_of(settings.bus)
-    from berth.adapters.bus.rabbitmq.broker_probe import probe_broker  # noqa: PLC0415 - an extra
+    from berth.adapters.bus.rabbitmq.broker_probe import (  # noqa: PLC0415 - an extra
+        misdeclared_queues,
+        probe_broker,
+    )
 
     version = await probe_broker(broker)
     seen = f"RabbitMQ {version} at {broker.safe_url} lets Berth declare, bind, publish and read"
-    return [Diagnosis("broker", Status.OK, seen)]
+    wrong = await misdeclared_queues(broker, _queues_of(broker))
+    return [Diagnosis("broker", Status.OK, seen), *queue_diagnoses(wrong)]
+
+
+def _queues_of(broker: "RabbitBroker") -> dict[str, Mapping[str, Any]]:
+    """Return the arguments of the queues that the processes of this installation share."""
+    from berth.adapters.bus.rabbitmq.command_consumers import queue_arguments  # noqa: PLC0415
+    from berth.adapters.gateway.broker_names import OPENING_ARGUMENTS, GatewayNames  # noqa: PLC0415
+    from berth.services.requests.orders import PLACE, PLACE_BEFORE  # noqa: PLC0415
+    from berth.services.zoning.messages import zone_commands as zones  # noqa: PLC0415
+
+    commands = (PLACE, PLACE_BEFORE, zones.SELECT, zones.BUILD, zones.RELEASE, zones.RELEASE_OFFERS)
+    queues: dict[str, Mapping[str, Any]] = {
+        broker.queue_of(one): queue_arguments(one) or {} for one in commands
+    }
+    queues[GatewayNames(broker.prefix).openings] = OPENING_ARGUMENTS
+    return queues
+
+
+def queue_diagnoses(wrong: Mapping[str, str]) -> Iterator[Diagnosis]:
+    """Yield a result for each queue whose type or limits differ from those that Berth declares."""
+    for name, reason in wrong.items():
+        advice = f"stop the processes, then `rabbitmqctl delete_queue {name}`; Berth makes it again"
+        yield Diagnosis("broker", Status.FAIL, f"queue {name} is of another kind: {reason}", advice)
+    if not wrong:
+        yield Diagnosis("broker", Status.OK, "the shared queues are of the right type, or absent")
 
 
 async def _keystone(settings: Settings) -> list[Diagnosis]:
@@ -268,8 +365,8 @@ async def _reach(
     """Return whether a server answers over HTTP, and how far its clock is from this machine's."""
     import httpx  # noqa: PLC0415 - it takes long to load, and few need it
 
-    verify = ssl.create_default_context(cafile=ca_file) if url.startswith("https:") else False
     try:
+        verify = ssl.create_default_context(cafile=ca_file) if url.startswith("https:") else False
         async with httpx.AsyncClient(verify=verify, timeout=timeout_s) as client:
             answer = await client.get(url)
     except (httpx.HTTPError, OSError) as error:
@@ -300,6 +397,7 @@ async def _fleet(settings: Settings) -> list[Diagnosis]:
     try:
         state = await ledger.snapshot(time.time())
         reports = await ledger.heartbeats({})
+        of_zones = await _zones(settings, state.zones, ledger)
     finally:
         await ledger.close()
     down_time_s = await _in_thread(lambda: _service_down_time_s(settings))
@@ -309,7 +407,33 @@ async def _fleet(settings: Settings) -> list[Diagnosis]:
             with_heartbeats(state.services, reports), state.now_s, down_time_s, share_max
         )
     )
-    return found + await _zones(settings, state.zones)
+    found += process_diagnoses(reports, time.time())
+    return found + of_zones
+
+
+def process_diagnoses(reports: Iterable[HeartbeatReport], now_s: float) -> Iterator[Diagnosis]:
+    """Yield the results for the running processes: whether any schedules, and their versions.
+
+    Args:
+        reports: the latest report of each process; those of the last day are kept.
+        now_s: Unix seconds.
+    """
+    oldest_ms = (now_s - _EXCHANGES_MISSED_MAX * SHARE_INTERVAL_S) * 1000
+    alive = [process_of(one.gateway) for one in reports if one.number >= oldest_ms]
+    if not any(one.part in SCHEDULING_PARTS for one in alive):
+        seen, advice = "no scheduler is running", "start one; servers that are created wait for it"
+        yield Diagnosis("processes", Status.WARN, seen, advice)
+    counts = Counter((one.part or "process", one.version or "an older version") for one in alive)
+    shown = [f"{number} {part} ({version})" for (part, version), number in sorted(counts.items())]
+    seen = f"running: {', '.join(shown)}" if shown else "none is running"
+    others = {version for _, version in counts} - {__version__}
+    if others:
+        advice = (
+            f"finish the upgrade to {__version__}: restart the others, schedulers and APIs first"
+        )
+        yield Diagnosis("processes", Status.WARN, seen, advice)
+    elif shown:
+        yield Diagnosis("processes", Status.OK, seen)
 
 
 def _service_down_time_s(settings: Settings) -> float:
@@ -352,13 +476,19 @@ def host_diagnoses(
         seen = f"heartbeats are in the future: {_some(ahead)}"
         advice = "synchronise the clocks of this machine and of the APIs by NTP"
         yield Diagnosis("clock", Status.FAIL, seen, advice)
+    # A host that an operator has disabled may be switched off for maintenance.
     silent = [
         one.host
         for one in services
-        if not one.forced_down and not one.is_up(now_s, down_time_s) and one.host not in ahead
+        if not one.forced_down
+        and not one.disabled
+        and not one.is_up(now_s, down_time_s)
+        and one.host not in ahead
     ]
     if not silent:
-        yield Diagnosis("hosts", Status.OK, f"{len(services)} hosts, none silent")
+        disabled = sum(one.disabled for one in services)
+        seen = f"{len(services)} hosts, {disabled} disabled, none of the others silent"
+        yield Diagnosis("hosts", Status.OK, seen)
         return
     is_mass = len(silent) > silent_share_max * len(services)
     seen = f"{len(silent)} of {len(services)} hosts are silent: {_some(silent)}"
@@ -373,9 +503,10 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(sorted(names)[:_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
-async def _zones(settings: Settings, zones: Iterable[Zone]) -> list[Diagnosis]:
+async def _zones(settings: Settings, zones: Iterable[Zone], ledger: Ledger) -> list[Diagnosis]:
     zone_settings = settings.zones
     advice = "check its address with `berth zone show`, the network, and zones.ca_file"
+    enabled = [one for one in zones if one.is_enabled and not one.is_removed]
     runs = [
         _reach(
             "zones",
@@ -385,10 +516,52 @@ async def _zones(settings: Settings, zones: Iterable[Zone]) -> list[Diagnosis]:
             zone_settings.poll_timeout_s,
             advice,
         )
-        for one in zones
-        if one.is_enabled and not one.is_removed
+        for one in enabled
     ]
-    return [one for found in await asyncio.gather(*runs) for one in found]
+    reached = [one for found in await asyncio.gather(*runs) for one in found]
+    return reached + await _zone_assertions(settings, enabled, ledger)
+
+
+async def _zone_assertions(
+    settings: Settings, zones: Sequence[Zone], ledger: Ledger
+) -> list[Diagnosis]:
+    """Check that child zones accept the account and a signed assertion of this zone."""
+    zone_settings = settings.zones
+    path = zone_settings.key_file or settings.ledger.data_dir / "zone-keys"
+    if not zones or not zone_settings.is_on:
+        return []
+    if not await _in_thread(path.exists):
+        advice = "copy the file from an API of this zone, or run this command there"
+        return [Diagnosis("zones", Status.WARN, f"{path}, this zone's keys, is missing", advice)]
+    from berth.adapters.zones import open_children  # noqa: PLC0415 - few need it
+    from berth.config.zone_keys import ZoneKeyFile  # noqa: PLC0415 - it loads ciphers
+    from berth.services.crypto.sealing import Sealer  # noqa: PLC0415 - see above
+    from berth.services.zoning.children.zones import Zones  # noqa: PLC0415
+    from berth.services.zoning.messages.assertions import AssertionWriter  # noqa: PLC0415
+    from berth.services.zoning.messages.child_client import ChildClient  # noqa: PLC0415
+
+    clock = SystemClock()
+    keys = await _in_thread(lambda: ZoneKeyFile(path, clock, LogTelemetry("doctor")))
+    writer = AssertionWriter(zone_settings.name, keys, clock.now_s, os.urandom)
+    records = Zones(ledger, Sealer(keys.passwords, os.urandom), zone_settings.name)
+    async with open_children(
+        writer, password_of=records.password, ca_file=zone_settings.ca_file
+    ) as forwards:
+        client = ChildClient(forwards, clock)
+        runs = [_asserted(client, one, zone_settings.poll_timeout_s) for one in zones]
+        return await asyncio.gather(*runs)
+
+
+async def _asserted(client: "ChildClient", zone: Zone, timeout_s: float) -> Diagnosis:
+    try:
+        info = await client.info(zone, timeout_s=timeout_s)
+    except BerthError as error:
+        seen, _, advice = redact_accounts(str(error)).partition("; ")
+        return Diagnosis("zones", Status.FAIL, seen, advice or "see the error")
+    if info.name != zone.name:
+        seen = f"zone {zone.name} calls itself {info.name}"
+        return Diagnosis("zones", Status.FAIL, seen, "correct its URL, or its name in this zone")
+    return Diagnosis("zones", Status.OK, f"zone {zone.name} accepts this zone's assertions")
 
 
 async def _keys(settings: Settings) -> list[Diagnosis]:
@@ -433,7 +606,7 @@ def disk_diagnosis(folder: Path) -> Diagnosis:
     advice = "free or add space; without any, Berth cannot record claims"
     if free_mb < _DISK_MB_MIN:
         return Diagnosis("disk", Status.FAIL, seen, advice)
-    if usage.free < usage.total * _DISK_SHARE_LOW:
+    if usage.free < usage.total * _DISK_SHARE_LOW and free_mb < _DISK_MB_PLENTY:
         return Diagnosis("disk", Status.WARN, seen, advice)
     return Diagnosis("disk", Status.OK, seen)
 
@@ -441,12 +614,20 @@ def disk_diagnosis(folder: Path) -> Diagnosis:
 async def _limits(settings: Settings) -> list[Diagnosis]:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     unlimited = hard == resource.RLIM_INFINITY
-    pages = os.sysconf("SC_AVPHYS_PAGES")
-    available_mb = pages * os.sysconf("SC_PAGE_SIZE") // _MIB
+    available_mb = await _in_thread(_available_mb)
     return [
         files_diagnosis(None if unlimited else hard, settings.api.connections_max),
         memory_diagnosis(available_mb),
     ]
+
+
+def _available_mb(path: Path = Path("/proc/meminfo")) -> int:
+    """Return the memory that programs can get, in MiB, including what caches give up."""
+    for line in path.read_text("ascii").splitlines():
+        name, _, amount = line.partition(":")
+        if name == "MemAvailable":
+            return int(amount.split()[0]) // 1024
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _MIB
 
 
 def files_diagnosis(files_max: int | None, connections_max: int) -> Diagnosis:
@@ -463,10 +644,9 @@ def files_diagnosis(files_max: int | None, connections_max: int) -> Diagnosis:
 
 def memory_diagnosis(available_mb: int) -> Diagnosis:
     """Return the result for the free memory of this machine."""
-    seen = f"{available_mb:,} MiB of memory are unused"
+    seen = f"{available_mb:,} MiB of memory are available"
     if available_mb < _MEMORY_MB_LOW:
-        advice = "stop other programs or add memory, unless caches use it, which free it on demand"
-        return Diagnosis("memory", Status.WARN, seen, advice)
+        return Diagnosis("memory", Status.WARN, seen, "stop other programs, or add memory")
     return Diagnosis("memory", Status.OK, seen)
 
 

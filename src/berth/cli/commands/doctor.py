@@ -30,9 +30,9 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 def doctor(*, config: Path | None, timeout_s: float, as_json: bool) -> None:
     """Examine this installation, and say what is wrong and what to do.
 
-    Checks the settings and the files that they name, the ledger, hosts, child zones, the broker,
-    Keystone, clocks, keys, permissions, disks and limits. Nothing is changed. Exits with 1 if a
-    check fails.
+    Checks the settings and the files that they name, the ledger and its servers, hosts, the
+    versions of running processes, child zones, the broker, Keystone, clocks, keys, permissions,
+    disks and limits. Nothing is changed. Exits with 1 if a check fails.
     """
     settings = read_settings(config, os.environ, {})
     from berth.app.doctor import Status, diagnose  # noqa: PLC0415 - its imports take long

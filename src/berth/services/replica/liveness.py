@@ -17,7 +17,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -89,20 +89,33 @@ class _Source:
     reported: ReportedCounts = field(default_factory=ReportedCounts)
 
 
-def gateway_id(part: str, uuid: str) -> str:
+def gateway_id(part: str, uuid: str, version: str = "") -> str:
     """Return the id under which a process shares heartbeats.
 
     Args:
         part: the kind of process (`scheduler`).
         uuid: a UUID that is new at each start of the process.
+        version: the version of Berth that it runs.
     """
-    return f"{part}{_PART_END}{uuid}"
+    return _PART_END.join((part, uuid, version) if version else (part, uuid))
+
+
+class ProcessOfGateway(NamedTuple):
+    """The kind of a process and its version of Berth, each empty if its id does not tell."""
+
+    part: str
+    version: str
+
+
+def process_of(gateway: str) -> ProcessOfGateway:
+    """Return what the id under which a process shares heartbeats tells of the process."""
+    # Earlier versions used the UUID alone, and then the part and the UUID.
+    part, end, rest = gateway.partition(_PART_END)
+    return ProcessOfGateway(part, rest.partition(_PART_END)[2]) if end else ProcessOfGateway("", "")
 
 
 def _part_of(gateway: str) -> str:
-    # Earlier versions used the UUID alone.
-    part, end, _ = gateway.partition(_PART_END)
-    return part if end else ""
+    return process_of(gateway).part
 
 
 async def _no_counts() -> Mapping[str, int]:
@@ -110,7 +123,8 @@ async def _no_counts() -> Mapping[str, int]:
 
 
 def _report_of(gateway: str, reported: ReportedCounts, age_s: float) -> SchedulerReport:
-    part, _, scheduler = gateway.partition(_PART_END)
+    part, _, rest = gateway.partition(_PART_END)
+    scheduler = rest.partition(_PART_END)[0]
     return SchedulerReport(scheduler, part, age_s, reported.counts, reported.per_s())
 
 
@@ -412,7 +426,8 @@ class Liveness:
             # The numbers of reports are times and must increase, so this process takes a new id.
             self._sources[self._gateway] = _Source(self._number, is_lost=True)
             uuid = named_uuid(f"{self._gateway} {self._number}")
-            self._gateway, self._number = gateway_id(_part_of(self._gateway), uuid), 0
+            part, version = process_of(self._gateway)
+            self._gateway, self._number = gateway_id(part, uuid, version), 0
 
     def _judge(self) -> None:
         rules, before = self._rules, self.silence

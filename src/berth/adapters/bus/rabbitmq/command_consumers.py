@@ -46,6 +46,11 @@ _OWN_QUEUE: Final[ArgumentsType] = {"x-max-length": QUEUE_LENGTH_MAX}
 _Take = Callable[[Channel, DeliveredMessage], Coroutine[Any, Any, None]]
 
 
+def queue_arguments(command: Command[Any, Any]) -> ArgumentsType:
+    """Return the arguments of the queue that all servers of a command share."""
+    return _BY_ONE_QUEUE if command.by_one else _COMMAND_QUEUE
+
+
 class CommandConsumers:
     """Consumes the commands for this process.
 
@@ -161,7 +166,7 @@ class CommandConsumers:
         exchange, to_key = self._broker.commands, routing_key(topic, name, server)
         if server is None:
             queue = self._broker.queue_of(command)
-            arguments = _BY_ONE_QUEUE if command.by_one else _COMMAND_QUEUE
+            arguments = queue_arguments(command)
             await channel.queue_declare(queue, durable=True, arguments=arguments)
             await channel.queue_bind(queue, exchange, to_key)
             take = self._take_shared if command.batched else self._take

@@ -30,7 +30,7 @@ LOST: Final = (
 # When one server has answered, the others get this many seconds to do so as well.
 _GRACE_S: Final = 0.5
 # The name of a WAL file begins with the server's timeline, which a promotion increments.
-_FIND_PROMOTIONS: Final = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"
+FIND_PROMOTIONS: Final = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"
 
 
 async def connect_to_primary(
@@ -86,7 +86,7 @@ async def _newest_primary(
         raise next((one for one in errors if isinstance(one, asyncpg.PostgresError)), errors[0])
     if len(primaries) == 1:
         return primaries[0]
-    promotions = [str(await one.result().fetchval(_FIND_PROMOTIONS)) for one in primaries]
+    promotions = [str(await one.result().fetchval(FIND_PROMOTIONS)) for one in primaries]
     return primaries[promotions.index(max(promotions))]
 
 
