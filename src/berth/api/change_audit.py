@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple, cast
 
 import msgspec
 from starlette.types import Scope
 
+from berth.api.auth.authentication import Identity
 from berth.api.callers import address_of, caller_of_request
 from berth.api.observed import OTHER_ROUTE, ROUTE
 from berth.api.request_id import known_request_id
@@ -21,11 +23,18 @@ _RESULT: Final = "berth.result"
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _METHOD_MAX: Final = 20
 _BODY_MAX: Final = 2_000
+# Masking takes longer than reading, so it ends once there is more than enough text.
+_MASKED_MAX: Final = 4 * _BODY_MAX
+# A tenant who repeats a refused request must not fill the ledger.
+_REFUSALS_MAX: Final = 30
+_REFUSALS_NS: Final = 60_000_000_000
+_CALLERS_MAX: Final = 10_000
 _DEPTH_MAX: Final = 8
 _VALUE_MAX: Final = 255
 _NAMES_OF_NEW: Final = ("id", "uuid", "reservation_id", "name", "host")
 _MS_PER_S: Final = 1000
 _SUCCESS: Final = range(200, 300)
+_REFUSED: Final = range(400, 500)
 
 
 class AuditedOperation(NamedTuple):
@@ -62,7 +71,8 @@ class ChangeAudit:
 
     Requests without an authenticated caller are left out, except those that change something all
     the same, such as the key of a host that proves itself by a token. Refused requests are
-    recorded with their status.
+    recorded with their status, but of each user who is no administrator at most 30 a minute; the
+    user's next entry has the number of those that were left out.
 
     Args:
         note: takes the entries.
@@ -74,6 +84,7 @@ class ChangeAudit:
         self._note = note
         self._clock = clock
         self._process = process
+        self._refusals: dict[tuple[str, str], _Refusals] = {}
 
     def ended(self, scope: Scope, status: int, duration_ns: int) -> None:  # noqa: ARG002 - see the port
         """See `RequestWatcher.ended`."""
@@ -86,6 +97,9 @@ class ChangeAudit:
             return
         has_changed = operation is not None and operation.is_public and status in _SUCCESS
         if caller is None and not has_changed:
+            return
+        left_out = self._left_out(caller, status)
+        if left_out is None:
             return
         route: str = scope.get(ROUTE, OTHER_ROUTE)
         entry = AuditEntry(
@@ -101,9 +115,37 @@ class ChangeAudit:
             request_id=known_request_id(scope) or "",
             status=status,
             targets=_targets_of(scope, method),
-            details=_details_of(scope, route, operation),
+            details=_details_of(scope, route, operation) | left_out,
         )
         self._note(entry)
+
+    def _left_out(self, caller: Identity | None, status: int) -> dict[str, str] | None:
+        """Return the detail that counts what was left out before; None to leave this out too."""
+        if caller is None or caller.is_admin:
+            return {}
+        now_ns, key = self._clock.ticks_ns(), (caller.project_id, caller.user_id)
+        known = self._refusals.get(key)
+        if known is None or now_ns - known.since_ns >= _REFUSALS_NS:
+            left_out = 0 if known is None else known.left_out
+            known = self._refusals[key] = _Refusals(now_ns, left_out=left_out)
+            if len(self._refusals) > _CALLERS_MAX:
+                del self._refusals[next(iter(self._refusals))]
+        if status in _REFUSED:
+            known.count += 1
+            if known.count > _REFUSALS_MAX:
+                known.left_out += 1
+                return None
+        counted, known.left_out = known.left_out, 0
+        return {"refusals_left_out": str(counted)} if counted else {}
+
+
+@dataclass(slots=True)
+class _Refusals:
+    """The refused requests of a user since a time in ticks, and those that no entry has."""
+
+    since_ns: int
+    count: int = 0
+    left_out: int = 0
 
 
 def _targets_of(scope: Scope, method: str) -> dict[str, str]:
@@ -143,7 +185,8 @@ def _details_of(scope: Scope, route: str, operation: AuditedOperation | None) ->
         content: object = msgspec.json.decode(raw_body)
     except (ValueError, RecursionError):
         return {}
-    text = json.dumps(_masked(content, _DEPTH_MAX), sort_keys=True, separators=(",", ":"))
+    masked = _Masking(_MASKED_MAX).masked(content, _DEPTH_MAX)
+    text = json.dumps(masked, sort_keys=True, separators=(",", ":"))
     return {"body": text[:_BODY_MAX]}
 
 
@@ -156,17 +199,36 @@ def _action_in(raw_body: bytes) -> str:
     return next(iter(content), "")[:_VALUE_MAX]
 
 
-def _masked(value: object, depth: int) -> object:
-    """Return a JSON value without secrets, and without what is nested too deeply."""
-    if isinstance(value, dict):
-        if not depth:
-            return {}
-        fields = cast("dict[str, object]", value)
-        return {
-            name: HIDDEN if is_secret_name(name) else _masked(one, depth - 1)
-            for name, one in fields.items()
-        }
-    if isinstance(value, list):
-        items = cast("list[object]", value)
-        return [_masked(one, depth - 1) for one in items] if depth else []
-    return redact_accounts(value) if isinstance(value, str) else value
+class _Masking:
+    """Copies a JSON value without secrets, until the copy has about `left` characters."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def masked(self, value: object, depth: int) -> object:
+        """Return a value without secrets, and without what is nested too deeply or comes late."""
+        if isinstance(value, dict):
+            return self._masked_fields(cast("dict[str, object]", value), depth)
+        if isinstance(value, list):
+            items: list[object] = []
+            for one in cast("list[object]", value) if depth else ():
+                self._left -= 1
+                if self._left <= 0:
+                    break
+                items.append(self.masked(one, depth - 1))
+            return items
+        if isinstance(value, str):
+            # The cut comes last, since it could separate a password from its URL.
+            text = redact_accounts(value)[: max(self._left, 0)]
+            self._left -= len(text)
+            return text
+        return value
+
+    def _masked_fields(self, fields: dict[str, object], depth: int) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for name, one in fields.items() if depth else ():
+            self._left -= len(name) + 1
+            if self._left <= 0:
+                break
+            found[name] = HIDDEN if is_secret_name(name) else self.masked(one, depth - 1)
+        return found

@@ -1,14 +1,22 @@
 """The entries that requests make in the audit log, and the log's routes."""
 
+import asyncio
+import json
+import time
 from collections.abc import Iterator
 
 import pytest
+from starlette.types import Scope
 
+from berth.adapters.system import SystemClock
 from berth.api.app import build_app
-from berth.api.change_audit import ChangeAudit
+from berth.api.auth.authentication import Identity
+from berth.api.callers import note_caller
+from berth.api.change_audit import AuditedOperation, ChangeAudit, note_body, note_operation
 from berth.api.observed import Observed
 from berth.domain.ledger.audit_trail import NO_ENTRIES, AuditEntry, ChainCheck, Link, chain, head_of
 from berth.domain.ledger.write import Add
+from berth.testing.virtual_time import VirtualClock, run_virtually
 from tests.unit.api.cloud import NOW_S, Stack
 
 PATH = "/berth/v1/audit-log"
@@ -96,6 +104,55 @@ class TestEntries:
         """A request without a valid caller changes nothing and makes no entry."""
         assert (await stack.ask("DELETE", "/v2.1/servers/x", token=":")).status == 401
         assert noted == []
+
+
+def ended(audit: ChangeAudit, status: int, *, user: str = "ann", is_admin: bool = False) -> None:
+    """Tell the audit of a request to delete a server."""
+    scope: Scope = {"type": "http", "method": "DELETE", "path": "/x", "headers": []}
+    note_caller(scope, Identity(user, "lab", is_admin))
+    audit.ended(scope, status, 0)
+
+
+def test_repeated_refusals_of_a_tenant_do_not_fill_the_log() -> None:
+    """Thirty a minute are recorded; the next entry of the user counts those that were left out."""
+    run_virtually(_repeat_refusals)
+
+
+async def _repeat_refusals() -> None:
+    noted: list[AuditEntry] = []
+    audit = ChangeAudit(noted.append, VirtualClock(), "api@here")
+    for _ in range(100):
+        ended(audit, 409)
+    assert len(noted) == 30
+    ended(audit, 409, user="bob")
+    ended(audit, 409, user="root", is_admin=True)
+    assert [one.user_id for one in noted[30:]] == ["bob", "root"]
+    ended(audit, 204)
+    assert noted[-1].details == {"refusals_left_out": "70"}
+    ended(audit, 204)
+    assert noted[-1].details == {}
+    ended(audit, 409)
+    await asyncio.sleep(61.0)
+    ended(audit, 409)
+    assert noted[-1].details == {"refusals_left_out": "1"}
+
+
+def test_masking_ends_when_there_is_enough_text() -> None:
+    """A large body is neither masked as a whole nor cut before its accounts are hidden."""
+    noted: list[AuditEntry] = []
+    audit = ChangeAudit(noted.append, SystemClock(), "api@here")
+    scope: Scope = {"type": "http", "method": "PUT", "path": "/x", "headers": []}
+    note_caller(scope, Identity("root", "lab", is_admin=True))
+    note_operation(scope, AuditedOperation(is_audited=True, is_public=False, is_for_admins=True))
+    url = "http://" + "u" * 9_000 + ":hunter2@host"
+    items = json.dumps({"a_url": url, "list": [{"password": "hunter2"}] * 100_000})
+    note_body(scope, items.encode())
+    began_s = time.process_time()
+    audit.ended(scope, 200, 0)
+    assert time.process_time() - began_s < 0.2
+    assert len(noted[0].details["body"]) <= 2_000
+    assert "hunter2" not in noted[0].details["body"]
+    assert "http://***@host" in noted[0].details["body"]
 
 
 def links_of(entries: list[dict[str, object]]) -> Iterator[Link]:

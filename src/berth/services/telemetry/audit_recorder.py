@@ -1,6 +1,7 @@
 """Writes the audit log: collects entries in memory, and appends them to the chain in the ledger."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 from berth.domain.errors import BerthError
@@ -70,7 +71,8 @@ class AuditRecorder:
         self._head: AuditHead | None = None
         self._head_read_s = 0.0
         self._losses: int = ledger.losses
-        self._in_doubt: AuditBlock | None = None
+        # The block of a commit without an answer, and the further writes of its unit.
+        self._in_doubt: tuple[AuditBlock, Unit] | None = None
         self._lock = asyncio.Lock()
         self._told: AuditHead | None = None
 
@@ -161,7 +163,7 @@ class AuditRecorder:
 
     async def _commit(self, block: AuditBlock, more: Unit) -> bool:
         """Commit a block with further writes; return whether it now ends the chain."""
-        self._in_doubt = block
+        self._in_doubt = block, more
         [outcome] = await self._ledger.commit([(Add(block), *more)])
         self._in_doubt = None
         is_stored = isinstance(outcome, Committed)
@@ -171,8 +173,8 @@ class AuditRecorder:
 
     async def _current_head(self) -> AuditHead | None:
         """Return the head of the chain, or None if the entries in doubt turn out to be in it."""
-        if self._in_doubt is not None and await self._is_stored(self._in_doubt):
-            block, self._in_doubt, self._head = self._in_doubt, None, None
+        if self._in_doubt is not None and await self._is_in_chain(*self._in_doubt):
+            (block, _), self._in_doubt, self._head = self._in_doubt, None, None
             own = [one for one in block.entries if one.operation not in {LOST, PRUNED}]
             lost = next((one for one in block.entries if one.operation == LOST), None)
             self._settle(0 if lost is None else int(lost.details["count"]), len(own))
@@ -187,6 +189,22 @@ class AuditRecorder:
             self._head_read_s = self._clock.now_s()
         return self._head
 
+    async def _is_in_chain(self, block: AuditBlock, more: Unit) -> bool:
+        """Return whether a block in doubt is in the chain, and will stay as it is.
+
+        A commit whose connection was lost may still take effect later. So the same block is
+        offered again while its place is free: one of both commits is accepted.
+        """
+        if await self._is_stored(block):
+            return True
+        newest = await self._ledger.audit_block()
+        head = NO_ENTRIES if newest is None else head_of(newest)
+        is_next = head.number + 1 == block.first
+        if not is_next or chain(head, block.entries).hashes != block.hashes:
+            return False
+        [outcome] = await self._ledger.commit([(Add(block), *more)])
+        return isinstance(outcome, Committed) or await self._is_stored(block)
+
     async def _is_stored(self, block: AuditBlock) -> bool:
         found = await self._ledger.audit_block(block.first)
         return found is not None and found.hashes == block.hashes
@@ -195,11 +213,7 @@ class AuditRecorder:
         """Remove some old blocks; return whether there may be more."""
         blocks = await self._ledger.audit_blocks(1, _PRUNED_AT_ONCE + 1)
         # The newest block always stays, since the next one continues it.
-        old: list[AuditBlock] = []
-        for block in blocks[:-1]:
-            if block.entries[-1].at_ms >= oldest_ms:
-                break
-            old.append(block)
+        old = self._old_ones(blocks[:-1], oldest_ms)
         if not old:
             return False
         head = await self._current_head()
@@ -214,6 +228,22 @@ class AuditRecorder:
             return False
         self._telemetry.event("audit_log_pruned", through=through.number)
         return len(old) == _PRUNED_AT_ONCE
+
+    def _old_ones(self, blocks: Sequence[AuditBlock], oldest_ms: int) -> Sequence[AuditBlock]:
+        """Return the first blocks, as far as their entries are too old.
+
+        A clock that was ahead has given some entries a time in the future. They are as old as the
+        entries that follow them.
+        """
+        now_ms = int(self._clock.now_s() * _MS_PER_S)
+        count = 0
+        for number, block in enumerate(blocks, 1):
+            at_ms = block.entries[-1].at_ms
+            if at_ms < oldest_ms:
+                count = number
+            elif at_ms <= now_ms:
+                break
+        return blocks[:count]
 
     def _own_entry(self, operation: str, details: dict[str, str]) -> AuditEntry:
         at_ms = int(self._clock.now_s() * _MS_PER_S)

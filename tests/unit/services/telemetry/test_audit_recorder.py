@@ -129,6 +129,62 @@ def test_an_outage_neither_loses_nor_doubles_entries(before: int, after: int) ->
     run_virtually(main)
 
 
+class LateLedger(MemoryLedger):
+    """A ledger whose first commit loses its connection, and takes effect only at the next one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late: list[Unit] | None = None
+        self.commits = 0
+
+    async def commit(self, units: Sequence[Unit]) -> list[Outcome]:
+        """See `Writer.commit`."""
+        self.commits += 1
+        if self.commits == 1:
+            self.late = list(units)
+            raise UnavailableError("the connection was lost")
+        late, self.late = self.late, None
+        if late is not None:
+            await super().commit(late)
+        return await super().commit(units)
+
+
+def test_a_commit_that_takes_effect_late_is_not_repeated() -> None:
+    """The server may go on with a commit whose connection is lost; its entries appear once."""
+
+    async def run() -> None:
+        ledger = LateLedger()
+        writes = recorder(ledger)
+        writes.note(entry("first"))
+        with pytest.raises(UnavailableError):
+            await writes.flush()
+        writes.note(entry("second"))
+        await writes.flush()
+        assert await names(ledger) == ["first", "second"]
+
+    run_virtually(run)
+
+
+def test_entries_from_the_future_do_not_stop_pruning() -> None:
+    """A clock that was ahead made them; they are as old as the entries that follow them."""
+
+    async def run() -> None:
+        ledger = MemoryLedger()
+        writes = recorder(ledger, keep_s=DAY_S)
+        ahead_ms = int((VirtualClock().now_s() + 400 * DAY_S) * 1000)
+        for one in (entry("old"), entry("ahead", ahead_ms), entry("after")):
+            writes.note(one)
+            await writes.flush()
+        await asyncio.sleep(2 * DAY_S)
+        for one in (entry("new"), entry("ahead", ahead_ms), entry("newest")):
+            writes.note(one)
+            await writes.flush()
+        await writes.prune()
+        assert await names(ledger) == ["new", "ahead", "newest", PRUNED]
+
+    run_virtually(run)
+
+
 def test_another_process_continues_after_a_commit_in_doubt() -> None:
     """A commit whose response was lost is recognised although the chain has grown since."""
 
