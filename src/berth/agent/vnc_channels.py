@@ -23,6 +23,8 @@ POLL_S: Final = 4.0
 """Seconds for which a RECEIVE waits for bytes; less than the timeout of a query."""
 IDLE_S_MAX: Final = 60.0
 """Seconds without a step after which a channel is closed, because its API must have ended."""
+CONNECT_S_MAX: Final = 30.0
+"""Seconds that the driver may take to reach the VNC server of a guest."""
 _NS_PER_S: Final = 1_000_000_000
 _NOTHING: Final = VncReply()
 
@@ -35,7 +37,7 @@ class _Channel:
     """A connection to the VNC server of a guest, from the moment at which it begins to open.
 
     Attributes:
-        used_s: when the last step was carried out.
+        used_ns: when the last step was carried out, in ticks.
         opening: opens the connection; it is never cancelled, because the driver could then leave
             a connection behind.
         is_opening: whether `opening` is in progress.
@@ -47,7 +49,7 @@ class _Channel:
         received: the result of the last RECEIVE.
     """
 
-    used_s: float
+    used_ns: int
     opening: asyncio.Task[None] | None = None
     is_opening: bool = True
     openers: int = 0
@@ -129,14 +131,26 @@ class HostConsoles:
         Simultaneous checks of a guest share one connection, so that they need no limit.
 
         Raises:
-            DriverError: the guest is not running.
+            DriverError: the guest is not running, or its VNC server does not answer in time.
             UnsupportedFeatureError: the guest has no VNC.
         """
         attempt = self._attempts.get(uuid)
         if attempt is None:
             attempt = self._attempts[uuid] = asyncio.create_task(self._try_to_reach(uuid))
             attempt.add_done_callback(_note_failure)
-        await asyncio.wait({attempt})
+        await self._ended(attempt, uuid)
+
+    @staticmethod
+    async def _ended(attempt: asyncio.Task[None], uuid: str) -> None:
+        """Wait for the end of an attempt to reach a VNC server, and raise its error.
+
+        An attempt that takes too long is not cancelled, because the driver could leave a
+        connection behind. It keeps its place, so that attempts at a guest that hangs do not add up.
+        """
+        done, _ = await asyncio.wait({attempt}, timeout=CONNECT_S_MAX)
+        if not done:
+            reason = f"the VNC server of guest {uuid} did not answer within {CONNECT_S_MAX:g} s"
+            raise DriverError(reason)
         attempt.result()
 
     async def _try_to_reach(self, uuid: str) -> None:
@@ -170,8 +184,10 @@ class HostConsoles:
         if channel.is_opening and channel.opening is not None and not channel.is_closed:
             channel.openers += 1
             try:
-                await asyncio.wait({channel.opening})
-                channel.opening.result()
+                await self._ended(channel.opening, request.instance_uuid)
+            except DriverError:
+                self._end(key, channel)
+                raise
             except asyncio.CancelledError:
                 # If another delivery waits, that one still needs the channel.
                 if channel.openers == 1:
@@ -196,7 +212,7 @@ class HostConsoles:
         ):
             if count >= most:
                 raise UnavailableError(f"{whose} has {most} open consoles; close some of them")
-        channel = self._channels[key] = _Channel(self._clock.now_s())
+        channel = self._channels[key] = _Channel(self._clock.ticks_ns())
         channel.opening = asyncio.create_task(self._connect(key, channel))
         channel.opening.add_done_callback(_note_failure)
         return channel
@@ -213,7 +229,7 @@ class HostConsoles:
             if channel.is_closed:
                 self._end(key, channel)
         if not channel.is_closed:
-            channel.used_s = self._clock.now_s()
+            channel.used_ns = self._clock.ticks_ns()
             channel.watch = asyncio.create_task(self._watch(key, channel))
 
     async def _send(self, request: VncRequest) -> None:
@@ -263,7 +279,7 @@ class HostConsoles:
         channel = self._channels.get(_key_of(request))
         if channel is None or channel.stream is None:
             raise NotFoundError("console", request.channel)
-        channel.used_s = self._clock.now_s()
+        channel.used_ns = self._clock.ticks_ns()
         return channel, channel.stream
 
     def _broken(self, request: VncRequest, channel: _Channel) -> NotFoundError:
@@ -296,8 +312,9 @@ class HostConsoles:
 
     async def _watch(self, key: _Key, channel: _Channel) -> None:
         """Close a channel that is no longer used."""
-        while (left_s := channel.used_s + IDLE_S_MAX - self._clock.now_s()) > 0:
-            await self._clock.sleep(left_s)
+        idle_ns = int(IDLE_S_MAX * _NS_PER_S)
+        while (left_ns := channel.used_ns + idle_ns - self._clock.ticks_ns()) > 0:
+            await self._clock.sleep(left_ns / _NS_PER_S)
         self._end(key, channel)
 
 

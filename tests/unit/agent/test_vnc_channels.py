@@ -158,6 +158,24 @@ async def test_a_channel_ends_with_its_guest(console: Console) -> None:
         await console.step(VncStep.SEND, 1, VERSION)
 
 
+async def test_a_guest_that_hangs_is_given_up(console: Console) -> None:
+    """The caller gets an error; attempts at one guest do not add up, and the place gets free."""
+    console.driver.gate.clear()
+    began = console.driver.began
+    with pytest.raises(DriverError, match="did not answer within 30 s"):
+        await console.step(VncStep.OPEN)
+    with pytest.raises(NotFoundError):
+        await console.step(VncStep.OPEN)
+    for _ in range(3):
+        with pytest.raises(DriverError, match="did not answer within 30 s"):
+            await console.step(VncStep.GRANT)
+    assert console.driver.began - began == 2
+    console.driver.gate.set()
+    await asyncio.sleep(0.1)
+    await console.step(VncStep.GRANT)
+    await console.step(VncStep.OPEN)
+
+
 async def test_an_unused_channel_is_closed(console: Console) -> None:
     """An API that died does not close its channels."""
     await console.step(VncStep.OPEN)
