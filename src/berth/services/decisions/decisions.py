@@ -12,7 +12,7 @@ from berth.ports.observer import NO_OBSERVER, Observer
 from berth.ports.telemetry import Telemetry
 from berth.scheduling.evaluation.guarded_rules import RuleFailure
 from berth.scheduling.evaluation.policy import Policy
-from berth.scheduling.plan.capacity import Capacity, capacity_for, capacity_in_slices
+from berth.scheduling.plan.capacity import Capacity, capacity_in_slices
 from berth.scheduling.plan.group_policies import plan_with_group_policy
 from berth.scheduling.plan.inspection import counterfactuals_of
 from berth.scheduling.plan.instance_rules import excluding_hosts
@@ -189,33 +189,20 @@ class DecisionService:
         )
         return TriedDecision.of(decision, found)
 
-    def capacity_at_once(self, request: Request, *, trials_max: int) -> Capacity:
-        """Return the remaining capacity for instances like those of the request, without a pause.
-
-        The answer is partial if `trials_max` trial placements are not enough: most rules compute
-        the number of instances, but some are evaluated again after each trial placement.
-
-        Raises:
-            InvalidInputError: the flavor or the image has a spec that cannot be parsed.
-        """
-        return capacity_for(
-            self._replica.hosts,
-            request,
-            self._policies.policy,
-            now_s=self._clock.now_s(),
-            trials_max=trials_max,
-        )
-
-    async def capacity(self, request: Request, around: Around = _as_it_is) -> Capacity:
+    async def capacity(
+        self, request: Request, around: Around = _as_it_is, *, trials_max: int = _TRIALS_MAX
+    ) -> Capacity:
         """Return the remaining capacity for instances like those of the request.
 
-        The answer is partial after `_TRIALS_MAX` trial placements; see `capacity_at_once`. Between
+        The answer is partial if `trials_max` trial placements are not enough: most rules compute
+        the number of instances, but some are evaluated again after each trial placement. Between
         slices of this work, the process serves others; the answer is that of the table at the end.
 
         Args:
             request: the request.
             around: (hosts) -> a context in which each slice runs, such as one that adds a group to
                 the table.
+            trials_max: the number of trial placements after which counting stops.
 
         Raises:
             InvalidInputError: the flavor or the image has a spec that cannot be parsed.
@@ -223,7 +210,7 @@ class DecisionService:
         while True:
             hosts, policy = self._replica.hosts, self._policies.policy
             slices = capacity_in_slices(
-                hosts, request, policy, now_s=self._clock.now_s(), trials_max=_TRIALS_MAX
+                hosts, request, policy, now_s=self._clock.now_s(), trials_max=trials_max
             )
             # A replica that loads a new snapshot gets a new table.
             while self._replica.hosts is hosts:

@@ -51,7 +51,7 @@ Zones = NDArray[np.intp]
 class CapacityCounter(Protocol):
     """Counts the servers that fit; see `DecisionService`."""
 
-    def capacity_at_once(self, request: Request, *, trials_max: int) -> Capacity:
+    async def capacity(self, request: Request, *, trials_max: int) -> Capacity:
         """Return the remaining capacity for instances like those of the request."""
         ...
 
@@ -101,7 +101,7 @@ class CapacityGauges:
     """Reads the gauges of capacity from the host table.
 
     Sums are computed with NumPy at each reading: 10,000 hosts take some milliseconds. The slots of
-    flavors are counted anew after 5 s, one flavor at a time, so that other tasks run in between.
+    flavors are counted anew after 5 s, slice by slice, so that other tasks run in between.
 
     Args:
         replica: provides the hosts and the flavors.
@@ -180,30 +180,34 @@ class CapacityGauges:
         flavors = self.watched()
         for flavor in flavors:
             await asyncio.sleep(0)
-            slots += self._slots(flavor, best)
+            slots += await self._slots(flavor, best)
         return [*slots, *self._stranded(best)] if flavors else []
 
-    def _slots(self, flavor: Flavor, best: dict[str, Ints]) -> Iterator[Reading]:
-        """Yield the slots of a flavor by zone, and note in `best` what they would use."""
-        hosts = self._replica.hosts
+    async def _slots(self, flavor: Flavor, best: dict[str, Ints]) -> list[Reading]:
+        """Return the slots of a flavor by zone, and note in `best` what they would use."""
         request = Request(_REQUEST, (instance_uuid_of(_REQUEST, 0),), flavor)
         try:
-            found = self._counter.capacity_at_once(request, trials_max=_TRIALS_MAX)
+            found = await self._counter.capacity(request, trials_max=_TRIALS_MAX)
         except InvalidInputError:
             # No server of this flavor can be created; the API says why in its response to a create.
-            return
+            return []
+        # The count is that of the table as it is now.
+        hosts = self._replica.hosts
         for name, amount in request.needs.amounts.items():
             used = np.zeros(len(hosts), dtype=np.int64)
             used[found.rows] = found.counts * amount
             most = best.get(name)
             # Hosts may have been added since the previous flavor.
             if most is not None:
-                np.maximum(used[: most.size], most, out=used[: most.size])
+                both = min(used.size, most.size)
+                np.maximum(used[:both], most[:both], out=used[:both])
             best[name] = used
         fleet = self._fleet(hosts)
         counts = fleet.sums(found.counts, found.rows).tolist()
-        for zone, count in zip(fleet.names, counts, strict=True):
-            yield Reading(FLAVOR_SLOTS, count, (flavor.name, zone))
+        return [
+            Reading(FLAVOR_SLOTS, count, (flavor.name, zone))
+            for zone, count in zip(fleet.names, counts, strict=True)
+        ]
 
     def _stranded(self, best: Mapping[str, Ints]) -> Iterator[Reading]:
         hosts = self._replica.hosts

@@ -63,10 +63,10 @@ class Counter:
         self.asked: list[str] = []
         self._decisions = DecisionService(replica, Policies(), Clock())
 
-    def capacity_at_once(self, request: Request, *, trials_max: int) -> Capacity:
+    async def capacity(self, request: Request, *, trials_max: int) -> Capacity:
         """See `DecisionService.capacity`."""
         self.asked.append(request.flavor.name)
-        return self._decisions.capacity_at_once(request, trials_max=trials_max)
+        return await self._decisions.capacity(request, trials_max=trials_max)
 
 
 def opened(
