@@ -110,9 +110,16 @@ CASES: dict[str, Case] = {
         {f"berth_policy_ok{{{S}}}": "1x20"},
     ),
     "BerthMessagesRefused": Case(
-        {f'berth_bus_refusals_total{{{A},reason="forged"}}': "0x15 1x5"},
+        {f"up{{{A}}}": "1x20", f'berth_bus_refusals_total{{{A},reason="forged"}}': "_x15 1x5"},
         ({"reason": "forged"},),
         {f'berth_bus_refusals_total{{{A},reason="forged"}}': "3x20"},
+        # Prometheus is new, and the process is not.
+        also_quiet=(
+            {
+                f"up{{{A}}}": "_x15 1x5",
+                f'berth_bus_refusals_total{{{A},reason="forged"}}': "_x15 3x5",
+            },
+        ),
     ),
     "BerthLedgerUnavailable": Case(
         {f"berth_ledger_up{{{A}}}": "1x5 0x15", f"berth_feed_lag_versions{{{A}}}": "0x5 stale"},
@@ -197,12 +204,16 @@ CASES: dict[str, Case] = {
         minutes=30,
     ),
     "BerthAuditFindings": Case(
-        {f'berth_host_audit_findings_total{{{A},code="usage",outcome="found"}}': "0x10 1x10"},
+        {
+            f"up{{{A}}}": "1x80",
+            f'berth_host_audit_findings_total{{{A},code="usage",outcome="found"}}': "_x70 1x10",
+        },
         ({"code": "usage"},),
         {
-            f'berth_host_audit_findings_total{{{A},code="usage",outcome="found"}}': "1x20",
-            f'berth_host_audit_findings_total{{{A},code="usage",outcome="repaired"}}': "0x10 1x10",
+            f'berth_host_audit_findings_total{{{A},code="usage",outcome="found"}}': "1x80",
+            f'berth_host_audit_findings_total{{{A},code="usage",outcome="repaired"}}': "0x70 1x10",
         },
+        minutes=80,
     ),
     "BerthRequestsWait": Case(
         {f"berth_pending_age_seconds{{{A}}}": "0x10 1+60x10"},
@@ -216,9 +227,10 @@ CASES: dict[str, Case] = {
         minutes=40,
     ),
     "BerthRuleFails": Case(
-        {f'berth_rule_failures_total{{{S},filter="MyFilter"}}': "0x10 1x10"},
+        {f"up{{{S}}}": "1x80", f'berth_rule_failures_total{{{S},filter="MyFilter"}}': "_x70 1x10"},
         ({"filter": "MyFilter"},),
-        {f'berth_rule_failures_total{{{S},filter="MyFilter"}}': "0x20"},
+        {f'berth_rule_failures_total{{{S},filter="MyFilter"}}': "0x80"},
+        minutes=80,
     ),
     "BerthSchedulersCollide": Case(
         {
@@ -249,7 +261,10 @@ CASES: dict[str, Case] = {
         minutes=30,
     ),
     "BerthConnectionsRefused": Case(
-        {f'berth_http_connections_closed_total{{{A},outcome="refused"}}': "0x17 4x3"},
+        {
+            f"up{{{A}}}": "1x20",
+            f'berth_http_connections_closed_total{{{A},outcome="refused"}}': "_x17 4x3",
+        },
         (target("a"),),
         {f'berth_http_connections_closed_total{{{A},outcome="idle"}}': "0+9x20"},
     ),
