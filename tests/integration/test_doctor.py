@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from yarl import URL
@@ -64,6 +65,13 @@ def test_a_refused_user_is_found(broker: RabbitBroker) -> None:
     assert wrong not in str(caught.value)
 
 
+def test_a_missing_virtual_host_is_named(broker: RabbitBroker) -> None:
+    """The advice says how to create it."""
+    url = str(URL(broker.url).with_path("/no-such-host"))
+    with pytest.raises(UnavailableError, match="refuses the virtual host; create it"):
+        asyncio.run(probe_broker(replace(broker, url=url)))
+
+
 def test_roles_of_a_server_are_examined(fresh_postgres_url: str) -> None:
     """A server without standbys is a primary with a timeline; its address has no account."""
     (state,) = asyncio.run(examine_servers(fresh_postgres_url))
@@ -75,7 +83,7 @@ def test_roles_of_a_server_are_examined(fresh_postgres_url: str) -> None:
 def test_queues_of_another_type_are_found(broker: RabbitBroker) -> None:
     """A classic queue in place of a quorum queue is found; a missing one is not created."""
     wrong, right, missing = (f"{broker.prefix}.{one}" for one in ("wrong", "right", "missing"))
-    quorum = {"x-queue-type": "quorum"}
+    quorum: dict[str, Any] = {"x-queue-type": "quorum"}
 
     async def run() -> tuple[dict[str, str], dict[str, str]]:
         connection = await open_connection(broker)

@@ -8,7 +8,15 @@ import ssl
 import stat
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -27,6 +35,7 @@ from berth.config.api_settings import AuthMode
 from berth.config.settings import Settings
 from berth.config.settings_check import Role, Severity, check_settings
 from berth.domain.compute.host import Service
+from berth.domain.compute.host_identity import HostIdentity
 from berth.domain.errors import BerthError, PolicyError
 from berth.domain.url_redaction import redact_accounts
 from berth.domain.zones.zone import Zone
@@ -398,6 +407,7 @@ async def _fleet(settings: Settings) -> list[Diagnosis]:
         state = await ledger.snapshot(time.time())
         reports = await ledger.heartbeats({})
         of_zones = await _zones(settings, state.zones, ledger)
+        identities = await ledger.all(HostIdentity)
     finally:
         await ledger.close()
     down_time_s = await _in_thread(lambda: _service_down_time_s(settings))
@@ -407,8 +417,20 @@ async def _fleet(settings: Settings) -> list[Diagnosis]:
             with_heartbeats(state.services, reports), state.now_s, down_time_s, share_max
         )
     )
+    found += key_revocations(identities, {one.host for one in state.services})
     found += process_diagnoses(reports, time.time())
     return found + of_zones
+
+
+def key_revocations(
+    identities: Iterable[HostIdentity], hosts: Collection[str]
+) -> Iterator[Diagnosis]:
+    """Yield a result if keys of existing hosts are revoked, so that their agents are refused."""
+    revoked = [one.host for one in identities if one.revoked_at_s is not None and one.host in hosts]
+    if revoked:
+        advice = "enrol them again with `berth host enroll HOST`, or remove the hosts"
+        seen = f"the keys of hosts are revoked: {_some(revoked)}"
+        yield Diagnosis("hosts", Status.WARN, seen, advice)
 
 
 def process_diagnoses(reports: Iterable[HeartbeatReport], now_s: float) -> Iterator[Diagnosis]:

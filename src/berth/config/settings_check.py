@@ -68,6 +68,12 @@ def check_settings(settings: Settings, role: Role, now: datetime) -> list[Findin
     for roles, check in _CHECKS:
         if role is Role.ALL or role in roles:
             found.extend(check(settings, now))
+    if role is Role.AGENT and settings.agent.gateway_url is None:
+        reason = (
+            "without it the agent opens the ledger itself, and a file on this host is a ledger "
+            "that no API shares; set it to the address of an API"
+        )
+        found.append(_warning("agent.gateway_url", reason))
     # An agent reads the same list of images as an API.
     return list(dict.fromkeys(found))
 

@@ -14,6 +14,7 @@ from berth.app.doctor import Status
 from berth.config.settings_reader import read_settings
 from berth.config.zone_keys import ZoneKeyFile
 from berth.domain.compute.host import Service
+from berth.domain.compute.host_identity import HostIdentity
 from berth.domain.ledger.write import Put, Unit
 from berth.domain.zones.zone import Zone
 from berth.ports.ledger import HeartbeatReport
@@ -128,6 +129,18 @@ def test_a_missing_scheduler_is_found() -> None:
     first, second = doctor.process_diagnoses([report("api", __version__)], NOW_S)
     assert (first.status, first.seen) == (Status.WARN, "no scheduler is running")
     assert second.status is Status.OK
+
+
+def test_revoked_keys_of_existing_hosts_are_found() -> None:
+    """The agent of such a host is refused; a removed host has a revoked key as well."""
+    identities = [
+        HostIdentity("a", revoked_at_s=5.0),
+        HostIdentity("b"),
+        HostIdentity("gone", revoked_at_s=5.0),
+    ]
+    (found,) = doctor.key_revocations(identities, {"a", "b"})
+    assert (found.status, found.seen) == (Status.WARN, "the keys of hosts are revoked: a")
+    assert not list(doctor.key_revocations(identities, {"b"}))
 
 
 def test_disabled_hosts_may_be_off() -> None:

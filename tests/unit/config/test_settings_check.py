@@ -251,3 +251,10 @@ def test_a_readable_file_with_a_password_is_a_warning(tmp_path: Path) -> None:
     assert public is not None
     file.chmod(0o644)
     assert config_file_finding(file, public) is None
+
+
+def test_an_agent_without_a_gateway_is_a_warning(check: Check) -> None:
+    """It would open a ledger of its own; a process that is no agent needs no gateway."""
+    found = shown(check('[agent]\nhost = "h1"\n', Role.AGENT))
+    assert found == [("agent.gateway_url", Severity.WARNING)]
+    assert not [one for one in shown(check("", Role.ALL)) if one[0] == "agent.gateway_url"]

@@ -17,7 +17,7 @@ import aio_pika
 from aio_pika.abc import AbstractConnection
 from aiormq.abc import AbstractChannel
 from aiormq.channel import Channel
-from aiormq.exceptions import AMQPError
+from aiormq.exceptions import AMQPError, InvalidFrameError
 
 from berth.adapters.bus.rabbitmq.broker import RabbitBroker
 from berth.domain.errors import UnavailableError
@@ -241,4 +241,10 @@ def _inner(channel: AbstractChannel) -> Channel:
 
 
 def _describe(error: Exception) -> str:
+    if isinstance(error, InvalidFrameError) and "Connection.OpenOk" in str(error):
+        # The client does not pass on the reason that the broker gives for this.
+        return (
+            "it refuses the virtual host; create it (rabbitmqctl add_vhost) or give the user "
+            "permissions there (rabbitmqctl set_permissions)"
+        )
     return f"{type(error).__name__}: {error}"[:300]
