@@ -318,7 +318,7 @@ async def test_schedulers_report_their_counts() -> None:
     api = process_of(desk, "api", 1)
     parts = (desk.ledger, desk.replica, desk.clock, desk.told)
     own_id = make_uuid("gateway", 2)
-    scheduler = Liveness(*parts, gateway_id("scheduler", own_id), counts=counts)
+    scheduler = Liveness(*parts, gateway_id("scheduler", own_id, "1.2"), counts=counts)
     await api.share()
     await scheduler.share()
     await api.share()
