@@ -6,7 +6,7 @@ import signal
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -238,6 +238,15 @@ def test_a_watch_on_a_terminal_is_drawn_in_place(
     assert max(map(len, resized.splitlines())) <= 60
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Handle SIGINT as in a shell's foreground; a shell's background processes ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_restore_the_terminal(
     run: Run,
