@@ -17,7 +17,7 @@ _MEMORY: Final = "memory:"
 
 
 class ImportRun(NamedTuple):
-    """A finished import: what was planned, and what was written; None after a dry run."""
+    """A finished import: its plan, and its result, which is None after a dry run."""
 
     plan: ImportPlan
     result: ImportResult | None

@@ -91,7 +91,7 @@ class AuditLog(Group[K]):
         Args:
             user_id: only changes by this user.
             project_id: only changes by users of this project.
-            target: only changes of what has this id or name.
+            target: only changes to the resource with this id or name.
             operation: only operations that contain this text.
             request_id: only changes of this request.
             since_ms: only changes at this Unix time in milliseconds or later.
@@ -126,6 +126,6 @@ class AuditLog(Group[K]):
 
     @operation
     def head(self) -> Steps[AuditHead]:
-        """Return the number and the hash of the newest entry, to note in another place."""
+        """Return the number and the hash of the newest entry, to be kept outside the service."""
         found = yield from _LIST.ask(query={"limit": 1})
         return found.head

@@ -206,7 +206,7 @@ class Decisions(Group[K]):
     ) -> Steps[TriedDecision]:
         """Return the decision that a create would get; nothing is claimed or stored.
 
-        A refusal is a result, not an error; `raise_for_refusal` makes one of it.
+        A refusal is a result, not an error; call `raise_for_refusal` to raise one.
 
         Args:
             flavor: the id of the flavor.

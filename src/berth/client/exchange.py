@@ -21,7 +21,8 @@ R = TypeVar("R")
 
 TOKEN_HEADER: Final = "X-Auth-Token"  # noqa: S105 - the name of a header
 _RETRY_AFTER: Final = "retry-after"
-# The service did not carry out a request that it answered like this, or a proxy did not pass it on.
+# The service or a proxy is busy. After 502 or 504 the request may still have had an effect, so only
+# repeatable requests are sent again.
 _BUSY: Final = frozenset({429, 502, 503, 504})
 # No connection was made, so no byte of the request was sent.
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)

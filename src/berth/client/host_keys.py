@@ -1,4 +1,4 @@
-"""Keys of hosts: the identities with which agents prove for which host they speak."""
+"""Keys of hosts: the identities with which agents prove which host they act for."""
 
 from typing import Final
 

@@ -178,7 +178,7 @@ class AsyncListing(Generic[P, T]):
 
 
 class operation(Generic[P, R]):  # noqa: N801 - a decorator, like `property`
-    """Makes an operation of a method that returns steps."""
+    """Turns a method that returns steps into an operation."""
 
     def __init__(self, steps: Callable[Concatenate[Any, P], Steps[R]]) -> None:
         self._steps = steps
@@ -202,7 +202,7 @@ class operation(Generic[P, R]):  # noqa: N801 - a decorator, like `property`
 
 
 class listing(Generic[P, T]):  # noqa: N801 - a decorator, like `property`
-    """Makes a list of a method that returns pages."""
+    """Turns a method that returns pages into a list."""
 
     def __init__(self, pages: Callable[Concatenate[Any, P], Pages[T]]) -> None:
         self._pages = pages
@@ -228,7 +228,7 @@ class listing(Generic[P, T]):  # noqa: N801 - a decorator, like `property`
 
 
 class streaming(Generic[P]):  # noqa: N801 - a decorator, like `property`
-    """Makes a context manager, which yields the pieces of a response, of a method for a request."""
+    """Turns a method that returns a request into a context manager that streams the response."""
 
     def __init__(self, request: Callable[Concatenate[Any, P], Request]) -> None:
         self._request = request

@@ -1,6 +1,6 @@
-"""Requests as values: the routes of the API, and steps: requests, pauses and looks at the clock.
+"""Requests as values: the routes of the API, and steps: requests, pauses and clock reads.
 
-The steps of an operation are a generator, which yields what is to be done and receives the result.
+The steps of an operation are a generator, which yields each effect and receives its result.
 It does no I/O, so it serves the blocking and the asynchronous client.
 """
 
@@ -58,7 +58,7 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 class Now(msgspec.Struct, frozen=True):
-    """The question for the monotonic time in seconds."""
+    """A read of the monotonic clock; its result is in seconds."""
 
 
 Step: TypeAlias = Request | Pause | Now

@@ -133,7 +133,7 @@ class FleetState(Group[K]):
 
     @operation
     def get(self) -> Steps[State]:
-        """Return the state; that of a large fleet has hundreds of megabytes, see `stream`."""
+        """Return the state; for a large fleet it has hundreds of megabytes, so prefer `stream`."""
         return _STATE.ask()
 
     @streaming

@@ -1,8 +1,8 @@
 """A Nova cloud as Berth's records, and the reader that supplies it.
 
 The readers of the API and of the databases differ in what they can tell. Both return the same
-records, and a finding for everything that they cannot tell or that Berth cannot represent, so that
-nothing is guessed.
+records, and a finding for each fact that they cannot read or that Berth cannot represent, so that
+an import guesses nothing.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class ImportKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ImportFinding:
-    """Something of Nova that is not imported as it is, with the reason and what to do.
+    """A record of Nova that needs attention, or is left out or changed, with the reason and advice.
 
     `key` is the id or the name of what the finding is about. Findings with the same kind, reason
     and advice are reported together.
@@ -55,7 +55,7 @@ class ImportFinding:
 
 @dataclass(frozen=True, slots=True)
 class NovaCloud:
-    """What a Nova cloud contains, as records of Berth.
+    """The contents of a Nova cloud, as records of Berth.
 
     Hosts and servers bear the mark of observed records. Providers have no usage: it follows from
     `holdings`, the allocations of all consumers, with the project, the user and the type of each.

@@ -23,7 +23,7 @@ _PAGE: Final = 1000
 
 
 class RequestFacts(NamedTuple):
-    """What the request of a server asked for: its availability zone and its hints."""
+    """The availability zone and the scheduler hints with which a server was requested."""
 
     zone: str | None
     hints: Mapping[str, tuple[str, ...]]
@@ -31,7 +31,7 @@ class RequestFacts(NamedTuple):
 
 @dataclass(slots=True)
 class ApiRecords:
-    """What the API database tells, as records of Berth; see `NovaCloud`."""
+    """The contents of the API database, as records of Berth; see `NovaCloud`."""
 
     aggregates: list[Aggregate] = field(default_factory=list[Aggregate])
     flavors: list[Flavor] = field(default_factory=list[Flavor])
@@ -45,10 +45,10 @@ class ApiRecords:
 
 
 async def read_api_database(tables: TableReader) -> ApiRecords:
-    """Return everything that the API database tells.
+    """Return the records of the API database.
 
     Raises:
-        InvalidInputError: the database is not an API database of a Nova that is known.
+        InvalidInputError: the schema is not that of the API database of a supported Nova release.
     """
     found = ApiRecords()
     await _read_aggregates(tables, found)
@@ -198,7 +198,7 @@ async def _read_requests(tables: TableReader, found: ApiRecords) -> None:
 
 
 def request_facts(spec: str) -> RequestFacts:
-    """Return what the import needs of a request spec, which is a serialised object of Nova."""
+    """Return the zone and hints of a request spec, which is a serialised object of Nova."""
     data = msgspec.json.decode(spec, type=_RequestSpec).data
     return RequestFacts(data.availability_zone, hints_of(data.scheduler_hints or {}))
 

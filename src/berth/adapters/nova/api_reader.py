@@ -10,7 +10,7 @@ from berth.ports.nova import NovaCloud
 class NovaApiReader:
     """Reads a Nova cloud through its API and the Placement API; see the port `NovaReader`.
 
-    Only GET requests are sent, and one POST to Keystone for a token.
+    The reader sends GET requests only, apart from one POST to Keystone for each token.
 
     Args:
         session: sends the requests.

@@ -46,7 +46,7 @@ _FAULTS: Final = (
     " WHERE instance_uuid IN :uuids AND deleted = 0 ORDER BY created_at, id"
 )
 _IMAGE: Final = "image_"
-# Nova keeps these with the properties of the image, although they are none.
+# Nova stores these keys among the image properties, although they do not describe the image.
 _NO_PROPERTIES: Final = frozenset(
     {"base_image_ref", "min_ram", "min_disk", "disk_format", "container_format"}
 )
@@ -54,7 +54,7 @@ _NO_PROPERTIES: Final = frozenset(
 
 @dataclass(slots=True)
 class CellRecords:
-    """What the database of a cell tells, as records of Berth; see `NovaCloud`."""
+    """The contents of a cell database, as records of Berth; see `NovaCloud`."""
 
     hosts: list[Host] = field(default_factory=list[Host])
     services: list[Service] = field(default_factory=list[Service])
@@ -79,14 +79,14 @@ class _Parts:
 async def read_cell_database(
     tables: TableReader, requests: Mapping[str, RequestFacts]
 ) -> CellRecords:
-    """Return everything that the database of a cell tells.
+    """Return the records of a cell database.
 
     Args:
         tables: the database.
-        requests: what the API database tells about each server.
+        requests: the facts from the API database, by the UUID of the server.
 
     Raises:
-        InvalidInputError: the database is not a cell of a Nova that is known.
+        InvalidInputError: the schema is not that of a cell database of a supported Nova release.
     """
     found = CellRecords()
     await _read_hosts(tables, found)

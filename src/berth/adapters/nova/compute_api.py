@@ -35,7 +35,7 @@ _PAGE: Final = 1000
 # Minor versions of 2.N. 2.53 introduced UUIDs of services and compute nodes, without which nothing
 # can be matched, and 2.64 the rules of server groups.
 _OLDEST: Final = 64
-# The newest microversion whose answers are understood.
+# The newest microversion whose responses this reader can parse.
 _NEWEST: Final = 100
 # 2.88 removed `cpu_info` from compute nodes.
 _HYPERVISORS: Final = 87
@@ -53,7 +53,7 @@ _QUOTAS: Final[Mapping[str, str]] = {
 
 @dataclass(slots=True)
 class ComputeRecords:
-    """What the compute API tells, as records of Berth; see `NovaCloud`."""
+    """The contents of the compute API, as records of Berth; see `NovaCloud`."""
 
     hosts: list[Host] = field(default_factory=list[Host])
     services: list[Service] = field(default_factory=list[Service])
@@ -80,7 +80,7 @@ class ComputeApi:
         self._version: int = _OLDEST
 
     async def read(self) -> ComputeRecords:
-        """Return everything that the compute API tells.
+        """Return the records of the compute API.
 
         Raises:
             UnavailableError: Nova or Keystone does not answer.
@@ -252,7 +252,7 @@ class ComputeApi:
     def _unknown(
         self, one: documents.ServerDocument, flavors: Mapping[str, Flavor]
     ) -> list[ImportFinding]:
-        """Return what the API does not tell about a server."""
+        """Return findings about the facts of a server that the API does not report."""
         told: list[tuple[str, str]] = []
         use_db = "import with --from-db, which reads Nova's databases"
         if one.flavor.original_name not in flavors:
@@ -363,11 +363,11 @@ def _flavor(one: documents.FlavorDocument) -> Flavor:
 
 
 def server_facts(one: documents.ServerDocument, flavors: Mapping[str, Flavor]) -> ServerFacts:
-    """Return what the API tells about a server.
+    """Return the facts that the API reports about a server.
 
     Args:
         one: the server.
-        flavors: the flavors by name; the API tells only the name of a server's flavor.
+        flavors: the flavors by name; the API reports only the name of a server's flavor.
     """
     copy = one.flavor
     known = flavors.get(copy.original_name)

@@ -23,7 +23,7 @@ _TYPES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who reads, and where the services are.
+    """The account that the import uses, and the addresses of the services.
 
     Attributes:
         auth_type: `none`, `http_basic`, `password`, `token` or `application_credential`.
@@ -122,7 +122,7 @@ def _default_type(credential_id: str, token: str) -> str:
 
 
 def _check(found: Credentials) -> None:
-    """Reject credentials without something that their type needs."""
+    """Reject credentials that lack a value that their type requires."""
     needed: dict[str, str] = {}
     if found.uses_keystone:
         needed["OS_AUTH_URL"] = found.auth_url

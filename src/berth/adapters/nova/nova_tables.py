@@ -57,7 +57,7 @@ def database_urls(
         cells: those of all cells; empty for `nova_cell0` and `nova`.
 
     Raises:
-        InvalidInputError: a URL is invalid or names another kind of database.
+        InvalidInputError: a URL is invalid or names a kind of database that is not supported.
     """
     base = checked_url(server)
     there = {name: base.set(database=name).render_as_string(hide_password=False) for name in _NAMES}

@@ -73,7 +73,7 @@ class _Classes(msgspec.Struct):
 
 @dataclass(slots=True)
 class PlacementRecords:
-    """What Placement tells, as records of Berth; see `NovaCloud`."""
+    """The contents of Placement, as records of Berth; see `NovaCloud`."""
 
     providers: list[Provider] = field(default_factory=list[Provider])
     resource_classes: list[str] = field(default_factory=list[str])
@@ -93,7 +93,7 @@ class PlacementApi:
         self._version = _VERSIONS[-1]
 
     async def read(self) -> PlacementRecords:
-        """Return everything that Placement tells.
+        """Return the records of the Placement API.
 
         Raises:
             UnavailableError: Placement or Keystone does not answer.

@@ -10,10 +10,10 @@ from berth.domain.inventory.resources import Inventory
 
 
 async def read_placement_database(tables: TableReader) -> PlacementRecords:
-    """Return everything that Placement's database tells.
+    """Return the records of Placement's database.
 
     Raises:
-        InvalidInputError: the database is not one of a Placement that is known.
+        InvalidInputError: the schema is not that of a supported Placement release.
     """
     classes = {
         row["id"]: row["name"] for row in await tables.rows("SELECT id, name FROM resource_classes")

@@ -29,7 +29,7 @@ _BUILDING: Final = "building"
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What a reader knows about a server, before it is a record.
+    """The facts about a server that a reader collects to build its record.
 
     Attributes:
         uuid: the server.
@@ -106,7 +106,7 @@ def instance_of(facts: ServerFacts) -> Instance | None:
 
 
 def findings_of(facts: ServerFacts) -> list[ImportFinding]:
-    """Return what of a server is not imported, with reasons."""
+    """Return findings about the parts of a server that are not imported."""
     found: list[tuple[str, str]] = []
     if facts.vm_state == _BUILDING:
         found.append(("is being built in Nova; only its allocations are imported", AGAIN))

@@ -1,4 +1,4 @@
-"""Authenticated GET requests to Nova and Placement; nothing else is ever sent to them."""
+"""Authenticated GET requests to Nova and Placement; the session sends them no other requests."""
 
 import asyncio
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class OpenStackSession:
     """Sends GET requests to the services of an OpenStack cloud.
 
     Args:
-        credentials: who reads, and where the services are.
+        credentials: the account, and the addresses of the services.
         transport: replaces the network in tests; None uses the network.
         pause_s: seconds before the first retry of a failed request; each further pause doubles.
     """

@@ -1,6 +1,6 @@
 """Completes the records of a Nova cloud with the groups and assignments of its servers.
 
-The result is what the ledger should contain. Whatever is left out has a finding.
+The result is what the ledger should contain. Each record that is left out has a finding.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ def _root_of(uuid: str, providers: Mapping[str, Provider]) -> str:
 
 
 def completed(cloud: NovaCloud) -> NovaCloud:
-    """Return a cloud as the ledger should contain it, with a finding for all that is left out."""
+    """Return a cloud as the ledger should contain it, with a finding for each omission."""
     trees = trees_of(cloud)
     findings = list(cloud.findings)
     hosts: list[Host] = []
@@ -119,8 +119,8 @@ def assignment_of(
 ) -> Assignment:
     """Return the assignment of a server that holds exactly the given allocations.
 
-    The amounts of Placement are taken as they are, not computed from the flavor: Nova may have
-    allocated for other reasons than Berth does. Allocations on the providers of other hosts are
+    The amounts are those of Placement, not computed from the flavor, because the rules by which
+    Nova computes them may differ from Berth's. Allocations on the providers of other hosts are
     left out, so the audit reports them.
 
     Args:

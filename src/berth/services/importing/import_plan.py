@@ -20,7 +20,7 @@ from berth.services.importing.completion import completed, trees_of
 from berth.services.importing.stored_fleet import StoredFleet
 from berth.services.requests.permissions import LOCKED, LOCKED_BY
 
-# What the ledger maintains itself, or Nova does not know.
+# Fields that the ledger maintains itself, or that Nova does not have.
 _IGNORED: Final[Mapping[type, frozenset[str]]] = {
     Provider: frozenset({"generation", "used", "created_at_s", "updated_at_s"}),
     Instance: frozenset({"revision"}),
@@ -34,7 +34,7 @@ class Verb(StrEnum):
     CREATE = "create"
     UPDATE = "update"
     REMOVE = "remove"
-    """It is gone in Nova. An import removes it only if the operator asks for that."""
+    """Nova no longer has the record. An import removes it only if the operator asks for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class ImportPlan:
         cloud: Nova's records as the ledger should contain them.
         stored: the ledger's records.
         changes: the changes in the order in which they are written.
-        findings: what is not imported as it is.
+        findings: the records that are left out, changed, or suspicious.
         in_nova: the number of records by kind.
     """
 
@@ -144,7 +144,7 @@ def plan_import(cloud: NovaCloud, stored: StoredFleet) -> ImportPlan:
 
 
 def _without_own(cloud: NovaCloud, stored: StoredFleet) -> NovaCloud:
-    """Return a cloud without what Berth itself runs, with findings about that."""
+    """Return a cloud without the hosts and servers that Berth runs, with a finding for each."""
     findings = list(cloud.findings)
     own, roots, trees = stored.own_hosts, stored.own_roots, trees_of(cloud)
     skipped = roots | {one.uuid for one in cloud.hosts if one.name in own}
@@ -263,7 +263,7 @@ def _merged_ring(ring: KeyRing, stored: KeyRing | None) -> KeyRing:
     pairs = {one.name: one for one in stored.key_pairs}
     for one in ring.key_pairs:
         known = pairs.get(one.name)
-        # The API does not tell when a key pair was created.
+        # The list of key pairs in Nova's API has no creation times.
         at_s = one.created_at_s or (known.created_at_s if known else 0.0)
         pairs[one.name] = replace(one, created_at_s=at_s)
     kept = [pairs[name] for name in sorted(pairs)]
@@ -317,7 +317,7 @@ def _as_stored(provider: Provider, before: Provider | None) -> Provider:
 
 
 def _with_known(host: Host, before: Host) -> Host:
-    """Return a host with what an import from the databases stored and the API does not tell."""
+    """Return a host with the fields that only an import from the databases can read."""
     return replace(
         host,
         supported_instances=host.supported_instances or before.supported_instances,
@@ -326,7 +326,7 @@ def _with_known(host: Host, before: Host) -> Host:
 
 
 def _with_known_lock(server: Instance, before: Instance) -> Instance:
-    """Return a server with who locked it, which the API does not tell."""
+    """Return a server with its stored `locked_by`, which the API does not report."""
     who, is_same = before.extra.get(LOCKED_BY), LOCKED in server.extra and LOCKED in before.extra
     if not is_same or who is None or LOCKED_BY in server.extra:
         return server
@@ -413,7 +413,7 @@ def _amounts(
 
 
 def _gone(cloud: NovaCloud, stored: StoredFleet) -> Iterator[PlannedChange]:
-    """Yield what an earlier import stored and Nova no longer has, in the order of removal."""
+    """Yield the removals of imported records that Nova no longer has, in the order of removal."""
     servers = {one.uuid for one in cloud.servers}
     hosts = {one.uuid for one in cloud.hosts}
     consumers = {one.consumer.uuid for one in cloud.holdings}

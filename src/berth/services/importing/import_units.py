@@ -137,7 +137,7 @@ def roomy_unit(planned: PlannedUnit, plan: ImportPlan, seen: int) -> PlannedUnit
         plan: the plan.
         seen: the version of the ledger as of now.
     """
-    # As they are by now: the units of the trees were committed before.
+    # The current providers, because the units of the trees were committed before.
     providers = dict(plan.stored.providers) | {
         one.record.uuid: one.record for one in plan.changes if isinstance(one.record, Provider)
     }

@@ -39,12 +39,12 @@ class RefusedChange:
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What an import has written.
+    """The outcome of an import.
 
     Attributes:
         written: the changes that were committed.
         refused: those that the ledger refused; another import tries them again.
-        kept: those that remove something and were not asked for.
+        kept: the removals that were skipped, because the operator did not ask for them.
         overcommitted: the consumers whose allocations exceed the capacity, as they do in Nova.
     """
 
@@ -61,8 +61,8 @@ def _silent(_done: int, _total: int) -> None:
 class NovaImport:
     """Compares a Nova cloud with the ledger, and writes what differs.
 
-    Every run compares everything again. A run that was killed is therefore continued by the next
-    one, and a second run writes nothing.
+    Every run compares everything again. The next run therefore continues one that was killed, and
+    writes nothing if the ledger already has what Nova has.
 
     Args:
         ledger: the ledger; other processes may use it at the same time.
