@@ -21,7 +21,7 @@ _NS_PER_S: Final = 1_000_000_000
 
 
 class RequestWatcher(Protocol):
-    """Learns of each request that has ended."""
+    """Receives each request that has ended."""
 
     def ended(self, scope: Scope, status: int, duration_ns: int) -> None:
         """Take note of a request; this must neither wait nor fail.

@@ -1,7 +1,7 @@
 """A region at the end of a terminal's output that is redrawn in place.
 
 The region is on standard error, so that standard output has only the result. It is erased at its
-end, also after Ctrl-C, and nothing about the terminal is changed that would have to be restored.
+end, also after Ctrl-C, and it changes no mode of the terminal that would have to be restored.
 """
 
 import os

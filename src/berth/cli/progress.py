@@ -44,7 +44,7 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One of the things that a command waits for: its name, and what happens with it now."""
+    """An item that a command waits for, such as a server: its name and its present state."""
 
     name: str
     text: str
@@ -57,7 +57,7 @@ class Item:
 
 
 class Progress:
-    """Shows how far a command is that waits.
+    """Shows the progress of a command that waits.
 
     Args:
         doing: what the command waits for, such as `building servers`.
@@ -86,7 +86,7 @@ class Progress:
             self._tell()
 
     def pause(self, pause_s: float) -> None:
-        """Sleep; meanwhile the clock of the display goes on, and it follows a resized terminal."""
+        """Sleep, while the display keeps its clock running and adapts to a resized terminal."""
         if self._region is None:
             time.sleep(pause_s)
             return

@@ -1,4 +1,4 @@
-"""The whole terminal as a screen for live views, which is restored whatever ends the view."""
+"""The whole terminal as a screen for live views, which is restored when the view ends."""
 
 import os
 import select

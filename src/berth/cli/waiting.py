@@ -22,7 +22,7 @@ FIRST_POLL_S: Final = 0.05
 _LAST_POLL_S: Final = 2.0
 # The service goes on while its API restarts, so a command waits for it.
 _AWAY_MAX_S: Final = 120.0
-# So many servers are read with one list instead of one request each.
+# From this number of servers on, one list replaces a request for each server.
 _LISTED_MIN: Final = 20
 _ERRORS_TOLD_MAX: Final = 20
 _RESERVATION: Final = "OS-EXT-SRV-ATTR:reservation_id"
@@ -30,7 +30,7 @@ _RESERVATION: Final = "OS-EXT-SRV-ATTR:reservation_id"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A server at the end of a wait, None if it is gone; `error` if the wait was in vain."""
+    """A server at the end of a wait, None if it is gone; `error` says why the wait failed."""
 
     server: Json | None
     error: CommandError | None = None
@@ -38,7 +38,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen of a server: the item to show, and the outcome once there is one."""
+    """The state of a server at one poll: the item to show, and the outcome once there is one."""
 
     item: Item
     outcome: Outcome | None = None
@@ -90,7 +90,7 @@ def wait_for(
 
 
 class Patience:
-    """Bears a short outage of the service during a wait.
+    """Tolerates a short outage of the service during a wait.
 
     Args:
         shown: shows the outage.

@@ -1,4 +1,4 @@
-"""Facts about a ledger's store that an operator wants to know; nothing in the store is changed."""
+"""Facts about a ledger's store for operators, read without changing the store."""
 
 import asyncio
 import sqlite3

@@ -11,7 +11,7 @@ from berth.tables.columnar.bitsets import Mask, Rows
 from berth.tables.columnar.journal import VOLATILE, Journal
 from berth.tables.host.hosts import HostTable
 
-# A log with more than twice this many changed verdicts is trimmed to this many, the newest.
+# A log of changed verdicts is trimmed to the newest `_LOG_MAX` once it has more than twice as many.
 _LOG_MAX: Final = 65_536
 
 

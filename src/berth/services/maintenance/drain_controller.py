@@ -1,7 +1,7 @@
 """The loop in which a scheduler carries out the maintenance of hosts.
 
-Every scheduler runs it. One at a time works on each host; when it dies, another one continues with
-the state in the ledger (docs/adr/0041-maintenance-of-hosts.md).
+Every scheduler runs it. Only one at a time works on a host; when it dies, another one continues
+from the state in the ledger (docs/adr/0041-maintenance-of-hosts.md).
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""One round of a drain: what has become of its moves, and which ones begin next."""
+"""One round of a drain: the outcomes of its moves, and the moves that begin next."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -168,7 +168,7 @@ class Operations:
     async def create_image(
         self, uuid: str, image: ServerImage, caller: Caller, admit: _Admit = _admitted
     ) -> Instance:
-        """Have an image made of the root disk of an instance.
+        """Request an image of the root disk of an instance.
 
         Args:
             uuid: the instance.

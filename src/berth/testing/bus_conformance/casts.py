@@ -81,7 +81,7 @@ class CastTests:
         stop()
         bus.serve(ASK, kept)
         await bus.call(ASK, Letter("y"), timeout_s=PATIENCE_S)
-        # "x" may be there too: a bus may hand a cast to the server that runs when it arrives.
+        # "x" may be present too: a bus may deliver a cast to a server that starts later.
         assert "y" in kept.texts
 
     async def test_a_named_server_gets_what_names_it(self, bus: Bus) -> None:
