@@ -125,11 +125,10 @@ def find(of_interest: Callable[[Sequence[str]], str | None]) -> dict[str, HostPr
 
 
 def holding(folder: Path) -> list[HostProcess]:
-    """Return the live processes that hold a mark on a folder, without those of this process.
+    """Return the other live processes with an open descriptor of a folder (`O_PATH`).
 
-    The mark is a descriptor of the folder (`O_PATH`), as other programs rarely have one. A program
-    that inherits it (`run`) is found from the moment of the fork, when its command line is still
-    that of its parent.
+    Other programs rarely have such a descriptor. A program that inherits it (`run`) is found from
+    the moment of the fork, when its command line is still that of its parent.
     """
     wanted, own = os.path.realpath(folder), os.getpid()
     found: list[HostProcess] = []

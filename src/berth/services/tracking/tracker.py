@@ -122,7 +122,7 @@ class InstanceTracker:
         return serve_messages(bus, name, self.hear)
 
     def load(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - the replica has loaded it
-        """Forget all messages and doubts; see `Subscriber.load`."""
+        """Forget all messages, and which lists were in doubt; see `Subscriber.load`."""
         self._doubts = DoubtfulLists()
         self._waiting.clear()
         self._host_messages.clear()

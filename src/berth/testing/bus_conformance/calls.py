@@ -1,7 +1,7 @@
 """Conformance tests of calls: their answers, errors, and the metadata beside arguments."""
 
 # ruff: noqa: S101 - a conformance suite is made of asserts
-# ruff: noqa: ARG001 - a handler takes its letter, whatever it does with it
+# ruff: noqa: ARG001 - a handler has a parameter for its letter, used or not
 
 import asyncio
 
