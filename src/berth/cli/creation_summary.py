@@ -1,4 +1,4 @@
-"""What came of creating servers: rows for a few, and for many where they are and why not."""
+"""The result of creating servers: one row each for a few, a summary for many."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence

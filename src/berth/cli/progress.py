@@ -52,7 +52,7 @@ class Item:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more will happen with the item."""
+        """Whether the item has reached its final state."""
         return self.phase in {Phase.DONE, Phase.FAILED}
 
 
@@ -146,7 +146,7 @@ class Progress:
             self._tell_counts()
 
     def _is_news(self, item: Item) -> bool:
-        """Return whether an item of many has failed, for a reason that was not told yet."""
+        """Return whether an item of many has failed for a reason that is not yet reported."""
         # A thousand servers of one request usually fail for the same reason.
         if item.phase is not Phase.FAILED or item.text in self._reasons:
             return False

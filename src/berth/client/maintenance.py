@@ -75,7 +75,7 @@ class HostMaintenanceList(Value, frozen=True):
 
 
 class DrainPlan(Value, frozen=True):
-    """What a drain would do now; `fits` of the `total` servers would leave the host."""
+    """The plan of a drain; `fits` of the `total` servers would leave the host."""
 
     host: str
     migrate: str

@@ -139,7 +139,7 @@ def test_without_a_usable_pager_the_list_is_printed(
 def test_a_watch_in_a_pipe_appends_snapshots(
     run: Run, cloud: Cloud, steps: list[Callable[[], None]]
 ) -> None:
-    """Each snapshot has its time; Ctrl-C is the normal end; an outage is told once."""
+    """Each snapshot has its time, Ctrl-C is the normal end, and an outage is reported once."""
     cloud.add_service("h1")
 
     def fail() -> None:

@@ -152,7 +152,7 @@ def test_a_response_of_another_form_is_refused(content: bytes, reason: str) -> N
 
 
 def test_the_document_of_any_version_can_be_read() -> None:
-    """A JSON object is returned whatever its fields are, and anything else is refused."""
+    """A JSON object with any fields is returned, and anything else is refused."""
     assert client(Script(httpx.Response(200, json={"name": "p"}))).policy.get.document() == {
         "name": "p"
     }

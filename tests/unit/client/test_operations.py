@@ -228,7 +228,7 @@ async def test_the_examples_of_the_documentation_run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Each example is run as it is printed, against a service in this process."""
+    """Each printed example runs unchanged against a service in this process."""
     bridge = Bridge(transport, asyncio.get_running_loop())
     real = httpx.Client, httpx.AsyncClient
 

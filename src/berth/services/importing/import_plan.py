@@ -29,7 +29,7 @@ _TEXT_MAX: Final = 120
 
 
 class Verb(StrEnum):
-    """What an import does with a record."""
+    """The action of an import on a record."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -75,7 +75,7 @@ class KindCount:
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """What an import would do.
+    """The changes that an import would make.
 
     Attributes:
         cloud: Nova's records as the ledger should contain them.

@@ -120,7 +120,7 @@ def _server_write(change: PlannedChange) -> Write:
     if not isinstance(change.record, ConsumerAllocations):
         return _put(change)
     held = change.record
-    # Nova's amounts hold whatever Berth's record of the consumer says.
+    # Nova's amounts replace those of Berth's record of the consumer.
     share = ConsumerUpdate(held.consumer, held.allocations, is_checked=False)
     return Reallocate((share,))
 

@@ -60,7 +60,7 @@ async def test_everything_is_created() -> None:
 
 
 async def test_a_server_gets_its_group_and_what_it_holds() -> None:
-    """Its assignment equals Placement's amounts, whatever its flavor says."""
+    """Its assignment equals Placement's amounts, not those of its flavor."""
     rig = ImportRig()
     await rig.run(make_cloud())
     server = await rig.ledger.get(Instance, VM1)

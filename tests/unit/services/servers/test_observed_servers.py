@@ -64,7 +64,7 @@ def test_a_mark_makes_a_record_observed() -> None:
 
 
 def test_changes_of_its_attributes_are_refused() -> None:
-    """Even an administrator is told to make the change in Nova."""
+    """The refusal names Nova to administrators too."""
     with pytest.raises(ObservedServerError, match=r"run by nova .* do this in nova"):
         check_lock(_SERVER, _ADMIN)
 
